@@ -118,6 +118,8 @@ def pattern(shown: str) -> str:
             lines.append(r"(?:.*\n)*?")
         else:
             words = ".*?".join(re.escape(part) for part in line.split("..."))
+            # The directory's name may be among what carets stand under.
+            words = re.sub(r"(?:\\\^)+", lambda _: r"\^+", words)
             lines.append(re.sub(r"in\\ \d+\\\.\d\\ s", r"in \\d+\\.\\d s", words) + r"\n")
     return "".join(lines)
 

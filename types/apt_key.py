@@ -21,11 +21,13 @@ To trust a key for one repository only, write it to another file and name that f
             r"Pattern[/\A(0x)?[0-9a-fA-F]{8,40}\z/]",
             "The fingerprint, or its last digits. Use all 40: anybody can create a key with given last digits.",
             kind="namevar",
+            must_be="8 to 40 hexadecimal digits",
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/|file:\/\/\/|https?:\/\/)[^[:cntrl:]]+\z/]]",
             "The source of a new key: a full path, or a URL that begins with file, http or https.",
             kind="parameter",
+            must_be="an absolute path, or a URL that begins with file, http or https",
         ),
         "content": Attribute("Optional[String[1]]", "The new key, as text (ASCII armor).", kind="parameter"),
         "fingerprint": Attribute("Optional[String]", "The whole fingerprint.", kind="read_only"),

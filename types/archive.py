@@ -52,15 +52,21 @@ files together: a reader may see old and new files side by side.
             r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
             "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not.",
             kind="namevar",
+            must_be="an absolute path without '..'",
         ),
         "source": Attribute("Archive", "The archive: `{archive: {file: site.tar.gz}}`."),
         "mode": Attribute(
             r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",
             "The mode of all files instead of the archive's, octal and in quotes. Directories, and files that are"
             " executable in the archive, can also be entered or run by everybody who may read them.",
+            must_be="three or four octal digits such as '0644'",
         ),
-        "owner": Attribute(OWNER, "The owner of all of it, by name or number; the user of the run if not declared."),
-        "group": Attribute(OWNER, "The group of all of it, by name or number."),
+        "owner": Attribute(
+            OWNER,
+            "The owner of all of it, by name or number; the user of the run if not declared.",
+            must_be="a user's name",
+        ),
+        "group": Attribute(OWNER, "The group of all of it, by name or number.", must_be="a group's name"),
         "force": Attribute(
             "Boolean",
             "Whether to replace files and links that did not come from an archive. Directories are never replaced.",

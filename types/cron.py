@@ -6,7 +6,12 @@ from resource_api import Attribute, TypeDefinition
 def field(docs: str, low: int, high: int) -> Attribute:
     """Return the attribute of a field of a schedule: a number, a text as in crontab(5), or a list of them."""
     one = rf"Integer[{low}, {high}], Pattern[/\A[\w*,\/-]+\z/]"
-    return Attribute(f"Variant[{one}, Array[Variant[{one}], 1]]", f"{docs}, {low} to {high}.", default="*")
+    return Attribute(
+        f"Variant[{one}, Array[Variant[{one}], 1]]",
+        f"{docs}, {low} to {high}.",
+        default="*",
+        must_be="a field as in crontab(5)",
+    )
 
 
 TYPE = TypeDefinition(
@@ -23,16 +28,22 @@ TYPE = TypeDefinition(
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the job exists.", default="present"),
         "name": Attribute(
-            r"Pattern[/\A[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?\z/]", "The job's name.", kind="namevar"
+            r"Pattern[/\A[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?\z/]",
+            "The job's name.",
+            kind="namevar",
+            must_be="a name on one line",
         ),
         "user": Attribute(
             r"Pattern[/\A[\w.][\w.-]*\$?\z/]",
             "The user who runs the job, in whose crontab it is.",
             kind="namevar",
             default="root",
+            must_be="a user's name",
         ),
         "command": Attribute(
-            r"Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]+\z/]", "The command, one line for the user's shell."
+            r"Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]+\z/]",
+            "The command, one line for the user's shell.",
+            must_be="a command on one line",
         ),
         "minute": field("Minutes", 0, 59),
         "hour": field("Hours", 0, 23),
@@ -47,6 +58,7 @@ TYPE = TypeDefinition(
         "environment": Attribute(
             r"Optional[Array[Pattern[/\A[ \t]*[A-Za-z_]\w*[ \t]*=[^\x00-\x08\x0a-\x1f\x7f]*\z/]]]",
             "Variables as `NAME=value`, written before the job. They also apply to later jobs in the crontab.",
+            must_be="NAME=value on one line",
         ),
     },
     title_patterns=[{"pattern": r"(?P<name>[\s\S]+)\z"}],

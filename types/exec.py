@@ -50,7 +50,10 @@ metaparameter `timeout` replaces the limit of 300 seconds.
             "Boolean", "Whether `/bin/sh` runs commands that are texts, guards too.", kind="parameter", default=False
         ),
         "creates": Attribute(
-            f"Optional[Variant[{PATH}, Array[{PATH}]]]", "Run only if none of these files exists.", kind="parameter"
+            f"Optional[Variant[{PATH}, Array[{PATH}]]]",
+            "Run only if none of these files exists.",
+            kind="parameter",
+            must_be="an absolute path",
         ),
         "onlyif": Attribute(
             GUARD,
@@ -62,7 +65,12 @@ metaparameter `timeout` replaces the limit of 300 seconds.
         "refreshonly": Attribute(
             "Boolean", "Whether to run only when another resource notifies it.", kind="parameter", default=False
         ),
-        "cwd": Attribute(f"Optional[{PATH}]", "The working directory; `/` if not declared.", kind="parameter"),
+        "cwd": Attribute(
+            f"Optional[{PATH}]",
+            "The working directory; `/` if not declared.",
+            kind="parameter",
+            must_be="an absolute path",
+        ),
         "user": Attribute(
             "Optional[String[1]]",
             "The user who runs it and its guards, with the user's groups and `HOME`, and without capabilities of root."
@@ -74,11 +82,13 @@ metaparameter `timeout` replaces the limit of 300 seconds.
             f"Optional[Variant[{PATH}, Array[{PATH}, 1]]]",
             "The directories with programs, a list or a text with colons; the system's if not declared.",
             kind="parameter",
+            must_be="an absolute path",
         ),
         "environment": Attribute(
             r"Optional[Variant[Hash[Pattern[/\A[^=\x00]+\z/], String], Array[Pattern[/\A[^=\x00]+=/]]]]",
             "More variables, as a mapping or a list of `NAME=VALUE`.",
             kind="parameter",
+            must_be="a variable as NAME=VALUE",
         ),
         "input": Attribute(
             "Optional[Sensitive[String]]", "The stdin of the command; may be a secret.", kind="parameter"

@@ -61,7 +61,10 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             default="present",
         ),
         "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]", "The absolute path, without `..`.", kind="namevar"
+            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
+            "The absolute path, without `..`.",
+            kind="namevar",
+            must_be="an absolute path without '..'",
         ),
         "content": Attribute(
             "Optional[Variant[String, Asset]]",
@@ -71,15 +74,21 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             r"Optional[Variant[Pattern[/\A\/[^\x00]*\z/], Asset]]",
             "The file of this machine to copy, or an asset, which is compared by its SHA-256:"
             " `{asset: {file: logo.png}}`.",
+            must_be="an absolute path",
         ),
-        "target": Attribute(r"Optional[Pattern[/\A[^\x00]+\z/]]", "The target of a link, as the link contains it."),
+        "target": Attribute(
+            r"Optional[Pattern[/\A[^\x00]+\z/]]",
+            "The target of a link, as the link contains it.",
+            must_be="the target of a link",
+        ),
         "mode": Attribute(
             r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",
             "The mode, octal and in quotes. Everybody who may read a directory may also enter it:"
             ' "0644" becomes 0755 for a directory. Links have no mode.',
+            must_be="three or four octal digits such as '0644'",
         ),
-        "owner": Attribute(OWNER, "The owner, by name or number."),
-        "group": Attribute(OWNER, "The group, by name or number."),
+        "owner": Attribute(OWNER, "The owner, by name or number.", must_be="a user's name"),
+        "group": Attribute(OWNER, "The group, by name or number.", must_be="a group's name"),
         "force": Attribute(
             "Boolean",
             "Whether a directory may be removed with its content, or replace or be replaced by another kind of file.",

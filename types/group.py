@@ -17,7 +17,7 @@ Members must exist: declare the group after its users. Or declare the membership
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the group exists.", default="present"),
-        "name": Attribute(NAME, "The group's name.", kind="namevar"),
+        "name": Attribute(NAME, "The group's name.", kind="namevar", must_be="a group's name"),
         "gid": Attribute(
             "Optional[Integer[0, 4294967294]]",
             "The number; the next free one for a new group if not declared. Changing it does not change files.",
@@ -25,6 +25,7 @@ Members must exist: declare the group after its users. Or declare the membership
         "members": Attribute(
             f"Optional[Array[{NAME}]]",
             "Exactly these users are members, in any order; `[]` for none. If not declared, members are not changed.",
+            must_be="a user's name",
         ),
         "system": Attribute(
             "Boolean",

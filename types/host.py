@@ -13,21 +13,26 @@ TYPE = TypeDefinition(
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the host.", default="present"),
-        "name": Attribute(r"Pattern[/\A[\w.-]+\z/]", "The name of the host.", kind="namevar"),
+        "name": Attribute(r"Pattern[/\A[\w.-]+\z/]", "The name of the host.", kind="namevar", must_be="a host's name"),
         "target": Attribute(
             r"Optional[Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]]",
             "The file.",
             kind="namevar",
             default="/etc/hosts",
+            must_be="an absolute path",
         ),
-        "ip": Attribute(r"Pattern[/\A[\h:.]+(%[\w.-]+)?\z/]", "The address, IPv4 or IPv6."),
+        "ip": Attribute(
+            r"Pattern[/\A[\h:.]+(%[\w.-]+)?\z/]", "The address, IPv4 or IPv6.", must_be="an IPv4 or IPv6 address"
+        ),
         "host_aliases": Attribute(
             r"Optional[Array[Pattern[/\A[\w.-]+\z/]]]",
             "Further names, in this order; an empty list removes them.",
+            must_be="a host's name",
         ),
         "comment": Attribute(
             r"Optional[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/]]",
             "The comment after a `#` at the end of the line; an empty text removes it.",
+            must_be="a comment on one line",
         ),
     },
     title_patterns=[

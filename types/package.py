@@ -26,8 +26,14 @@ the configuration files of a package that was removed before.
             "`present`: installed in any version. `latest`: in the version that apt would install now. A version:"
             " exactly this one, even if it is older. `absent`: removed. `purged`: `absent` with `purge: true`.",
             default="present",
+            must_be="a version",
         ),
-        "name": Attribute(NAME, "The name; `name:arch` for another architecture than the machine's.", kind="namevar"),
+        "name": Attribute(
+            NAME,
+            "The name; `name:arch` for another architecture than the machine's.",
+            kind="namevar",
+            must_be="a package's name in lower case",
+        ),
         "purge": Attribute(
             "Boolean", "Whether a removal also removes the configuration files.", kind="parameter", default=False
         ),

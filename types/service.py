@@ -29,6 +29,7 @@ has changed, `systemctl daemon-reload` is called, once for all services that are
             NAME,
             "The name of the service, or with its suffix that of another unit.",
             kind="namevar",
+            must_be="a unit's name",
         ),
         "ensure": Attribute(
             "Optional[Enum[running, stopped]]",

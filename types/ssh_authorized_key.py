@@ -34,16 +34,23 @@ TYPE = TypeDefinition(
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the key allows a login.", default="present"),
         "name": Attribute(
-            r"Pattern[/\A[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?\z/]", "The key's comment.", kind="namevar"
+            r"Pattern[/\A[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?\z/]",
+            "The key's comment.",
+            kind="namevar",
+            must_be="a comment on one line",
         ),
         "target": Attribute(
             r"Optional[Pattern[/\A~?(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
             "The file, an absolute path or one in `~`, the user's home; `%u` is replaced by the user's name.",
             kind="namevar",
             default="~/.ssh/authorized_keys",
+            must_be="an absolute path, or one that begins with ~/",
         ),
         "user": Attribute(
-            r"Pattern[/\A[\w.][\w.-]*\$?\z/]", "The user of the login, who owns the file.", kind="namevar"
+            r"Pattern[/\A[\w.][\w.-]*\$?\z/]",
+            "The user of the login, who owns the file.",
+            kind="namevar",
+            must_be="a user's name",
         ),
         "type": Attribute(
             """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
@@ -52,10 +59,15 @@ TYPE = TypeDefinition(
             ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk']""",
             "The type of the key as in its line, or one of the short names at the end.",
         ),
-        "key": Attribute(r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]", "The key, the long part in the middle of its line."),
+        "key": Attribute(
+            r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]",
+            "The key, the long part in the middle of its line.",
+            must_be="the key in base64, without its type and comment",
+        ),
         "options": Attribute(
             r"""Optional[Array[Pattern[/\A[\w-]+(="(\\"|\\(?!")|[^"\\\x00-\x08\x0a-\x1f\x7f])*")?\z/]]]""",
             'Restrictions: `no-pty`, `from="10.0.0.0/8"`; a quote inside is `\\"`. An empty list removes them.',
+            must_be='an option such as no-pty or from="10.0.0.0/8"',
         ),
     },
     title_patterns=[

@@ -24,7 +24,7 @@ removes that group if it has no other member.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the user exists.", default="present"),
-        "name": Attribute(NAME, "The user's login name.", kind="namevar"),
+        "name": Attribute(NAME, "The user's login name.", kind="namevar", must_be="a user's name"),
         "uid": Attribute(
             "Optional[Integer[0, 4294967294]]",
             "The number, which cannot be changed later; the next free one for a new user if not declared.",
@@ -33,20 +33,25 @@ removes that group if it has no other member.
         "gid": Attribute(
             f"Optional[Variant[Integer[0, 4294967294], {GROUP}]]",
             "The primary group, by name or number; shown by name if it has one.",
+            must_be="a group's name",
         ),
         "gid_number": Attribute("Optional[Integer]", "The number of the primary group.", kind="read_only"),
         "groups": Attribute(
             f"Optional[Array[{NAME}]]",
             "Exactly these groups have the user as a member, by name and in any order; `[]` for none. If not declared,"
             " memberships are not changed. Do not include the primary group.",
+            must_be="a group's name",
         ),
-        "comment": Attribute(f"Optional[{FIELD}]", "The full name, or another comment."),
-        "home": Attribute(f"Optional[{PATH}]", "The home directory, a full path."),
-        "shell": Attribute(f"Optional[{PATH}]", "The login shell, a full path."),
+        "comment": Attribute(
+            f"Optional[{FIELD}]", "The full name, or another comment.", must_be="a text on one line without ':'"
+        ),
+        "home": Attribute(f"Optional[{PATH}]", "The home directory, a full path.", must_be="an absolute path"),
+        "shell": Attribute(f"Optional[{PATH}]", "The login shell, a full path.", must_be="an absolute path"),
         "password": Attribute(
             f"Optional[Sensitive[{FIELD}]]",
             "The hash of the password, from `mkpasswd` or `openssl passwd -6`; `!` disables the password. Only root can"
             " read and change it.",
+            must_be="the hash of a password, without ':'",
         ),
         "managehome": Attribute(
             "Boolean",

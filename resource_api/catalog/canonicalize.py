@@ -82,7 +82,8 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
             continue
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 
-        for path, message in schemas.explain(definition.attributes[name].datatype, value):
+        attribute = definition.attributes[name]
+        for path, message in schemas.explain(attribute.datatype, value, attribute.must_be):
             place = "".join(f"[{step}]" for step in path)
             problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))
     return problems

@@ -137,12 +137,13 @@ class Expander:
 
     def _check_type(self, component: ComponentInstance, definition: ComponentDefinition, name: str, value: Any) -> None:
         """Check a known value; a pending one is checked as part of the attributes that use it."""
-        datatype = definition.attributes[name].datatype
+        attribute = definition.attributes[name]
+        datatype = attribute.datatype
         if _is_pending(value) or datatype.accepts(reveal(value)):
             return
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 
-        for path, message in schemas.explain(datatype, value):
+        for path, message in schemas.explain(datatype, value, attribute.must_be):
             place = "".join(f"[{step}]" for step in path)
             self._error(component, name, f"{name}{place} {message}", "type_mismatch")
 

@@ -297,7 +297,7 @@ class ResourceBuilder:
             return value
         found = component_chain(value)[-1].type
         if types and found not in types:
-            msg = f"expects a reference to {' or '.join(map(capitalize_type, sorted(types)))}, got {value}"
+            msg = f"must be a reference to {' or '.join(map(capitalize_type, sorted(types)))}, not {value}"
             raise ValueError(msg)
         namevars = self._table.provider(found).definition.namevars
         if len(namevars) > 1:

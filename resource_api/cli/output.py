@@ -192,8 +192,8 @@ class Output:
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             self.write_error = f"{error.strerror}"
 
-    def problem(self, problem: Problem) -> None:
-        """Write an error or a warning to stderr, in the form of the log."""
+    def problem(self, problem: Problem, source: Sequence[str] = ()) -> None:
+        """Write an error or a warning to stderr, in the form of the log; its ``source`` line stands under it."""
         is_error = problem.severity == "error"
         if self._json_log:
             about = {"reference": problem.reference, "attribute": problem.attribute}
@@ -201,9 +201,10 @@ class Output:
             level = "err" if is_error else "warning"
             self.log.sinks[0](self.log.event(level, problem.reference, str(problem), **fields))
             return
-        text = str(problem) if problem.code in _SEVERAL_LINES else self._one_line(str(problem))
-        prefix = "" if problem.file else "Error: " if is_error else "Warning: "
-        self.error_text(prefix + text)
+        words = [problem.place, "" if is_error and problem.file else "Error" if is_error else "Warning", problem.text]
+        text = ": ".join(filter(None, words))
+        text = text if problem.code in _SEVERAL_LINES else self._one_line(text)
+        self.error_text("\n".join([text, *source]))
 
     def _one_line(self, text: str) -> str:
         """Return the text of a problem, which may quote a whole file; it is masked before it is cut."""

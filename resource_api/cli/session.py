@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from functools import cached_property, wraps
+from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli.options import environment_inputs
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.progress import ProgressDisplay
+    from resource_api.cli.source_lines import SourceLines
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.report import Report, Summary
@@ -52,6 +54,7 @@ class Session:
         """Use the parameters of a command by name; ``runs``: it may change resources, and streams its JSON."""
         self.settings = settings
         self.json = bool(settings.get("json"))
+        self._began = time()
         self._runs = runs
         self._streams = runs and self.json
         self.output = Output(settings, stream=self._streams)
@@ -155,6 +158,18 @@ class Session:
         except UnknownType as error:
             raise UsageError(str(error)) from error
 
+    def report_problem(self, problem: Problem) -> None:
+        """Write a problem to stderr, with its source line under it where the output is for people."""
+        placed = problem.line or problem.attribute is not None
+        shown = placed and not self.json and self.settings.get("log_format") != "json"
+        self.output.problem(problem, self._source_lines.under(problem) if shown else ())
+
+    @cached_property
+    def _source_lines(self) -> SourceLines:
+        from resource_api.cli.source_lines import SourceLines  # noqa: PLC0415 - only for a problem
+
+        return SourceLines(self.settings, self.registry.attributes_of, self.log, self._began)
+
     def show(self, document: Callable[[], Any], lines: Callable[[], str | Iterable[str]]) -> None:
         """Print the result of a command: what ``document`` returns with ``--json``, what ``lines`` returns without."""
         if self.json:
@@ -187,9 +202,9 @@ class Session:
             with self.interrupts, self._progress_closed():
                 code = command() or 0
         except ManifestError as error:
-            code = self._fail(error.problems, error.exit_code)
+            code = self._fail(list(map(self._source_lines.locate, error.problems)), error.exit_code)
         except ResourceAPIError as error:
-            code = self._fail([Problem(None, str(error), code=_code(error))], error.exit_code)
+            code = self._fail([Problem(error.attribute, str(error), code=_code(error))], error.exit_code)
         except MemoryError as error:
             code = self._fail([Problem(None, _OUT_OF_MEMORY, code="memory")], 1, error)
         except Exception as error:  # noqa: BLE001 - the last resort
@@ -215,7 +230,7 @@ class Session:
         for problem in problems:
             if self._streams:
                 self._emit_problem(problem)
-            self.output.problem(problem)
+            self.report_problem(problem)
         if self.json:
             self._end_json(problems, code)
         return code
@@ -254,7 +269,7 @@ class Session:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Diagnosed):
-            self.output.problem(event.problem)
+            self.report_problem(event.problem)
         if self._streams:
             from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
 

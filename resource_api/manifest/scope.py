@@ -274,17 +274,20 @@ class Scope:
         for name, value in given.items():
             if name not in self._manifest.inputs and not isinstance(value, EnvironmentInput):
                 hint = nearest(name, self._manifest.inputs)
-                problem = Problem(
-                    None, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input", hint=hint
-                )
-                self.problems.append(problem)
+                problem = Problem(name, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input")
+                self.problems.append(problem._replace(hint=hint))
         for name, declared in self._manifest.inputs.items():
             try:
                 self.inputs[name] = self._read_input(name, declared, given)
             except (DataTypeError, ValueError) as error:
                 self.inputs[name] = UNKNOWN
-                message = f"input '{name}': {error}"
-                self.problems.append(Problem(None, message, "error", "", *declared.origin.place(), code="input"))
+                place, code, message = declared.origin.place(), "input", str(error)
+                if isinstance(error, DataTypeError):
+                    place, code = declared.origin.place_in_value(error.column, "type"), "data_type"
+                    message = error.message
+                elif name not in given and declared.default is not MISSING:
+                    place, code = declared.origin.place("default"), "default"
+                self.problems.append(Problem(name, f"input '{name}': {message}", "error", "", *place, code=code))
 
     def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
         datatype = datatypes.parse(declared.type)
@@ -311,8 +314,14 @@ class Scope:
             from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
 
             if problems := schemas.explain(datatype, value):
-                raise ValueError("; ".join(message for _, message in problems))
+                raise ValueError("; ".join(_placed(path, message) for path, message in problems))
         return Sensitive(value) if datatype.sensitive and value is not None else value
+
+
+def _placed(path: tuple[str | int, ...], message: str) -> str:
+    """Return a message about a part of a value, with its index or key: ``[1] must be an integer``."""
+    place = "".join(f"[{step}]" for step in path)
+    return f"{place} {message}" if place else message
 
 
 def _refuse_function(call: Call, _given: Mapping[str, Any]) -> Any:

@@ -41,7 +41,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
-KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from")
+KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -64,7 +64,7 @@ class Attribute:
     It is not checked when it is made, because its name is not known then: the ``TypeDefinition`` checks it.
     """
 
-    __slots__ = ("datatype", "default", "derived_from", "docs", "kind", "type", "unknown", "write_only")
+    __slots__ = ("datatype", "default", "derived_from", "docs", "kind", "must_be", "type", "unknown", "write_only")
 
     datatype: DataType
 
@@ -77,12 +77,14 @@ class Attribute:
         default: Any = MISSING,
         write_only: bool = False,
         derived_from: str = "",
+        must_be: str = "",
         **unknown: Never,
     ) -> None:
         """Declare an attribute of data type ``type``; without ``kind`` it is a property.
 
         ``default`` is used where the manifest has no value. ``write_only``: ``get`` does not return it.
         ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
+        ``must_be``: what a ``Pattern`` in the data type accepts, in words for messages: ``an absolute path``.
         """
         self.type = type
         self.docs = docs
@@ -90,6 +92,7 @@ class Attribute:
         self.default = default
         self.write_only = write_only
         self.derived_from = derived_from
+        self.must_be = must_be
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
@@ -186,6 +189,8 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
         attribute.datatype = datatypes.parse(attribute.type)
     except (DataTypeError, TypeError) as error:
         return [*found, f"data type {attribute.type!r}: {error}"]
+    if attribute.must_be and not attribute.datatype.has_pattern:
+        found.append(f"must_be says what a Pattern accepts, and there is none in its data type {attribute.type}")
     return [*found, *_value_problems(attribute)]
 
 

@@ -39,6 +39,19 @@ class Origin(NamedTuple):
         """Return the position of the key, or of a key below it; of the last one on the path that exists."""
         return Place(self.document.file, *self.document.position((*self.path, *inner)))
 
+    def place_in_value(self, column: int, *inner: str | int) -> Place:
+        """Return the position of a character of the text under a key, from 1; of the key where that is not certain."""
+        line, start = self.document.position((*self.path, *inner), value=True)
+        text: Any = self.document.data
+        for step in (*self.path, *inner):
+            text = text[step]
+        lines = self.document.raw.decode(errors="replace").splitlines()
+        source = lines[line - 1][start - 1 :] if 0 < line <= len(lines) else ""
+        quote = source[:1] if source[:1] in {"'", '"'} else ""
+        if not isinstance(text, str) or not source.startswith(quote + text):
+            return self.place(*inner)
+        return Place(self.document.file, line, start + len(quote) + column - 1)
+
 
 class Input(NamedTuple):
     """A declared input: data type as text, default or ``MISSING``, documentation."""

@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from resource_api.model.attribute import AttributeSet
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
@@ -176,6 +177,19 @@ class Registry:
                 else None
             )
         return self._components[name]
+
+    def attributes_of(self, name: str) -> AttributeSet | None:
+        """Return the attributes of a type, or the inputs of a component; None where there is none, or it is broken.
+
+        Installed distributions are not searched.
+        """
+        with suppress(DefinitionError):
+            if name in self._types or self._module_path.find("types", name, installed=False):
+                return self.type(name)
+            if self._module_path.find("components", name, installed=False):
+                found = self.component(name)
+                return AttributeSet(found[0].attributes) if found is not None else None
+        return None
 
     def policies(self) -> Sequence[Policy]:
         """Return the registered policies, and all on the module path. Raise ``DefinitionError`` for a broken file.

@@ -125,7 +125,7 @@ def test_outputs_are_values_with_a_name(bench: Bench) -> None:
     ("resources", "says"),
     [
         ({"House[a]": {"sise": 1}}, "House[a]: unknown input 'sise'; did you mean 'size'?"),
-        ({"House[a]": {"size": 0}}, "House[a]: size expects an Integer[1"),
+        ({"House[a]": {"size": 0}}, "House[a]: size must be an integer of at least 1"),
         ({"House[a]": {"size": None}}, "House[a]: input 'size' is missing"),
         ({"House[a]": {"colour": "${inputs.x}"}}, "House[a]: ${inputs.x}: unknown input 'x'"),
         ({"House[a::b]": {}}, "the title of a component cannot hold '::'"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import compileall
 import json
 import os
+import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
@@ -42,8 +43,8 @@ class Outcome(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the log."""
-        return self.err.splitlines()
+        """The lines on stderr, without the source lines under problems."""
+        return [line for line in self.err.splitlines() if not re.match(r" *\d* \| ", line)]
 
     @property
     def document(self) -> Any:

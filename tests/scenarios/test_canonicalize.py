@@ -78,7 +78,7 @@ def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
     )
     before = bench.apply("resources: {'Probe[a]': {size: big}}")
     assert before.code == 65
-    assert "size expects" in before.err
+    assert "size must be" in before.err
     after = bench.apply("resources: {'Probe[a]': {size: 1}}")
     assert after.code == 65
     assert "Probe[a]: size" in after.err

@@ -102,11 +102,11 @@ def test_a_missing_asset_is_reported_with_its_line(bench: Bench) -> None:
 def test_a_misplaced_asset_is_refused_with_a_hint(bench: Bench) -> None:
     """An asset for an attribute of another data type, and a wrong value for an asset, are refused."""
     done = bench.run("validate", site(bench, mode={"asset": {"text": "0644"}}))
-    assert "mode expects an undef value or a match for Pattern" in done.err
+    assert "mode must be" in done.err
     done = bench.run("validate", site(bench, source={"asset": "x"}))
     assert "an asset is given by one of text, file, url: {asset: {text: ...}}" in done.err
     done = bench.run("validate", site(bench, source=["x"]))
-    assert "expects a value of type Undef, Pattern" in done.err
+    assert "must be an absolute path or an asset" in done.err
 
 
 def test_a_python_manifest_declares_assets(bench: Bench, motd: Path) -> None:

@@ -212,7 +212,7 @@ def test_configuration_and_functions_work_in_a_worker_process(site: Site) -> Non
         ("{invoke: dsn.x}", "value 'v': unknown type 'Dsn'; did you mean 'dns'?"),
         ("{invoke: dns_lookup, with: {hst: a}}", "function 'dns.dns_lookup' has no input 'hst'; did you mean 'host'?"),
         ("{invoke: dns_lookup}", "value 'v': function 'dns.dns_lookup' needs the input 'host'"),
-        ("{invoke: dns_lookup, with: {host: 1}}", "value 'v': host expects a String value, got Integer"),
+        ("{invoke: dns_lookup, with: {host: 1}}", "value 'v': host must be a string, not an integer"),
         ("{invoke: dns_lookup, wiht: {host: a}}", "value 'v': unknown key 'wiht'; did you mean 'with'?"),
         ("{invoke: 3}", "value 'v': write {invoke: FUNCTION, with: {INPUT: VALUE}}"),
         ("{invoke: dns_lookup, provider: lab, with: {host: a}}", "value 'v': unknown provider 'lab'"),

@@ -43,7 +43,7 @@ def test_apply_enforces_policies(bench: Bench) -> None:
     done = bench.apply(SITE)
     assert done.code == 1
     assert "Error: Widget[a]: policy 'sizes': is bigger than 50" in done.lines
-    assert f"{bench.home}/site.yaml:2:52: Widget[b]: policy 'sizes': is big" in done.lines
+    assert f"{bench.home}/site.yaml:2:52: Warning: Widget[b]: policy 'sizes': is big" in done.lines
     assert "Warning: Widget[c]: skipped because Widget[a] failed" in done.lines
     assert list(bench.things("widget")) == ["b"]
 

@@ -75,9 +75,9 @@ def test_a_handle_is_a_reference(types: Bench) -> None:
     ("value", "message"),
     [
         ("Disk[sdx]", "unknown resource 'Disk[sdx]'; did you mean 'Disk[sda]'?"),
-        ("Mount[a]", "disk: expects a reference to Disk, got Mount[a]"),
+        ("Mount[a]", "disk: must be a reference to Disk, not Mount[a]"),
         ("Disk['sda']", "disk: quotes are no part of a title; write Disk[sda]"),
-        ("Dsik[sda]", "disk: expects a reference to Disk, got Dsik[sda]"),
+        ("Dsik[sda]", "disk: must be a reference to Disk, not Dsik[sda]"),
     ],
 )
 def test_an_unresolved_reference_has_its_line(types: Bench, value: str, message: str) -> None:

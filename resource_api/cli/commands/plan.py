@@ -50,7 +50,7 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
             reference, name = str(step.reference), step.definition.name
             session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
     for problem in planned.problems:
-        session.output.problem(problem)
+        session.report_problem(problem)
     if planned.summary.failed or planned.problems:
         return 1
     return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0

@@ -198,7 +198,7 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             msg = f"--config {key}: it is sensitive and cannot be given on the command line; {how}"
             raise UsageError(msg)
         try:
-            coerced = coercion.coerce(attribute.datatype, value)
+            coerced = coercion.coerce(attribute.datatype, value, attribute.must_be)
         except ValueError as error:
             why = f"it must be {attribute.datatype.text}" if attribute.datatype.sensitive else str(error)
             msg = f"--config {key}: {why}"
@@ -227,7 +227,8 @@ def _identity(
     try:
         for key in row.keys() - named.keys():
             if isinstance(row[key], str):
-                row[key] = coercion.coerce(definition.attributes[key].datatype, row[key])
+                namevar = definition.attributes[key]
+                row[key] = coercion.coerce(namevar.datatype, row[key], namevar.must_be)
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
@@ -274,12 +275,13 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
         if attribute not in definition.attributes:
             hint = nearest(attribute, definition.attributes, "attribute", definition.name)
             msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
-            raise UsageError(msg)
+            raise UsageError(msg, attribute)
         try:
-            value = coercion.coerce(definition.attributes[attribute].datatype, text)
+            declared = definition.attributes[attribute]
+            value = coercion.coerce(declared.datatype, text, declared.must_be)
         except ValueError as error:
-            msg = f"{Reference(definition.name, name)}: {attribute}: {error}"
-            raise UsageError(msg) from error
+            msg = f"{Reference(definition.name, name)}: {attribute} {error}"
+            raise UsageError(msg, attribute) from error
         found[attribute] = value
     return found
 

@@ -24,13 +24,13 @@ _FLOAT: Final = regex(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z"
 _NOTHING: Final = object()
 
 
-def coerce(datatype: DataType, text: str) -> Any:
+def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
     Raises ``ValueError`` with a sentence for the user if there is no such value, or more than one. The sentence does
-    not contain ``text`` if the data type holds secrets.
+    not contain ``text`` if the data type holds secrets. ``words`` describe what a ``Pattern`` in it accepts.
     """
-    found = [branch for branch in _leaves(datatype) if branch.kind != "String"]
+    found = [branch for branch in datatype.leaves if branch.kind != "String"]
     candidates: list[Any] = []
     for branch in found:
         value = _read(branch, text)
@@ -44,27 +44,17 @@ def coerce(datatype: DataType, text: str) -> Any:
         return candidates[0]
     if not candidates and datatype.accepts(text):
         return text
-    from resource_api.model.datatypes.messages import quote_value  # noqa: PLC0415 - only for a refusal
+    from resource_api.model.datatypes import messages  # noqa: PLC0415 - only for a refusal
 
-    shown = "the text" if datatype.sensitive else quote_value(text)
+    shown = "the text" if datatype.sensitive else messages.quote_value(text)
     if candidates:
-        meanings = "" if datatype.sensitive else f": {' or '.join(map(quote_value, candidates))}"
+        meanings = "" if datatype.sensitive else f": {' or '.join(map(messages.quote_value, candidates))}"
         msg = f"{shown} is ambiguous for {datatype.text}{meanings}"
         raise ValueError(msg)
-    advice = _advice(found, text)
-    msg = f"expects {datatype.expected}, got {shown}{advice and '; '}{advice}"
+    hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(found, text)
+    wanted = messages.requirement(datatype, words)
+    msg = f"{wanted}; {hint}" if hint else f"{wanted}, not {shown}{advice and '; '}{advice}"
     raise ValueError(msg)
-
-
-def _leaves(datatype: DataType) -> list[DataType]:
-    """Return the data types within Optional, Variant, NotUndef and Sensitive."""
-    leaves = []
-    for branch in datatype.branches:
-        if branch.kind in {"NotUndef", "Sensitive"}:
-            leaves += _leaves(branch.parts[0])
-        else:
-            leaves.append(branch)
-    return leaves
 
 
 def _read(branch: DataType, text: str) -> Any:

@@ -1,4 +1,4 @@
-"""One data type as a frozen value: what it accepts, its parts, and its name in messages.
+"""One data type as a frozen value: what it accepts, and its parts.
 
 ``build.parse`` makes it from an expression. The syntax of expressions does not enter here.
 """
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.datatypes.predicates import Check
 
-_BY_MATCH: Final = frozenset({"Enum", "Pattern"})
-_CONTAINERS: Final = frozenset({"Array", "Hash", "Struct", "Tuple"})
 _UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
     "String": frozenset({str}),
     "Integer": frozenset({int}),
@@ -73,6 +71,11 @@ class DataType(NamedTuple):
         return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
 
     @property
+    def has_pattern(self) -> bool:
+        """Whether it is or contains a ``Pattern``."""
+        return self.kind == "Pattern" or any(part.has_pattern for part in self.parts)
+
+    @property
     def refers_to(self) -> frozenset[str] | None:
         """The types to which a ``Reference`` in it may refer, empty for any type; None if it contains no Reference."""
         if self.kind == "Reference":
@@ -98,27 +101,13 @@ class DataType(NamedTuple):
         return tuple(dict.fromkeys([*undef, *(branch for part in self.parts for branch in part.branches)]))
 
     @property
-    def expected(self) -> str:
-        """What messages write after ``expects``, in the words of Puppet's type checker."""
-        branches = self.branches
-        if len(branches) == 1:
-            return _expected(branches[0])
-        spelt = [branch.text for branch in branches]
-        if all(branch.kind in _BY_MATCH or branch is UNDEF for branch in branches):
-            undef = ["an undef value"] if "Undef" in spelt else []
-            return " or ".join([*undef, f"a match for {_any_of([text for text in spelt if text != 'Undef'])}"])
-        return f"a value of type {_any_of(spelt)}"
-
-
-def _expected(datatype: DataType) -> str:
-    if datatype.kind in _BY_MATCH:
-        return f"a match for {datatype.text}"
-    text = datatype.kind if datatype.kind in _CONTAINERS else datatype.text
-    return f"{'an' if text[0] in 'AEIOU' else 'a'} {text} value"
-
-
-def _any_of(texts: list[str]) -> str:
-    return " or ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])}, or {texts[-1]}"  # noqa: PLR2004 - English
+    def leaves(self) -> tuple[DataType, ...]:
+        """The alternatives, also those within NotUndef and Sensitive."""
+        return tuple(
+            leaf
+            for branch in self.branches
+            for leaf in (branch.parts[0].leaves if branch.kind in {"NotUndef", "Sensitive"} else (branch,))
+        )
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:

@@ -170,19 +170,23 @@ _BUILDERS: Final[Mapping[str, Callable[[DataType, Dialect], Schema]]] = {
 }
 
 
-def explain(datatype: DataType, value: Any) -> list[tuple[Path, str]]:
+def explain(datatype: DataType, value: Any, words: str = "") -> list[tuple[Path, str]]:
     """Return what is wrong with ``value``, as (path within it, message); empty if ``datatype`` accepts it.
+
+    ``words`` describe what a ``Pattern`` in it accepts: ``an absolute path``.
 
     Unknown values are accepted everywhere. No message shows a value or key that is sensitive by its type or its
     wrapper: a problem within it is reported for the whole.
     """
     if value is UNKNOWN:
         return []
-    problems = {problem: None for error in _validator(datatype).iter_errors(value) for problem in _problems(error)}
+    problems = {
+        problem: None for error in _validator(datatype).iter_errors(value) for problem in _problems(error, words)
+    }
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
 
 
-def _problems(error: ValidationError) -> Iterator[tuple[Path, str]]:
+def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
     """Yield an error of jsonschema as our messages; among alternatives, only those of the one that was meant."""
     datatype: DataType = error.schema["datatype"]  # type: ignore[index] # each schema of ours is a mapping that has it
     value: Any = error.instance
@@ -191,18 +195,18 @@ def _problems(error: ValidationError) -> Iterator[tuple[Path, str]]:
         meant = [index for index, branch in enumerate(datatype.branches) if messages.meant_for(branch, kind)]
         if len(meant) == 1:
             causes = [cause for cause in error.context if cause.schema_path[0] == meant[0]]
-            yield from (problem for cause in causes for problem in _problems(cause))
+            yield from (problem for cause in causes for problem in _problems(cause, words))
             return
     if datatype.kind in {"Any", "Data"}:
         yield _misfit(datatype, value, path)
     elif error.validator == "keys":
-        yield path, f"key mismatch: {messages.refusal(datatype, value)}"
+        yield path, f"has a key that {messages.refusal(datatype, value, words)}"
     elif error.validator in _SIZES and kind in {list, dict}:
         yield path, messages.size_problem(datatype, value)
     elif error.validator in {"required", "additionalProperties"} and kind is dict:
         yield from ((path, message) for message in messages.key_problems(datatype, value))
     else:
-        yield path, messages.refusal(datatype, value)
+        yield path, messages.refusal(datatype, value, words)
 
 
 _SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
@@ -211,15 +215,15 @@ _SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperti
 def _misfit(datatype: DataType, value: Any, path: Path) -> tuple[Path, str]:
     """Return the place and message of the first part that JSON cannot represent; secrets are not looked into."""
     if len(path) > 2 * predicates.DEPTH:
-        return (), f"expects at most {predicates.DEPTH} levels of nesting, got more"
+        return (), f"must not be nested deeper than {predicates.DEPTH} levels"
     members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
     for step, member in members:
         if type(value) is dict and type(step) is not str:
-            return path, f"expects strings as keys, got {messages.kind_of(step)}"
+            return path, f"must have strings as keys, not {messages.kind_of(step)}"
         if not predicates.is_json(_known(predicates.unwrap(member))):
             return _misfit(datatype, member, (*path, step))
     shown = messages.quote_value(value) if type(value) is float else messages.describe_value(datatype, value)
-    return path, f"expects a value that JSON can carry, got {shown}"
+    return path, f"must be a value that JSON can carry, not {shown}"
 
 
 def _known(value: Any) -> Any:

@@ -1,6 +1,6 @@
-"""Messages about refused values: ``expects an Integer[0, 100] value, got 101``.
+"""Messages about refused values: ``must be an integer from 0 to 100, not 101``.
 
-The words are those of Puppet's type checker; in addition, the value is shown where that helps and it is not secret.
+The words are those of people who write manifests; the value is shown where that helps and it is not secret.
 """
 
 from __future__ import annotations
@@ -8,25 +8,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import ORIGINS, Archive, Asset
+from resource_api.model.values.errors import nearest
+from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import escape, show
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
 _LONGEST_SHOWN: Final = 80
 _NAMES: Final[Mapping[type, str]] = {
-    str: "String",
-    int: "Integer",
-    float: "Float",
-    bool: "Boolean",
-    type(None): "Undef",
-    list: "Array",
-    dict: "Hash",
-    Asset: "Asset",
-    Archive: "Archive",
+    str: "a string",
+    int: "an integer",
+    float: "a float",
+    bool: "a boolean",
+    type(None): "nothing",
+    list: "a list",
+    dict: "a mapping",
+    Asset: "an asset",
+    Archive: "an archive",
+}
+#: Data type without parameters → what its values are.
+_WORDS: Final[Mapping[str, str]] = {
+    "Any": "a value",
+    "Archive": "an archive",
+    "Array": "a list",
+    "Asset": "an asset",
+    "Data": "a value",
+    "Hash": "a mapping",
+    "Numeric": "a number",
+    "Regexp": "a regular expression",
+    "Scalar": "a string, a number, true or false",
+    "Struct": "a mapping",
+    "Timespan": "a number of seconds, or a time such as 1-02:30:00",
+    "Timestamp": "a date such as 2026-02-28 or 2026-02-28T12:00:00Z",
+    "Tuple": "a list",
+    "Undef": "left out",
 }
 #: Python type → the data types that are meant for it.
 _KIN: Final[Mapping[type, frozenset[str]]] = {
@@ -51,22 +70,92 @@ def is_value_type(kind: type) -> bool:
     return kind in _NAMES
 
 
-def refusal(datatype: DataType, value: Any) -> str:
-    """Return the message that ``datatype`` does not accept ``value``, with advice where there is some."""
-    return f"expects {datatype.expected}, got {describe_value(datatype, value)}{_advice(datatype, value)}"
+def refusal(datatype: DataType, value: Any, words: str = "") -> str:
+    """Return the message that ``datatype`` does not accept ``value``, with advice where there is some.
+
+    ``words`` describe what a ``Pattern`` in it accepts.
+    """
+    wanted = requirement(datatype, words)
+    if type(value) is str and _is_shown(datatype, value) and (hint := nearest_word(datatype, value)):
+        return f"{wanted}; {hint}"
+    return f"{wanted}, not {describe_value(datatype, value)}{_advice(datatype, value)}"
+
+
+def requirement(datatype: DataType, words: str = "") -> str:
+    """Return what a value must be: ``must be one of present, absent``; ``words`` as for ``refusal``."""
+    leaves = [leaf for leaf in datatype.leaves if leaf.kind != "Undef"] or list(datatype.leaves)
+    words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
+    enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
+    phrases = [f"one of {', '.join(enumerated)}" if len(enumerated) > 1 else enumerated[0]] if enumerated else []
+    phrases += dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in words_of)
+    return f"must be {any_of(phrases)}"
+
+
+def _words_of(datatype: DataType) -> list[str]:
+    """Return the words of an Enum or a Boolean, as YAML has them."""
+    words = datatype.words or (True, False)
+    return [str(word).lower() if type(word) is bool else str(word) for word in words]
+
+
+def any_of(phrases: Sequence[str]) -> str:
+    """Return alternatives as text: ``a, b or c``."""
+    return " or ".join(filter(None, [", ".join(phrases[:-1]), phrases[-1]]))
+
+
+def _phrase(datatype: DataType, words: str) -> str:
+    """Return what the values of a data type without alternatives are; Enum has its own words."""
+    kind = datatype.kind
+    if kind == "Pattern":
+        return words or f"a string that matches {datatype.text[len('Pattern[') : -1]}"
+    limits = _limits(datatype)
+    if kind == "String":
+        if limits == "at least 1":
+            return "a string that is not empty"
+        return f"a string of {limits} characters" if limits else "a string"
+    if kind in {"Integer", "Float"}:
+        number = "an integer" if kind == "Integer" else "a float such as 1.0"
+        return f"{number}{' from ' if ' to ' in limits else ' of '}{limits}" if limits else number
+    if kind == "Boolean":
+        return any_of(_words_of(datatype))
+    if kind == "Reference":
+        return f"a reference{' to ' if datatype.words else ''}{any_of_types(map(str, datatype.words))}"
+    return _WORDS[kind]
+
+
+def any_of_types(names: Iterable[str]) -> str:
+    """Return the names of types as alternatives; empty for none."""
+    found = [capitalize_type(name) for name in sorted(names)]
+    return any_of(found) if found else ""
+
+
+def _limits(datatype: DataType) -> str:
+    """Return the limits of a number or a size in words: ``2 to 4``, ``at least 2``; empty where there are none."""
+    low, high = datatype.low, datatype.high
+    if low is None or high is None:
+        return f"at least {low}" if low is not None else f"at most {high}" if high is not None else ""
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def nearest_word(datatype: DataType, value: str) -> str:
+    """Return the hint with the nearest word of an Enum, or an empty string."""
+    return nearest(value, [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words])
 
 
 def describe_value(datatype: DataType, value: Any) -> str:
-    """Return ``value`` itself if its type was right and it is not secret, else the name of its type."""
-    if type(value) is Sensitive:
-        return f"Sensitive[{kind_of(value.reveal())}]"
-    if datatype.kind == "Sensitive":
-        return f"Sensitive[{kind_of(value)}]"
-    scalar = type(value) in {str, int, float, bool}
-    if not scalar or datatype.sensitive or not any(meant_for(branch, type(value)) for branch in datatype.branches):
+    """Return ``value`` itself if its type was right and it is not secret, else what it is: ``a string``."""
+    if type(value) is Sensitive or datatype.kind == "Sensitive":
+        plain = kind_of(value.reveal() if type(value) is Sensitive else value)
+        return f"a sensitive {plain.rpartition(' ')[2]}"
+    if not _is_shown(datatype, value):
         return kind_of(value)
     shown = quote_value(value)
     return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}...'"
+
+
+def _is_shown(datatype: DataType, value: Any) -> bool:
+    """Whether a message may show a value: it is a scalar of a right type, and not secret."""
+    scalar = type(value) in {str, int, float, bool}
+    return scalar and not datatype.sensitive and any(meant_for(branch, type(value)) for branch in datatype.branches)
 
 
 def quote_value(value: Any) -> str:
@@ -75,7 +164,7 @@ def quote_value(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return Puppet's name of the value's type, or the name of a Python class that has none."""
+    """Return what kind of value it is, ``an integer``; the name of a Python class where there is no word."""
     return _NAMES.get(type(value)) or type(value).__name__
 
 
@@ -87,8 +176,7 @@ def _advice(datatype: DataType, value: Any) -> str:
     value = value.reveal() if type(value) is Sensitive else value
     if type(value) not in {int, float, bool}:
         return ""
-    content = datatype.parts[0] if datatype.kind == "Sensitive" else datatype
-    branches = content.branches
+    branches = datatype.leaves
     wants_text = any(
         branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and quote_value(value) in branch.words)
         for branch in branches
@@ -99,20 +187,17 @@ def _advice(datatype: DataType, value: Any) -> str:
 
 def size_problem(datatype: DataType, value: Any) -> str:
     """Return the message that an array or a hash has too few or too many elements."""
-    low, high = datatype.low, datatype.high
-    if low == high:
-        wanted = f"{low}"
-    elif low is not None and high is not None:
-        wanted = f"between {low} and {high}"
-    else:
-        wanted = f"at least {low}" if high is None else f"at most {high}"
-    return f"expects size to be {wanted}, got {len(value)}"
+    limits, element = _limits(datatype), "element" if type(value) is list else "key"
+    return f"must have {limits} {element}{'' if limits.endswith('t 1') or limits == '1' else 's'}, not {len(value)}"
 
 
 def key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
+    known = dict(datatype.fields)
+    unknown = [name for name in value if name not in known]
     for name, required in datatype.fields:
         if required and name not in value:
-            yield f"expects a value for key {quote_value(name)}"
-    known = dict(datatype.fields)
-    yield from (f"unrecognized key {quote_value(name)}" for name in value if name not in known)
+            yield f"needs the key {quote_value(name)}"
+    for name in unknown:
+        hint = nearest(str(name), known) or f"known are {', '.join(known)}"
+        yield f"has the unknown key {quote_value(name)}; {hint}"

@@ -49,12 +49,18 @@ class Problem(NamedTuple):
 
     def __str__(self) -> str:
         """Return ``site.yaml:14:5: File[/etc/motd]: unknown attribute 'x'; did you mean 'y'?``."""
-        place = self.file
-        if place and self.line:
-            place += f":{self.line}:{self.column}"
-        head = ": ".join(part for part in (place, self.reference) if part)
-        text = f"{self.message}; {self.hint}" if self.hint else self.message
-        return f"{head}: {text}" if head else text
+        return f"{self.place}: {self.text}" if self.file else self.text
+
+    @property
+    def place(self) -> str:
+        """``site.yaml:14:5``; the file alone if the line is unknown, empty if the file is."""
+        return f"{self.file}:{self.line}:{self.column}" if self.file and self.line else self.file
+
+    @property
+    def text(self) -> str:
+        """The reference, the message and the hint, without the place."""
+        message = f"{self.message}; {self.hint}" if self.hint else self.message
+        return f"{self.reference}: {message}" if self.reference else message
 
 
 def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
@@ -107,12 +113,19 @@ class ResourceAPIError(Exception):
     """The base of all errors; ``exit_code`` is that of the command."""
 
     exit_code: ClassVar[int] = 1
+    #: The name in an argument ``NAME=VALUE`` of the command line that is wrong.
+    attribute: str | None = None
 
 
 class UsageError(ResourceAPIError):
     """The caller asks for something that does not exist, or for options that exclude each other."""
 
     exit_code = 64
+
+    def __init__(self, message: str, attribute: str | None = None) -> None:
+        """Keep the message; ``attribute`` is the name in the argument ``NAME=VALUE`` that is wrong."""
+        super().__init__(message)
+        self.attribute = attribute
 
 
 class DefinitionError(ResourceAPIError):

@@ -255,51 +255,51 @@ def test_a_published_schema_is_valid(datatype: DataType) -> None:
 
 
 EXPLAINED: list[tuple[str, Any, list[tuple[tuple[str | int, ...], str]]]] = [
-    ("Integer", "a", [((), "expects an Integer value, got String")]),
-    ("String", None, [((), "expects a String value, got Undef")]),
-    ("String", (1,), [((), "expects a String value, got tuple")]),
-    ("Float", 1, [((), "expects a Float value, got Integer")]),
-    ("Float", float("nan"), [((), "expects a Float value, got nan")]),
-    ("Enum[absent, present]", "c", [((), "expects a match for Enum[absent, present], got 'c'")]),
-    ("Integer[0, 100]", 101, [((), "expects an Integer[0, 100] value, got 101")]),
-    ("String[1]", "", [((), "expects a String[1] value, got ''")]),
-    ("Pattern[/^a/]", "b", [((), "expects a match for Pattern[/^a/], got 'b'")]),
-    ("String[default, 9]", "x" * 500, [((), f"expects a String[default, 9] value, got '{'x' * 79}...'")]),
-    ("Variant[Integer, String]", 1.5, [((), "expects a value of type Integer or String, got Float")]),
-    ("Variant[Integer, Float, Undef]", "x", [((), "expects a value of type Integer, Float, or Undef, got String")]),
-    ("Optional[Integer]", "x", [((), "expects a value of type Undef or Integer, got String")]),
-    ("Optional[Enum[a]]", "c", [((), "expects an undef value or a match for Enum[a], got 'c'")]),
-    ("NotUndef", None, [((), "expects a NotUndef value, got Undef")]),
-    ("Array[Integer]", [1, "x", "y"], [((i,), "expects an Integer value, got String") for i in (1, 2)]),
-    ("Array[String]", "x", [((), "expects an Array value, got String")]),
-    ("Array[String, 1]", [], [((), "expects size to be at least 1, got 0")]),
-    ("Array[String, default, 1]", ["a", "b"], [((), "expects size to be at most 1, got 2")]),
-    ("Array[String, 1, 2]", ["a"] * 3, [((), "expects size to be between 1 and 2, got 3")]),
-    ("Tuple[String, Integer]", ["a"], [((), "expects size to be 2, got 1")]),
-    ("Tuple[String, Integer]", ["a", "b"], [((1,), "expects an Integer value, got String")]),
-    ("Hash[String, Integer]", {"a": "x"}, [(("a",), "expects an Integer value, got String")]),
-    ("Hash[Integer, String]", {"a": "x"}, [((), "key mismatch: expects an Integer value, got String")]),
-    ("Hash[String, Integer, 1]", {}, [((), "expects size to be at least 1, got 0")]),
-    ("Struct[{a => Integer}]", {}, [((), "expects a value for key 'a'")]),
-    ("Struct[{a => Integer}]", {"a": 1, "c": 1}, [((), "unrecognized key 'c'")]),
-    ("Struct[{a => Array[Integer]}]", {"a": [1, True]}, [(("a", 1), "expects an Integer value, got Boolean")]),
-    ("Optional[Array[Integer]]", [1, "x"], [((1,), "expects an Integer value, got String")]),
-    ("Any", [1, {"a": float("inf")}], [((1, "a"), "expects a value that JSON can carry, got inf")]),
-    ("Data", {"a": {1: 2}}, [(("a",), "expects strings as keys, got Integer")]),
-    ("Timestamp", "2026-02-30", [((), "expects a Timestamp value, got '2026-02-30'")]),
+    ("Integer", "a", [((), "must be an integer, not a string")]),
+    ("String", None, [((), "must be a string, not nothing")]),
+    ("String", (1,), [((), "must be a string, not tuple")]),
+    ("Float", 1, [((), "must be a float such as 1.0, not an integer")]),
+    ("Float", float("nan"), [((), "must be a float such as 1.0, not nan")]),
+    ("Enum[absent, present]", "c", [((), "must be one of absent, present, not 'c'")]),
+    ("Integer[0, 100]", 101, [((), "must be an integer from 0 to 100, not 101")]),
+    ("String[1]", "", [((), "must be a string that is not empty, not ''")]),
+    ("Pattern[/^a/]", "b", [((), "must be a string that matches /^a/, not 'b'")]),
+    ("String[default, 9]", "x" * 500, [((), f"must be a string of at most 9 characters, not '{'x' * 79}...'")]),
+    ("Variant[Integer, String]", 1.5, [((), "must be an integer or a string, not a float")]),
+    ("Variant[Integer, Float, Undef]", "x", [((), "must be an integer or a float such as 1.0, not a string")]),
+    ("Optional[Integer]", "x", [((), "must be an integer, not a string")]),
+    ("Optional[Enum[a]]", "c", [((), "must be a, not 'c'")]),
+    ("NotUndef", None, [((), "must be a value, not nothing")]),
+    ("Array[Integer]", [1, "x", "y"], [((i,), "must be an integer, not a string") for i in (1, 2)]),
+    ("Array[String]", "x", [((), "must be a list, not a string")]),
+    ("Array[String, 1]", [], [((), "must have at least 1 element, not 0")]),
+    ("Array[String, default, 1]", ["a", "b"], [((), "must have at most 1 element, not 2")]),
+    ("Array[String, 1, 2]", ["a"] * 3, [((), "must have 1 to 2 elements, not 3")]),
+    ("Tuple[String, Integer]", ["a"], [((), "must have 2 elements, not 1")]),
+    ("Tuple[String, Integer]", ["a", "b"], [((1,), "must be an integer, not a string")]),
+    ("Hash[String, Integer]", {"a": "x"}, [(("a",), "must be an integer, not a string")]),
+    ("Hash[Integer, String]", {"a": "x"}, [((), "has a key that must be an integer, not a string")]),
+    ("Hash[String, Integer, 1]", {}, [((), "must have at least 1 key, not 0")]),
+    ("Struct[{a => Integer}]", {}, [((), "needs the key 'a'")]),
+    ("Struct[{a => Integer}]", {"a": 1, "c": 1}, [((), "has the unknown key 'c'; known are a")]),
+    ("Struct[{a => Array[Integer]}]", {"a": [1, True]}, [(("a", 1), "must be an integer, not a boolean")]),
+    ("Optional[Array[Integer]]", [1, "x"], [((1,), "must be an integer, not a string")]),
+    ("Any", [1, {"a": float("inf")}], [((1, "a"), "must be a value that JSON can carry, not inf")]),
+    ("Data", {"a": {1: 2}}, [(("a",), "must have strings as keys, not an integer")]),
+    ("Timestamp", "2026-02-30", [((), "must be a date such as 2026-02-28 or 2026-02-28T12:00:00Z, not '2026-02-30'")]),
     # What YAML read as a number was meant as text.
-    ("String", 644, [((), "expects a String value, got Integer; write it in quotes")]),
-    ("Pattern[/[0-7]{4}/]", 644, [((), "expects a match for Pattern[/[0-7]{4}/], got Integer; write it in quotes")]),
-    ("Optional[String]", 1.5, [((), "expects a value of type Undef or String, got Float; write it in quotes")]),
-    ("Enum['5', 'true']", True, [((), "expects a match for Enum['5', 'true'], got Boolean; write it in quotes")]),
-    ("Enum[a]", 5, [((), "expects a match for Enum[a], got Integer")]),
-    ("Hash[String, Any]", {5: 1}, [((), "key mismatch: expects a String value, got Integer; write it in quotes")]),
+    ("String", 644, [((), "must be a string, not an integer; write it in quotes")]),
+    ("Pattern[/[0-7]/]", 644, [((), "must be a string that matches /[0-7]/, not an integer; write it in quotes")]),
+    ("Optional[String]", 1.5, [((), "must be a string, not a float; write it in quotes")]),
+    ("Enum['5', 'true']", True, [((), "must be one of 5, true, not a boolean; write it in quotes")]),
+    ("Enum[a]", 5, [((), "must be a, not an integer")]),
+    ("Hash[String, Any]", {5: 1}, [((), "has a key that must be a string, not an integer; write it in quotes")]),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "value", "problems"), EXPLAINED, ids=[f"{i}-{r[0]}" for i, r in enumerate(EXPLAINED)])
 def test_a_message_names_path_expectation_and_value(text: str, value: Any, problems: list[Any]) -> None:
-    """Messages use the words of Puppet."""
+    """Messages use the words of people who write manifests."""
     assert schemas.explain(datatypes.parse(text), value) == problems
 
 
@@ -307,10 +307,10 @@ def test_all_problems_of_a_value_are_reported_at_once() -> None:
     """A user can correct all of them before the next run."""
     datatype = datatypes.parse("Struct[{a => Integer, b => String, c => Array[Integer]}]")
     assert schemas.explain(datatype, {"a": "x", "c": [1, "y"], "z": 1}) == [
-        ((), "expects a value for key 'b'"),
-        ((), "unrecognized key 'z'"),
-        (("a",), "expects an Integer value, got String"),
-        (("c", 1), "expects an Integer value, got String"),
+        ((), "needs the key 'b'"),
+        ((), "has the unknown key 'z'; known are a, b, c"),
+        (("a",), "must be an integer, not a string"),
+        (("c", 1), "must be an integer, not a string"),
     ]
 
 
@@ -320,18 +320,18 @@ SECRET = "hunter2"
 @pytest.mark.parametrize(
     ("text", "value", "problem"),
     [
-        ("Sensitive[String[9]]", SECRET, ((), "expects a Sensitive[String[9]] value, got Sensitive[String]")),
-        ("Sensitive[Integer]", Sensitive(SECRET), ((), "expects a Sensitive[Integer] value, got Sensitive[String]")),
-        ("Sensitive[Hash[String, Integer]]", {SECRET: SECRET}, ((), "value, got Sensitive[Hash]")),
-        ("Enum[a]", Sensitive(SECRET), ((), "expects a match for Enum[a], got Sensitive[String]")),
-        ("Array[Enum[a]]", ["a", Sensitive(SECRET)], ((1,), "expects a match for Enum[a], got Sensitive[String]")),
-        ("Array[Enum[a]]", Sensitive(["a", SECRET]), ((), "expects an Array value, got Sensitive[Array]")),
-        ("Struct[{a => Integer}]", Sensitive({SECRET: 1}), ((), "expects a Struct value, got Sensitive[Hash]")),
-        ("Array[Sensitive[Enum[a]]]", [SECRET], ((0,), "expects a Sensitive[Enum[a]] value, got Sensitive[String]")),
-        ("Variant[Enum[a], Sensitive[Enum[b]]]", SECRET, ((), "got String")),
-        ("Optional[Sensitive[Enum[b]]]", SECRET, ((), "got String")),
-        ("Hash[Sensitive[Enum[b]], Any]", {SECRET: 1}, ((), "key mismatch: expects a Sensitive[Enum[b]] value")),
-        ("Any", [Sensitive([(SECRET,)])], ((0,), "expects a value that JSON can carry, got Sensitive[Array]")),
+        ("Sensitive[String[9]]", SECRET, ((), "must be a string of at least 9 characters, not a sensitive string")),
+        ("Sensitive[Integer]", Sensitive(SECRET), ((), "must be an integer, not a sensitive string")),
+        ("Sensitive[Hash[String, Integer]]", {SECRET: SECRET}, ((), "must be a mapping, not a sensitive mapping")),
+        ("Enum[a]", Sensitive(SECRET), ((), "must be a, not a sensitive string")),
+        ("Array[Enum[a]]", ["a", Sensitive(SECRET)], ((1,), "must be a, not a sensitive string")),
+        ("Array[Enum[a]]", Sensitive(["a", SECRET]), ((), "must be a list, not a sensitive list")),
+        ("Struct[{a => Integer}]", Sensitive({SECRET: 1}), ((), "must be a mapping, not a sensitive mapping")),
+        ("Array[Sensitive[Enum[a]]]", [SECRET], ((0,), "must be a, not a sensitive string")),
+        ("Variant[Enum[a], Sensitive[Enum[b]]]", SECRET, ((), "not a string")),
+        ("Optional[Sensitive[Enum[b]]]", SECRET, ((), "not a string")),
+        ("Hash[Sensitive[Enum[b]], Any]", {SECRET: 1}, ((), "has a key that must be b")),
+        ("Any", [Sensitive([(SECRET,)])], ((0,), "must be a value that JSON can carry, not a sensitive list")),
     ],
 )
 def test_a_secret_is_not_shown(text: str, value: Any, problem: tuple[Any, str]) -> None:

@@ -1,0 +1,192 @@
+"""The source line under a problem: read again from its file, and left out where any part of it may be secret.
+
+A file that has changed since the command began, or cannot be read, has no source lines. How a line is shown is decided
+in ``render.excerpt``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.read import READERS, read_file
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.errors import ManifestError
+from resource_api.render.excerpt import excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.model.attribute import AttributeSet
+    from resource_api.model.values.errors import Problem
+    from resource_api.system.log import Log
+
+_FORMS: Final = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python"}
+_LINE_END: Final = regex("\r\n|[\r\n]")
+_YAML_LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
+#: A key of a mapping, a keyword of a call, or a constant.
+_KEY: Final = regex(r"([A-Za-z_][\w-]*)[\"']?[ \t]*(?::(?!\S)|[:=](?!=))")
+_INDENTATION: Final = regex(r"[ \t]*(?:- *)*")
+#: What may be the name of a type or a component.
+_TYPE: Final = regex(r"\b([A-Z]\w*)|\b([a-z]\w*)(?=\[)|\.([a-z]\w*)\(|\bresource\(\s*[\"'](\w+)")
+_SECRET_WORD: Final = regex(r"(?i)pass|secret|token|credential|private|api_?key|\bpin\b")
+_USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)")
+_MOST_TYPES: Final = 1000
+#: The codes of problems of values that were given to inputs.
+_INPUT_CODES: Final = frozenset({"input", "unknown_input"})
+#: The lines before ``type: Sensitive[...]`` that may belong to the same input.
+_LINES_OF_AN_INPUT: Final = 4
+#: The keys of an input that hold no value of it.
+_ABOUT_INPUTS: Final = frozenset({"type", "docs", "kind", "inputs", "attributes", "resources", "INPUTS", "TYPE"})
+
+
+class SourceLines:
+    """The source lines of one command."""
+
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        attributes: Callable[[str], AttributeSet | None],
+        log: Log,
+        began: float,
+    ) -> None:
+        """Show files that have not changed since ``began``; ``settings`` are the parameters of the command.
+
+        ``attributes`` returns those of the type or component of a name. The secrets that ``log`` masks are never shown.
+        """
+        self._manifest = settings.get("manifest") or ""
+        self._given = [("-i ", text) for text in settings.get("given") or ()]
+        self._given += [("", text) for text in settings.get("changes") or ()]
+        self._input_files = settings.get("input_files") or ()
+        self._attributes = attributes
+        self._mask = log.mask
+        self._began = began
+        self._files: dict[str, list[str]] = {}
+        self._secret_names: dict[str, tuple[set[str], set[str]] | None] = {}
+
+    def locate(self, problem: Problem) -> Problem:
+        """Return the problem of an input with its place in the file of inputs that it comes from, if it does."""
+        if problem.attribute is None or problem.code not in _INPUT_CODES or self._argument(problem):
+            return problem
+        for path in reversed(self._input_files):
+            try:
+                read = READERS[".json" if path.endswith(".json") else ".yaml"](read_file(path)[0], path)
+            except (OSError, ValueError, ManifestError):
+                continue
+            if isinstance(read.data, dict) and problem.attribute in read.data:
+                line, column = read.position((problem.attribute,))
+                return problem._replace(file=path, line=line, column=column)
+        return problem
+
+    def _argument(self, problem: Problem) -> tuple[str, str] | None:
+        """Return the option and the ``NAME=VALUE`` of the command line that a problem is about."""
+        if problem.attribute is None or (problem.code not in _INPUT_CODES and problem.file):
+            return None
+        return next((pair for pair in reversed(self._given) if pair[1].startswith(f"{problem.attribute}=")), None)
+
+    def _under_argument(self, problem: Problem, option: str, text: str) -> list[str]:
+        """Return the argument with carets under its value, or under a name that does not exist."""
+        line = option + text
+        if self._mask(line) != line:
+            return []
+        name, _, value = text.partition("=")
+        if problem.code.startswith("unknown") or not value:
+            return excerpt(line, 0, len(option) + 1, length=len(name))
+        return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
+
+    def under(self, problem: Problem) -> list[str]:
+        """Return the source line of a problem and its carets; empty where there is none to show."""
+        if (argument := self._argument(problem)) is not None:
+            return self._under_argument(problem, *argument)
+        lines = self._lines(problem.file) if problem.file and problem.line else []
+        if not 0 < problem.line <= len(lines) or self._may_be_secret(problem, lines):
+            return []
+        return excerpt(lines[problem.line - 1], problem.line, problem.column, _FORMS.get(_suffix(problem.file), "yaml"))
+
+    def _lines(self, file: str) -> list[str]:
+        if file not in self._files:
+            self._files[file] = list(self._read(file))
+        return self._files[file]
+
+    def _read(self, file: str) -> Sequence[str]:
+        try:
+            if os.stat(file).st_ctime > self._began:  # noqa: PTH116 - text
+                return ()
+            text = read_file(file)[0].decode(errors="backslashreplace")
+        except (OSError, ValueError):
+            return ()
+        if _suffix(file) == ".json":
+            return text.split("\n")
+        return (_LINE_END if _suffix(file) == ".py" else _YAML_LINE_END).split(text)
+
+    def _may_be_secret(self, problem: Problem, lines: Sequence[str]) -> bool:
+        """Whether a line holds a known secret, or belongs to a key whose value may be one."""
+        file, line = problem.file, lines[problem.line - 1]
+        if self._mask(line) != line or "Sensitive" in line:
+            return True
+        if file not in self._secret_names:
+            self._secret_names[file] = self._find_secret_names(lines)
+        if (names := self._secret_names[file]) is None:
+            return True
+        secret, plain = names
+        around = _belongs_to(lines, problem.line - 1, siblings=problem.code == "syntax")
+        keys = {name for each in around for name in _KEY.findall(each)}
+        return any(name in secret or (name not in plain and _SECRET_WORD.search(name)) for name in keys)
+
+    def _find_secret_names(self, lines: Sequence[str]) -> tuple[set[str], set[str]] | None:
+        """Return the names of sensitive attributes, inputs and values in a file, and those of other attributes.
+
+        None where there are too many to find out.
+        """
+        types = {name for line in lines for found in _TYPE.findall(line) for name in found if name}
+        if len(types) > _MOST_TYPES:
+            return None
+        secret, plain = set(_sensitive_inputs(lines)), set[str]()
+        if self._manifest and _suffix(self._manifest) in _FORMS:
+            secret |= set(_sensitive_inputs(self._lines(self._manifest)))
+        for name in types:
+            if (declared := self._attributes(name[:1].lower() + name[1:])) is not None:
+                secret |= declared.sensitive
+                plain |= declared.attributes.keys() - declared.sensitive
+        for line in lines:
+            if not secret.isdisjoint(_KEY.findall(line)):
+                secret |= set(_USED.findall(line))
+        return secret, plain - secret
+
+
+def _sensitive_inputs(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the keys around each ``Sensitive``: among them are the names of the inputs that are secrets."""
+    for index, line in enumerate(lines):
+        if "Sensitive" in line:
+            for each in lines[max(index - _LINES_OF_AN_INPUT, 0) : index + 1]:
+                yield from set(_KEY.findall(each)) - _ABOUT_INPUTS
+
+
+def _belongs_to(lines: Sequence[str], index: int, *, siblings: bool) -> Iterator[str]:
+    """Yield a line, the nearest one before with a key if it has none itself, and those that it is indented under.
+
+    ``siblings``: also those before it under the same line, because it may have been meant as a part of one of them.
+    """
+    yield lines[index]
+    wanted = not _KEY.search(lines[index])
+    least = _indentation(lines[index])
+    for line in reversed(lines[:index]):
+        if not line.strip():
+            continue
+        has_key, indentation = _KEY.search(line) is not None, _indentation(line)
+        if siblings or indentation < least or (wanted and has_key):
+            yield line
+        wanted = wanted and not has_key
+        siblings = siblings and indentation >= least
+        least = min(least, indentation)
+        if not least and not wanted:
+            return
+
+
+def _indentation(line: str) -> int:
+    found = _INDENTATION.match(line)
+    return found.end() if found else 0
+
+
+def _suffix(file: str) -> str:
+    return os.path.splitext(file)[1].lower()  # noqa: PTH122 - text

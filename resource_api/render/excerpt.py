@@ -1,0 +1,80 @@
+"""The excerpt under a problem: the source line with its number, and carets under the token that is wrong.
+
+Columns count characters of the line, from 1; what is shown counts columns of a terminal, where a character may take two
+or none. Reading the file, and what may be shown of it, do not enter.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Final
+
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.text import escape
+
+#: The columns of a terminal that are shown of a line.
+WIDTH: Final = 200
+#: How many of them stand before the caret of a line that is longer.
+_BEFORE: Final = 80
+_TAB: Final = "    "
+
+_REFERENCE: Final = r"[A-Za-z]\w*\[.*\](?=\s*(?::\s|:?$))|[A-Za-z]\w*\[[^\]]*\]|\$\{[^}]*\}"
+_QUOTED: Final = r"\"(?:\\.|[^\"\\])*\"?|'(?:''|[^'])*'?"
+_PLAIN: Final = r"(?:[^\s:,#'\"\[\]{}()]|:(?=\S)|(?<=\S)#|[ ]+(?![#\s:])(?=[^\s,'\"\[\]{}()]))+"
+#: Format → the text that begins at a column and is one token.
+_TOKENS: Final = {
+    "yaml": regex(f"{_QUOTED}|{_REFERENCE}|{_PLAIN}"),
+    "json": regex(r"\"(?:\\.|[^\"\\])*\"?|[\w.+-]+"),
+    "python": regex(r"\"(?:\\.|[^\"\\])*\"?|'(?:\\.|[^'\\])*'?|[\w.]+"),
+}
+
+
+def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
+    """Return a line and its carets; ``number`` 0: it has none, as an argument of the command line.
+
+    The carets span ``length`` characters, or the token that begins at ``column`` in the syntax of ``form``
+    (``yaml``, ``json`` or ``python``).
+    """
+    line = line.rstrip("\r\n")
+    start = min(max(column, 1), len(line) + 1) - 1
+    end = start + (length or _token_length(line, start, form))
+    cells = [_TAB if character == "\t" else escape(character) for character in line]
+    first, last = _window([width(cell) for cell in cells], start)
+    before, cut = "…" if first else "", "…" if last < len(cells) else ""
+    shown = before + "".join(cells[first:last]) + cut
+    caret = width(before + "".join(cells[first:start]))
+    span = sum(map(width, cells[start : min(end, last)]))
+    gutter = " " * 5 if not number else f"{number:>5}"
+    return [f"{gutter} | {shown}".rstrip(), f"{' ' * len(gutter)} | {' ' * caret}{'^' * max(span, 1)}"]
+
+
+def _token_length(line: str, start: int, form: str) -> int:
+    found = _TOKENS[form].match(line, start)
+    return len(found[0]) if found else 1
+
+
+def _window(widths: list[int], start: int) -> tuple[int, int]:
+    """Return the first character of a line that is shown, and the one after the last."""
+    if sum(widths) <= WIDTH:
+        return 0, len(widths)
+    first = 0
+    room = sum(widths[:start])
+    while room > _BEFORE and first < start:
+        room -= widths[first]
+        first += 1
+    last, room = first, WIDTH - 2
+    while last < len(widths) and widths[last] <= room:
+        room -= widths[last]
+        last += 1
+    return first, last
+
+
+def width(text: str) -> int:
+    """Return the columns of a terminal that a text takes: none for combining characters, two for wide ones."""
+    return sum(map(_width, text)) if not text.isascii() else len(text)
+
+
+def _width(character: str) -> int:
+    if unicodedata.category(character) in {"Mn", "Me", "Cf"} or "\u1160" <= character <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in {"W", "F"} else 1
