@@ -70,6 +70,10 @@ class Output:
         self._json_log = settings.get("log_format") == "json"
         self._color = _colored(settings.get("color", "auto"), self.stdout)
         self._diff = settings.get("diff") or "short"
+        #: Whether the log has shown a failure, and how many lines since.
+        self._failed, self.lines_after_failure = False, 0
+        #: Tells which events of the log repeat what has been printed, and are not shown; None: none does.
+        self.is_echo: Callable[[LogEvent], bool] | None = None
         self.log = Log(_threshold(settings), self._sink(settings))
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
@@ -84,13 +88,27 @@ class Output:
             from resource_api.system.structured_log import json_lines  # noqa: PLC0415 - imports structlog later
 
             return json_lines(self.stderr)
-        return console(self.stderr, self._log_lines, color=_colored(settings.get("color", "auto"), self.stderr))
+        color = _colored(settings.get("color", "auto"), self.stderr)
+        return console(self.stderr, self._log_lines, self._select, color=color)
 
     def _log_lines(self, event: LogEvent, *, color: bool) -> str:
         """Return the lines of a log event whose change is too large for one."""
         from resource_api.render.changes import log_lines  # noqa: PLC0415 - only for such a change
 
         return log_lines(event, self.style._replace(color=color))
+
+    def _select(self, events: Sequence[LogEvent]) -> Sequence[LogEvent]:
+        """Return the events that are shown, and count those after the first failure."""
+        shown = events if self.is_echo is None else [event for event in events if not self.is_echo(event)]
+        for event in shown:
+            self.lines_after_failure += self._failed
+            self._failed = self._failed or event.level == "err"
+        return shown
+
+    @property
+    def on_one_terminal(self) -> bool:
+        """Whether people see what is printed and what is logged in the same place."""
+        return not self._json_log and self.stdout.isatty() and self.stderr.isatty()
 
     @property
     def style(self) -> Style:

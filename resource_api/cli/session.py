@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     D = TypeVar("D")
 
 
+#: From so many lines of the log after the first failure on, a recap names the failures.
+_RECAP: Final = 20
 _OUT_OF_MEMORY: Final = "out of memory; give this command more, then run it again"
 
 
@@ -185,6 +187,10 @@ class Session:
 
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         else:
+            if self.output.lines_after_failure >= _RECAP and not self.settings.get("quiet"):
+                from resource_api.render.recap import recap  # noqa: PLC0415 - only after a failure
+
+                self.output.print(recap(report, self.output.style))
             self.output.print(str(report))
         return code
 

@@ -26,6 +26,8 @@ class StepReport(NamedTuple):
     changes: Sequence[Difference] = ()
     error: str = ""
     seconds: float = 0.0
+    #: Of a skipped step: the reference of the failure because of which it is; empty: there is none.
+    cause: str = ""
 
     def __repr__(self) -> str:
         """Show the outcome, the action and the reference."""

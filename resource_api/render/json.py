@@ -142,7 +142,8 @@ def problem(found: Problem) -> dict[str, Any]:
 
 
 def step_end(done: StepReport) -> dict[str, Any]:
-    """Return the outcome of one step."""
+    """Return the outcome of one step; of a failed one also where it is declared, if that is known."""
+    place = done.step.entry.declaration.place() if done.status == "failed" else None
     return {
         "reference": done.reference,
         "urn": done.urn,
@@ -152,6 +153,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
         "error": done.error or None,
         "corrective": done.corrective,
         "seconds": round(done.seconds, 6),
+        **({"file": place.file, "line": place.line} if place is not None and place.line else {}),
     }
 
 

@@ -15,9 +15,10 @@ from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from resource_api.model.change import Difference
+    from resource_api.model.event import LogEvent
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.drift import Drift
@@ -44,6 +45,17 @@ def lines(planned: Plan, style: Style = _PLAIN) -> Iterator[str]:
     if long:
         yield ""
     yield style.paint(plan_summary(planned.summary), _BOLD)
+
+
+def echo(planned: Plan) -> Callable[[LogEvent], bool]:
+    """Return a function that tells whether an event of the log, under noop, repeats what the plan's text says."""
+    errors = {(str(step.reference), step.decision.error) for step in planned.steps if step.decision.error}
+
+    def is_echo(event: LogEvent) -> bool:
+        skipped = event.level == "warning" and event.text.startswith("skipped because ")
+        return skipped or event.text.endswith(" (noop)") or event[1:3] in errors
+
+    return is_echo
 
 
 def _blocks(planned: Plan, style: Style) -> Iterator[Sequence[str]]:

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from resource_api.model.event import Event
+    from resource_api.model.record import Record
     from resource_api.plan.planner import Plan
     from resource_api.system.log import Log
 
-#: How many pairs without a relationship are named; users fix these first and run again.
+#: How many pairs without a relationship are named, which users fix first, and how many undeclared resources.
 _NAMED: Final = 20
 
 
@@ -43,11 +44,19 @@ def _log_findings(plan: Plan, log: Log) -> None:
         else:
             text = f"in doubt: the last run did not see the outcome of its {intent.action}; it is read again"
         log.write("notice", f"{intent.reference}", text, intent.type, reference=f"{intent.reference}")
+    effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         # What a run has done cannot be taken back.
         effect = "deletes" if record.owned and not (record.lifecycle.retain or record.last_run) else "forgets"
-        text = f"is recorded but no longer declared; --prune {effect} it"
-        log.write("notice", f"{record.reference}", text, record.type, reference=f"{record.reference}")
+        effects.setdefault(effect, []).append(record)
+    for effect, records in effects.items():
+        if len(records) > _NAMED and log.is_brief:
+            text = f"resources are recorded but no longer declared; --prune {effect} them (-v names them)"
+            log.write("notice", "", f"{len(records)} {text}")
+            continue
+        for record in records:
+            text = f"is recorded but no longer declared; --prune {effect} it"
+            log.write("notice", f"{record.reference}", text, record.type, reference=f"{record.reference}")
 
 
 def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:

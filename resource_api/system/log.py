@@ -57,6 +57,11 @@ class Log:
         """Whether a line of this level about resources of this type would be shown."""
         return bool(self._takers(level, resource_type))
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether it is for people who have not asked for more: many lines that say the same may be counted instead."""
+        return not self.enabled("info") and not any(getattr(sink, "shows_fields", True) for sink in self.sinks)
+
     def lowest_level(self, resource_type: str) -> str:
         """Return the lowest level that is shown of this type; ``off`` if none is."""
         return next((level for level in LEVELS if level != "off" and self.enabled(level, resource_type)), "off")
@@ -194,10 +199,17 @@ def _masked_data(value: Any, mask: Mask) -> Any:
     return mask(text)
 
 
-def console(stream: TextIO, large: Callable[..., str] | None = None, *, color: bool = False) -> StreamSink:
+def console(
+    stream: TextIO,
+    large: Callable[..., str] | None = None,
+    select: Callable[[Sequence[LogEvent]], Sequence[LogEvent]] | None = None,
+    *,
+    color: bool = False,
+) -> StreamSink:
     """Return a sink that writes lines for people. A closed stream does not stop the run.
 
     ``large``, called with an event and ``color``, returns the text of an event whose change is too large for a line.
+    ``select`` returns those of several events that are shown.
     """
 
     def write(events: Sequence[LogEvent]) -> None:
@@ -205,7 +217,7 @@ def console(stream: TextIO, large: Callable[..., str] | None = None, *, color: b
 
         lines = [
             line(event, color=color) if event.change is None or large is None else large(event, color=color)
-            for event in events
+            for event in (events if select is None else select(events))
         ]
         stream.write("".join([f"{each}\n" for each in lines]))
         stream.flush()

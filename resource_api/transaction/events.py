@@ -5,6 +5,7 @@ Nothing is decided here: which operations succeed or fail is the table of ``resu
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, describe_difference, difference_fields, large_change
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
+#: How many resources are named that are skipped for one reason.
+_NAMED: Final = 20
 _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
 
 
@@ -32,6 +35,8 @@ class Events:
         self._log = log
         self._listener = listener
         self._started: set[int] = set()
+        #: Why steps were skipped → how many of them for this reason.
+        self._skipped: Counter[str] = Counter()
         #: Whether it is logged when a step begins and ends: with ``-v``, but not with ``-d``, where providers and
         #: programs have lines of their own.
         self.shows_steps = log.enabled("info") and not log.enabled("debug")
@@ -70,6 +75,18 @@ class Events:
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: Any) -> None:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
         self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
+
+    def log_skipped(self, run: OperationRun, why: str) -> None:
+        """Log why an operation is skipped, unless many lines for people have said so; ``log_more_skipped`` counts."""
+        self._skipped[why] += 1
+        if self._skipped[why] <= _NAMED or not self._log.is_brief:
+            self.log("warning", run, why, status="skipped")
+
+    def log_more_skipped(self) -> None:
+        """Log how many operations were skipped beyond those that are named."""
+        for why, count in self._skipped.items():
+            if count > _NAMED and self._log.is_brief:
+                self._log.write("warning", f"{count - _NAMED} more", why)
 
     def _write(
         self,

@@ -134,8 +134,10 @@ class Results:
         run.status = Status.SKIPPED
         self._add_failure(run, cause or str(run.step.reference))
         if run.step.entry.index not in self._reported:
-            self._events.log("warning", run, why, status="skipped")
-        self._report(run, run.action, "skipped", (), why)
+            self._events.log_skipped(run, why)
+        if why == HALTED and not cause:
+            cause = next(iter(self.failures.values()))
+        self._report(run, run.action, "skipped", (), why, cause=cause)
 
     def _add_failure(self, run: OperationRun, cause: str) -> None:
         self.failures[run.number] = cause
@@ -172,14 +174,21 @@ class Results:
         return None
 
     def _report(
-        self, run: OperationRun, action: Action, status: str, changes: Sequence[Difference], error: str = ""
+        self,
+        run: OperationRun,
+        action: Action,
+        status: str,
+        changes: Sequence[Difference],
+        error: str = "",
+        *,
+        cause: str = "",
     ) -> None:
         """Add the report of a step, one for each; a refresh and its failure are reported beside the change."""
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = status
-        report = StepReport(run.step, action, status, _with_reported(run, changes), error, run.seconds)
+        report = StepReport(run.step, action, status, _with_reported(run, changes), error, run.seconds, cause)
         self.reports.append(report)
         self._events.step_ended(report)
         if self._events.shows_steps:

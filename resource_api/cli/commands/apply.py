@@ -31,6 +31,8 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
             from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
 
             session.output.print(plan_text.lines(plan, session.output.style))
+            if session.output.on_one_terminal and not session.log.enabled("info"):
+                session.output.is_echo = plan_text.echo(plan)
 
     source = session.source(manifest)
     if isinstance(source, str) and (document := saved_plan.read(source)) is not None:
@@ -40,6 +42,8 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         inputs, given = options.inputs(settings), options.run_options(settings)
         gc.disable()
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=session.use_cache, **given)
+    if session.output.is_echo is not None and not session.interrupts.came:
+        return session.exit_code(report)
     if not session.json:
         session.output.print(text.outputs(report.outputs))
     return session.show_report(report)

@@ -1,0 +1,114 @@
+"""What a run says at its end and how often it says it: the recap, lines that are counted, the plan under noop."""
+
+from __future__ import annotations
+
+import os
+import pty
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import command
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+
+def failing(bench: Bench, dependents: int, others: int) -> str:
+    """Write a manifest of one resource that fails, such that need it and such that do not; return its path."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            if "bad" in changes:
+                raise RuntimeError("no space left\\nat all")
+            self._done(changes)
+        """
+    )
+    lines = ["resources:", "  Probe[bad]: {}"]
+    lines += [f"  Probe[d{number}]: {{require: 'Probe[bad]'}}" for number in range(dependents)]
+    lines += [f"  Widget[w{number}]: {{}}" for number in range(others)]
+    return bench.write("site.yaml", "\n".join(lines)).name
+
+
+def test_failures_are_repeated_where_many_lines_follow(bench: Bench) -> None:
+    """Each with its place, the first line of its reason and how many it has skipped, right before the summary."""
+    done = bench.run("apply", failing(bench, 3, 17))
+    title, failure, summary = done.out.splitlines()
+    assert title == "Failed:"
+    assert failure.startswith("  Probe[bad] (site.yaml:2): no space left")
+    assert failure.endswith("; 3 skipped")
+    assert summary.endswith("17 created, 0 unchanged, 1 failed, 3 skipped.")
+
+
+@pytest.mark.parametrize(("others", "options"), [(16, []), (17, ["--json"]), (17, ["-q"])])
+def test_there_is_no_recap_of_little_nor_for_programs(bench: Bench, others: int, options: list[str]) -> None:
+    """Below 20 lines after the failure, with ``--json`` and with ``-q`` nothing is repeated."""
+    assert "Failed:" not in bench.run("apply", failing(bench, 3, others), *options).out
+
+
+def test_a_failed_step_has_its_place_in_json(bench: Bench) -> None:
+    """``file`` and ``line`` of the declaration; a step that did not fail has none."""
+    ends = bench.run("apply", failing(bench, 1, 1), "--json").ends()
+    assert (ends["Probe[bad]"]["file"], ends["Probe[bad]"]["line"]) == ("site.yaml", 2)
+    assert ["line" in ends[name] for name in ("Probe[d0]", "Widget[w0]")] == [False, False]
+
+
+def test_of_many_skipped_resources_most_are_counted(bench: Bench) -> None:
+    """Twenty are named for one reason; ``-v`` and JSON name all."""
+    site = failing(bench, 50, 0)
+    lines = bench.run("apply", site).lines
+    assert lines[-1] == "Warning: 30 more: skipped because Probe[bad] failed"
+    assert sum("skipped because" in line for line in lines) == 21
+    assert sum("skipped because" in line for line in bench.run("apply", site, "-v").lines) == 50
+    assert len([line for line in bench.run("apply", site, "--json").events("log") if line["level"] == "warning"]) == 50
+
+
+def test_many_undeclared_resources_are_one_line(bench: Bench) -> None:
+    """Up to twenty are named, more are counted; ``-v`` names them."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.apply("resources:\n" + "".join(f"  Widget[w{number}]: {{}}\n" for number in range(21)))
+    text = "recorded but no longer declared; --prune deletes"
+    assert bench.apply("resources: {}").lines == [f"Notice: 21 resources are {text} them (-v names them)"]
+    assert len([line for line in bench.apply("resources: {}", "-v").lines if text in line]) == 21
+    some = bench.apply("resources: {'Widget[w0]': {}}").lines
+    assert (len(some), some[0]) == (20, f"Notice: Widget[w1]: is {text} it")
+
+
+def on_terminal(bench: Bench, *arguments: str) -> str:
+    """Return what a terminal shows of a run."""
+    ours, theirs = pty.openpty()
+    command.run(arguments, cwd=bench.home, env=bench.environment, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    try:
+        text = os.read(ours, 65_536).decode().replace("\r\n", "\n")
+    finally:
+        os.close(ours)
+    return text
+
+
+def test_noop_on_a_terminal_shows_the_plan_alone(bench: Bench) -> None:
+    """Nothing repeats it; with ``-v`` and in a pipe the lines of the log follow."""
+    bench.put("widget", a={"size": 1})
+    bench.environment["NO_COLOR"] = "1"
+    site = str(bench.write("site.yaml", "resources: {'Widget[a]': {size: 2}}\noutputs: {size: '${Widget[a].size}'}"))
+    planned = "~ Widget[a] (noop)\n    size: 1 → 2\n\nPlan: 1 to update; 0 unchanged.\n"
+    assert on_terminal(bench, "apply", site, "--noop") == planned
+    for shown in (on_terminal(bench, "apply", site, "--noop", "-v"), "".join(bench.run("apply", site, "--noop")[1:])):
+        assert "size changed from 1 to 2 (noop)" in shown
+        assert shown.count("1 updated, 0 unchanged. (noop)") == 1
+
+
+def test_what_is_printed_first_stands_first_in_a_file(bench: Bench) -> None:
+    """Where stdout and stderr are one file, the plan stands before what is logged about it."""
+    site = bench.write("site.yaml", "resources: {'Widget[a]': {}}")
+    with (bench.home / "out").open("wb") as out:
+        command.run(
+            ["apply", str(site), "--noop"],
+            cwd=bench.home,
+            env=bench.environment,
+            stdout=out.fileno(),
+            stderr=out.fileno(),
+        )
+    text = (bench.home / "out").read_text()
+    assert text.index("Plan: 1 to create") < text.index("created (noop)") < text.index("Applied in")
