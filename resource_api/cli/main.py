@@ -41,7 +41,7 @@ COMMAND_GROUPS: Final = {
         "state": "Show and edit what is recorded.",
         "output": "Show a stack's outputs.",
         "history": "List the runs; show one, or what was different between two.",
-        "report": "Print what a run did, as text or JSON.",
+        "report": "Print what a run did, as text, JSON or an HTML page.",
         "import": "Take over an existing resource into state.",
         "refresh": "Read everything again into state; change nothing else.",
     },

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
 
-    Form = Literal["dot", "mermaid", "json"]
+    Form = Literal["dot", "mermaid", "json", "html"]
 
 
 class _Link(NamedTuple):
@@ -32,10 +32,10 @@ class _Link(NamedTuple):
 def render(catalog: Catalog, form: Form) -> str:
     """Return the relationships of ``catalog`` as text; equal catalogs have equal texts.
 
-    ``dot`` is Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping of ``nodes`` (``reference``, ``type``,
-    ``title``, ``index`` in the order of execution, ``parent`` within a component) and ``edges`` (``from``, ``to``,
-    ``kind``: ``require``, or ``notify`` where a change of the first refreshes the second; ``automatic`` where only a
-    type declares it).
+    ``html`` is a page that needs no network, ``dot`` Graphviz's language, ``mermaid`` a flowchart, ``json`` a mapping
+    of ``nodes`` (``reference``, ``type``, ``title``, ``index`` in the order of execution, ``parent`` within a
+    component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
+    refreshes the second; ``automatic`` where only a type declares it).
     """
     return _FORMS[form](catalog.entries, _links(catalog))
 
@@ -71,6 +71,13 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
         ],
     }
     return json.dumps(document, indent=2)
+
+
+def _html(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+    from resource_api.render import html_graph  # noqa: PLC0415 - only for a page
+
+    edges = [html_graph.Edge(*link) for link in links]
+    return html_graph.page([str(entry.reference) for entry in entries], edges)
 
 
 def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
@@ -135,4 +142,4 @@ def _boxed(
     return draw("", "  ")
 
 
-_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}
+_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json, "html": _html}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, Summary
 
 #: Count of a summary → what it is called in a plan.
-_PLANNED: Final[Mapping[str, str]] = {
+PLANNED: Final[Mapping[str, str]] = {
     "created": "to create",
     "updated": "to update",
     "replaced": "to replace",
@@ -28,7 +28,7 @@ _PLANNED: Final[Mapping[str, str]] = {
     "refreshed": "to refresh",
 }
 #: The counts that the line of a finished run shows.
-CHANGES: Final = (*_PLANNED, "failed", "skipped")
+CHANGES: Final = (*PLANNED, "failed", "skipped")
 
 
 def plan_summary(summary: Summary) -> str:
@@ -46,7 +46,7 @@ def report(done: Report) -> str:
 def planned_counts(summary: Summary) -> str:
     """Return the counts of a plan: ``1 to create; 12 unchanged``, or ``nothing to do; 12 unchanged``."""
     counts = summary._replace(noop=False, unchanged=0)._asdict().items()
-    shown = ", ".join(f"{count} {_PLANNED.get(name, name)}" for name, count in counts if count)
+    shown = ", ".join(f"{count} {PLANNED.get(name, name)}" for name, count in counts if count)
     return f"{shown or 'nothing to do'}; {summary.unchanged} unchanged"
 
 

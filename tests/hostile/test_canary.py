@@ -51,6 +51,7 @@ COMMANDS: Final = (
     "history --json",
     "history show",
     "report --format json",
+    "report --format html",
     "state check",
     "state mv Leaky[a] Leaky[z]",
     "state taint Leaky[a]",

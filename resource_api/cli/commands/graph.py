@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.render.graph import Form
 
+_FORMS: Final = ("dot", "mermaid", "json", "html")
 
-@options.command(examples=("resource-api graph site.yaml --format dot > site.dot",))
-@options.manifest
-@click.option(
-    "--format", "form", type=options.Choice(["dot", "mermaid", "json"]), default="dot", help="How to write it."
+
+@options.command(
+    examples=(
+        "resource-api graph site.yaml --format dot > site.dot",
+        "resource-api graph site.yaml --format html > site.html",
+    )
 )
+@options.manifest
+@click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
 @options.manifest_inputs
 @options.common
 @with_session()

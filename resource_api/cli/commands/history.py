@@ -46,6 +46,7 @@ def _lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]
 
 @history.command("show", examples=("resource-api history show",))
 @click.argument("run", required=False)
+@options.diff
 @options.state
 @options.common
 @with_session()
@@ -58,6 +59,7 @@ def show(session: Session, run: str | None, **_settings: Any) -> None:
 @history.command("diff", examples=("resource-api history diff last-1 last",))
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="B")
+@options.diff
 @options.state
 @options.common
 @with_session()

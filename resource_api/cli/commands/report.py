@@ -1,8 +1,8 @@
-"""``report``: a recorded run as text or JSON."""
+"""``report``: a recorded run as text, JSON or one HTML page."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,10 +14,13 @@ from resource_api.render import run_text
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
+_FORMS: Final = ("text", "json", "html")
 
-@options.command(examples=("resource-api report", "resource-api report last --format json"))
+
+@options.command(examples=("resource-api report", "resource-api report last --format html > run.html"))
 @click.argument("run", required=False)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to write it.")
+@click.option("--format", "form", type=options.Choice(_FORMS), default="text", help="How to write it.")
+@options.diff
 @options.state
 @options.common
 @with_session()
@@ -26,5 +29,9 @@ def report(session: Session, run: str | None, form: str, **_settings: Any) -> No
     found = Runs(session).document(run)
     if form == "json" or session.json:
         session.output.print_json(found)
+    elif form == "html":
+        from resource_api.render import html  # noqa: PLC0415 - only for a page
+
+        session.output.print(html.run(found).rstrip("\n"))
     else:
         session.output.print(run_text.run(found, session.output.style))

@@ -1,0 +1,206 @@
+"""Plans and recorded runs as HTML pages: failures first, what was or would be changed, drift, who notified whom."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.change import Action, Difference, is_text_change
+from resource_api.model.values.text import show
+from resource_api.render import html_timeline, text
+from resource_api.render.changes import Style, text_diff
+from resource_api.render.html_page import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
+from resource_api.render.run_text import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+#: The first lines of a diff, which name its two sides.
+_HEADER: Final = 2
+#: Lines of a diff, and characters of a value, that a page shows.
+_LINES: Final = 400
+_LONGEST: Final = 2000
+_STYLE: Final = Style()
+#: Actions that concern all of a resource.
+_WHOLE: Final = frozenset({"create", "delete", "forget"})
+#: The statuses of a run's steps in the order of their sections.
+_SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
+
+
+# Changes
+
+
+def changes(found: Iterable[Mapping[str, Any]], *, before: str = "is", after: str = "should") -> str:
+    """Return the changes of a step or of a drift."""
+    return "".join(_change(Difference(c["attribute"], c[before], c[after], c.get("message") or "")) for c in found)
+
+
+def _change(difference: Difference) -> str:
+    name = f'<span class="label">{e(difference.attribute)}</span>'
+    message = f" ({e(difference.message)})" if difference.message else ""
+    if is_text_change(difference):
+        lines = (line.removesuffix(" (--diff full)") for line in text_diff(difference, _STYLE, most=_LINES))
+        shown = "".join(map(_diff_line, islice(lines, _HEADER, None)))
+        return f'<p>{name}{message}</p><pre class="diff">{shown}</pre>'
+    is_, should = _value(difference.is_), _value(difference.should)
+    pair = f'<code class="minus">{is_}</code> → <code class="plus">{should}</code>'
+    return f'<p class="change">{name} {pair}{message}</p>'
+
+
+def _value(value: Any) -> str:
+    shown = "(none)" if value is None else show(value)
+    return e(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}… ({len(shown)} characters)")
+
+
+def _diff_line(line: str) -> str:
+    kind = {"+": "plus", "-": "minus", "@": "at"}.get(line[:1], "")
+    return f'<span class="{kind}">{e(line) or " "}</span>' if kind else f"<span>{e(line) or ' '}</span>"
+
+
+# A run
+
+
+def run(found: Mapping[str, Any]) -> str:
+    """Return the page of the document of a run: its failures first."""
+    ids = row_ids(step["reference"] for step in found["steps"])
+    notified = _notified(found["notifications"])
+    by_status: dict[str, list[Row]] = {status: [] for status in _SECTIONS}
+    for step in found["steps"]:
+        by_status[step["status"]].append(_run_row(step, notified, ids))
+    failed, *others = (
+        rows_section(title, by_status[status], ids, opened=status == "failed") for status, title in _SECTIONS.items()
+    )
+    sections = [_problems(found["problems"]), failed, *html_timeline.sections(found, ids), *others]
+    sections += [_drift(found["drift"], ids, "Drifted before"), _notifications(found["notifications"], ids)]
+    if found.get("kept") is False:
+        why = "<p>Nothing more is kept of this run: it changed and failed nothing, or it is too old.</p>"
+        sections = [Section("Nothing is kept", why)]
+    command = str(found.get("command") or "run")
+    title = f"{command} of {found.get('project', '')}, stack {found.get('stack', '')}"
+    outcome = text.run_outcome({**found, "summary": {**(found.get("summary") or {}), "exit_code": 0}})
+    return write(Page(title, outcome.removeprefix(f"{command}: "), _run_facts(found), sections))
+
+
+def _run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    counts = found.get("summary") or {}
+    return [
+        ("run", str(found.get("run", ""))),
+        ("started", f"{text.time_of(found.get('started'))} UTC"),
+        ("took", "" if found["seconds"] is None else duration(found["seconds"])),
+        ("unchanged", str(counts.get("unchanged", ""))),
+        ("drifted before", str(found.get("drifted", ""))),
+        ("workers", str(max((call["worker"] for call in found["calls"]), default=""))),
+        ("exit code", str(counts.get("exit_code", ""))),
+        ("resource-api", str(found.get("tool_version", ""))),
+    ]
+
+
+def _notified(pairs: Iterable[Mapping[str, str]]) -> dict[str, tuple[list[str], list[str]]]:
+    """Return, by reference, who has notified it and whom it has notified."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for pair in pairs:
+        found.setdefault(pair["to"], ([], []))[0].append(pair["from"])
+        found.setdefault(pair["from"], ([], []))[1].append(pair["to"])
+    return found
+
+
+def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
+    reference, failed = step["reference"], step["status"] == "failed"
+    by, whom = notified.get(reference, ((), ()))
+    error = step["error"] or ""
+    body = f'<p class="error">{_lines(error)}</p>' if failed else ""
+    body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
+    body += changes(step["changes"]) if step["status"] != "skipped" else ""
+    body += links("refreshed by", by, ids) + links("has notified", whom, ids)
+    changed = "" if failed or step["action"] in _WHOLE else _names(step["changes"])
+    notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
+    notes += [duration(step["seconds"]) if step["seconds"] and step["status"] != "skipped" else ""]
+    sign = Action[step["action"].upper()].symbol
+    return Row(reference, sign, " · ".join(filter(None, notes)), body, bad=failed)
+
+
+def _lines(value: str) -> str:
+    return "\n".join(map(e, value.split("\n")))
+
+
+def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
+    lines = [f"{each['file']}:{each['line']}: " * bool(each["file"]) + each["message"] for each in problems]
+    return Section("Problems", "".join(f'<p class="error">{_lines(line)}</p>' for line in lines), len(lines))
+
+
+def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], title: str = "Drifted") -> Section:
+    own = row_ids(each["reference"] for each in drift)
+    own = {reference: f"d{id_}" for reference, id_ in own.items()}
+    rows = [Row(each["reference"], "", _names(each["changes"]), _drift_body(each, ids)) for each in drift]
+    return rows_section(title, rows, own)
+
+
+def _drift_body(each: Mapping[str, Any], ids: Mapping[str, str]) -> str:
+    same = links("see", [each["reference"]], ids) if each["reference"] in ids else ""
+    return changes(each["changes"], before="was", after="is") + same
+
+
+def _names(found: Iterable[Mapping[str, Any]]) -> str:
+    return ", ".join(each["attribute"] for each in found)
+
+
+def _notifications(pairs: Sequence[Mapping[str, str]], ids: Mapping[str, str]) -> Section:
+    rows = ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
+    return Section("Notifications", table(("changed", "refreshed"), rows), len(pairs))
+
+
+# A plan
+
+
+def plan(found: Mapping[str, Any]) -> str:
+    """Return the page of the document of a plan: what cannot be planned first."""
+    ids = row_ids(step["reference"] for step in found["steps"])
+    bad = [step for step in found["steps"] if step.get("error")]
+    acting = [step for step in found["steps"] if not step.get("error") and _acts(step)]
+    other = [step for step in found["steps"] if not (step.get("error") or _acts(step))]
+    pairs = [{"from": step["reference"], "to": to} for step in acting for to in step["notifies"]]
+    counts = {**found["summary"], "noop": False}
+    sections = [
+        _problems(found.get("problems", ())),
+        rows_section("Cannot be planned", [_plan_row(step, ids) for step in bad], ids, opened=True),
+        rows_section("To do", [_plan_row(step, ids) for step in acting], ids),
+        _drift(found["drift"], ids),
+        Section("Notifications", table(("changes", "is refreshed"), _pairs(pairs, ids)), len(pairs)),
+        rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in other], ids),
+    ]
+    shown = ", ".join(f"{counts[name]} {words}" for name, words in text.PLANNED.items() if counts.get(name))
+    facts = [
+        ("unchanged", str(counts["unchanged"])),
+        ("failed", str(counts["failed"] or "")),
+        ("serial", str(found["serial"])),
+        ("resource-api", str(found["tool_version"])),
+    ]
+    return write(Page(f"plan of {found['project']}, stack {found['stack']}", shown or "nothing to do", facts, sections))
+
+
+def _acts(step: Mapping[str, Any]) -> bool:
+    return step["action"] != "same" or bool(step["previous"])
+
+
+def _pairs(pairs: Iterable[Mapping[str, str]], ids: Mapping[str, str]) -> Iterator[Sequence[str]]:
+    return ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
+
+
+def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
+    error = step.get("error") or ""
+    body = f'<p class="error">{_lines(error)}</p>' if error else ""
+    body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
+    body += changes(each for each in step["changes"] if each["attribute"] not in step["unknown"])
+    body += "".join(
+        f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>' for name in step["unknown"]
+    )
+    body += "".join(f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
+    notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
+    notes += [f"was {step['previous']}" if step["previous"] else ""]
+    sign = Action[step["action"].upper()].symbol
+    return Row(step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error))
+
+
+def _relations(step: Mapping[str, Any], ids: Mapping[str, str]) -> str:
+    found = links("after", step["depends_on"], ids) + links("notifies", step["notifies"], ids)
+    return found + links("refreshed by", step["refreshed_by"], ids)

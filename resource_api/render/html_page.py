@@ -1,0 +1,158 @@
+"""The frame and the parts of an HTML page that needs no network: everything else that is HTML is made of these.
+
+Every text is escaped by ``e``, no address is taken from data, and the page's policy lets nothing but its own style and
+script act. All is there without the script too: that searches, opens what a link leads to, and moves by keyboard.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from html import escape as escape_html
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_TEMPLATES: Final = Path(__file__).parent / "templates"
+#: Rows that a browser lays out together, when they come near the window.
+_CHUNK: Final = 100
+
+
+class Row(NamedTuple):
+    """One resource on a page; ``body`` is HTML, as ``note`` is text."""
+
+    reference: str
+    sign: str = ""
+    note: str = ""
+    body: str = ""
+    bad: bool = False
+
+
+class Section(NamedTuple):
+    """One section of a page: its title, its HTML, and how many things it shows; None: it is no list."""
+
+    title: str
+    body: str
+    number: int | None = None
+
+
+class Page(NamedTuple):
+    """What a page shows: a title, one sentence, facts, and its sections; those without a body are left out."""
+
+    title: str
+    outcome: str
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+
+def e(value: object) -> str:
+    """Return a text for HTML: markup and control characters are escaped."""
+    return escape_html(escape(str(value)))
+
+
+def write(page: Page) -> str:
+    """Return a whole page, with its style, its script, and a policy that allows nothing else."""
+    style, script = _template("page.css"), _template("page.js")
+    policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
+    shown = [each for each in page.sections if each.body]
+    facts = "".join(f"<div><dt>{e(name)}</dt><dd>{e(value)}</dd></div>" for name, value in page.facts if value)
+    return "\n".join((
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}; base-uri \'none\'; form-action \'none\'">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<meta name="referrer" content="no-referrer">',
+        f"<title>{e(page.title)}</title><style>{style}</style></head><body>",
+        '<a class="skip" href="#main">Skip to the resources</a>',
+        f'<header><h1>{e(page.title)}</h1><p class="outcome">{e(page.outcome)}</p>',
+        f'<dl class="facts">{facts}</dl></header>',
+        f'<div class="tools">{_TOOLS}<nav aria-label="Sections">{"".join(map(_jump, shown))}</nav></div>',
+        '<main id="main">',
+        *map(_section, shown),
+        f"</main><script>{script}</script></body></html>\n",
+    ))  # fmt: skip
+
+
+_TOOLS: Final = (
+    '<input id="search" type="search" placeholder="Search references, values, errors ( / )"'
+    ' aria-label="Search"><span id="found" role="status"></span>'
+    '<button id="open" type="button" aria-pressed="false">Open or close all</button>'
+    '<span class="keys">j and k move, Enter opens</span>'
+)
+
+
+@cache
+def _template(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _digest(content: str) -> str:
+    return base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+
+
+# Sections
+
+
+def rows_section(title: str, rows: Sequence[Row], ids: Mapping[str, str], *, opened: bool = False) -> Section:
+    """Return a section with a row for each resource; ``ids`` has the row's id of each reference."""
+    written = [_row(each, ids.get(each.reference, ""), opened=opened) for each in rows]
+    chunks = (written[start : start + _CHUNK] for start in range(0, len(written), _CHUNK))
+    body = "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
+    return Section(title, body, len(rows))
+
+
+def _row(row: Row, id_: str, *, opened: bool) -> str:
+    head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
+    head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
+    names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'
+    if not row.body:
+        return f'<div {names}><div class="head" tabindex="-1">{head}</div></div>'
+    state = " open" if opened else ""
+    return f'<details {names}{state}><summary>{head}</summary><div class="body">{row.body}</div></details>'
+
+
+def _section(each: Section) -> str:
+    return f'<section id="{_anchor(each)}"><h2>{e(each.title)}{_count(each)}</h2>{each.body}</section>'
+
+
+def _jump(each: Section) -> str:
+    return f'<a href="#{_anchor(each)}">{e(each.title)}{_count(each)}</a>'
+
+
+def _anchor(each: Section) -> str:
+    return "-".join(each.title.lower().split())
+
+
+def _count(each: Section) -> str:
+    return f'<span class="count">{each.number:,}</span>' if each.number is not None else ""
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:
+    """Return a table of cells of HTML, the first ``numbers`` columns right-aligned; nothing without rows."""
+    kinds = [' class="number"'] * numbers + [""] * (len(titles) - numbers)
+    head = "".join(f"<th{kind}>{e(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
+    lines = ["".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if lines else ""
+
+
+def link(reference: str, ids: Mapping[str, str]) -> str:
+    """Return a reference, as a link to its row if it has one."""
+    shown = f"<code>{e(reference)}</code>"
+    return f'<a href="#{ids[reference]}">{shown}</a>' if reference in ids else shown
+
+
+def links(label: str, references: Iterable[str], ids: Mapping[str, str]) -> str:
+    """Return a paragraph of links; nothing where there is none."""
+    found = ", ".join(link(each, ids) for each in references)
+    return f'<p><span class="label">{e(label)}</span> {found}</p>' if found else ""
+
+
+def row_ids(references: Iterable[str]) -> dict[str, str]:
+    """Return an id for the row of each reference."""
+    return {reference: f"r{number}" for number, reference in enumerate(dict.fromkeys(references))}

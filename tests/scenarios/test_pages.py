@@ -1,0 +1,76 @@
+"""Pages in a real browser: the script runs, hostile texts do nothing, ten thousand resources are painted at once.
+
+The pages and pictures stay in ``build/pages``, to be looked at.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.render import html
+from tests.pages import run_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PAGES: Final = Path(__file__).resolve().parents[2] / "build" / "pages"
+#: Writes the time of the first paint into the page; allowed only where the page's policy is taken out.
+_PROBE: Final = """<script>new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) document.documentElement.setAttribute("data-" + each.name, each.startTime);
+}).observe({type: "paint", buffered: true});</script>"""
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Callable[..., str]:
+    """Return a function that opens a page in Chromium and returns what it has printed."""
+
+    def show(name: str, page: str, *options: str, anchor: str = "") -> str:
+        PAGES.mkdir(parents=True, exist_ok=True)
+        file = PAGES / f"{name}.html"
+        file.write_text(page, encoding="utf-8")
+        command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+        done = subprocess.run(
+            [*command, "--hide-scrollbars", *options, f"file://{file}{anchor}"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=50,
+        )
+        return done.stdout
+
+    return show
+
+
+def test_a_page_is_dark_where_the_reader_wants_that(browser: Callable[..., str]) -> None:
+    """The picture stays to be looked at; its corner has the dark ground."""
+    picture = PAGES / "run-300-dark.png"
+    picture.unlink(missing_ok=True)
+    dark = "--blink-settings=preferredColorScheme=0"
+    browser("run-300", html.run(run_document(300)), dark, f"--screenshot={picture}", "--window-size=1280,1600")
+    data, place, pixels = picture.read_bytes(), 8, b""
+    while place < len(data):
+        size = int.from_bytes(data[place : place + 4], "big")
+        pixels += data[place + 8 : place + 8 + size] if data[place + 4 : place + 8] == b"IDAT" else b""
+        place += size + 12
+    assert zlib.decompress(pixels)[1:4] == bytes.fromhex("15181c")
+
+
+def test_ten_thousand_resources_are_painted_within_two_seconds(browser: Callable[..., str]) -> None:
+    """A link opens its row; what a text contains is no script: nothing has changed the page but its own."""
+    hostile = "</script><script>document.title = 'changed'</script>"
+    page = html.run(run_document(10_000, text=lambda number: hostile if number % 100 == 0 else f"/srv/{number}"))
+    shown = browser("run-10000", page.replace("<title>", _PROBE + "<title>", 1).replace(
+        "http-equiv", "data-policy", 1
+    ), "--dump-dom", anchor="#r9999")  # fmt: skip
+    first = re.search(r'data-first-contentful-paint="([\d.]+)"', shown)
+    assert first is not None
+    assert float(first[1]) < 2000
+    assert "<title>apply of web, stack default</title>" in shown
+    assert re.search(r'<details id="r9999"[^>]* open', shown)
+    assert not re.search(r'<details id="r9998"[^>]* open', shown) or 'id="r9998" class="row bad"' in shown
