@@ -19,6 +19,8 @@ from resource_api.model.values.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from click.shell_completion import CompletionItem
+
 #: Group → command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in
 #: the module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
 COMMAND_GROUPS: Final = {
@@ -45,12 +47,17 @@ COMMAND_GROUPS: Final = {
         "import": "Take over an existing resource into state.",
         "refresh": "Read everything again into state; change nothing else.",
     },
-    "For authors": {
+    "For authors and shells": {
         "new": "Write a new type or a new key, ready to use.",
         "schema": "Print a JSON Schema of manifests, for editors.",
+        "completion": "Let a shell complete commands, options and names.",
     },
 }
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
+
+
+#: The variable with which the scripts of ``completion`` ask what can be completed.
+_COMPLETE: Final = "_RESOURCE_API_COMPLETE"
 
 
 class _Commands(click.Group):
@@ -65,6 +72,13 @@ class _Commands(click.Group):
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
         command: click.Command = getattr(import_module(f"resource_api.cli.commands.{name}"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Return the commands and options that begin with ``incomplete``."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while something is typed
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
         width = max(map(len, COMMANDS))
@@ -86,8 +100,14 @@ def cli() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
+    import os  # noqa: PLC0415 - imported by click
+
+    if _COMPLETE in os.environ:
+        from resource_api.cli import completion  # noqa: PLC0415 - only while something is typed
+
+        completion.register()
     try:
-        code: Any = cli.main(args=arguments, prog_name="resource-api", standalone_mode=False)
+        code: Any = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
     except click.ClickException as error:
         from resource_api.cli.usage_advice import with_advice  # noqa: PLC0415 - only where the command line is wrong
 

@@ -81,6 +81,17 @@ def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
+def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """Return what click calls to complete a parameter: the function ``what`` of ``cli/candidates.py``."""
+
+    def found(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
+        from resource_api.cli import candidates  # noqa: PLC0415 - only while something is typed
+
+        return getattr(candidates, what)(context, incomplete)
+
+    return found
+
+
 def _name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Refuse a name of a stack or project that a URN cannot contain."""
     from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for commands with a stack
@@ -91,9 +102,9 @@ def _name(_context: click.Context, _option: click.Parameter, value: str | None) 
     raise click.BadParameter(msg)
 
 
-def key(_context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
+def key(context: click.Context, _option: click.Parameter, value: str | None) -> Key | None:
     """Return the key of a URL; its passphrase is removed from the environment, where child processes would see it."""
-    if value is None:
+    if value is None or context.resilient_parsing:
         return None
     import os  # noqa: PLC0415 - only with a key
 
@@ -178,9 +189,16 @@ state = _group(
         default="default",
         callback=_name,
         metavar="NAME",
+        shell_complete=complete("stacks"),
         help="The stack; default: default.",
     ),
-    click.option("--project", callback=_name, metavar="NAME", help="The project; default: the manifest's."),
+    click.option(
+        "--project",
+        callback=_name,
+        shell_complete=complete("projects"),
+        metavar="NAME",
+        help="The project; default: the manifest's.",
+    ),
     click.option(
         "--lock-timeout",
         envvar="RESOURCE_API_LOCK_TIMEOUT",
@@ -194,7 +212,14 @@ state = _group(
 manifest = click.argument("manifest", type=click.Path())
 
 manifest_inputs = _group(
-    click.option("-i", "given", multiple=True, metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
+    click.option(
+        "-i",
+        "given",
+        multiple=True,
+        shell_complete=complete("inputs"),
+        metavar="NAME=VALUE",
+        help="An input; NAME=@FILE reads it from a file.",
+    ),
     click.option(
         "--inputs",
         "input_files",
@@ -207,9 +232,21 @@ manifest_inputs = _group(
 
 selection = _group(
     click.option(
-        "--target", "targets", multiple=True, metavar="REF", help="Exactly these resources; * and ? are wild."
+        "--target",
+        "targets",
+        multiple=True,
+        shell_complete=complete("references"),
+        metavar="REF",
+        help="Exactly these resources; * and ? are wild.",
     ),
-    click.option("--exclude", "excludes", multiple=True, metavar="REF", help="All but these resources."),
+    click.option(
+        "--exclude",
+        "excludes",
+        multiple=True,
+        shell_complete=complete("references"),
+        metavar="REF",
+        help="All but these resources.",
+    ),
     click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
     click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
     click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),
@@ -217,7 +254,13 @@ selection = _group(
 )
 
 planning = _group(
-    click.option("--replace", multiple=True, metavar="REF", help="Replace even if nothing differs."),
+    click.option(
+        "--replace",
+        multiple=True,
+        shell_complete=complete("references"),
+        metavar="REF",
+        help="Replace even if nothing differs.",
+    ),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
     click.option("--prune-always", is_flag=True, help="As --prune, even if something declared fails or is skipped."),
 )

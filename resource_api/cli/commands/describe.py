@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api describe file",))
-@click.argument("type_name", metavar="TYPE")
+@click.argument("type_name", metavar="TYPE", shell_complete=options.complete("types_and_components"))
 @click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
 @options.common
 @with_session()

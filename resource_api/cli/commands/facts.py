@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @options.command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --json"))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=options.complete("facts"))
 @options.common
 @with_session()
 def facts(session: Session, name: str | None, **_settings: Any) -> None:

@@ -8,7 +8,7 @@ from resource_api.cli import help_text, options
 
 
 @options.command(examples=("resource-api help apply --all", "resource-api help state mv"))
-@click.argument("names", metavar="[COMMAND]...", nargs=-1)
+@click.argument("names", metavar="[COMMAND]...", nargs=-1, shell_complete=options.complete("commands"))
 @click.option("--all", "everything", is_flag=True, help="Show all options, each with its environment variable.")
 @click.pass_context
 def help(context: click.Context, names: tuple[str, ...], *, everything: bool) -> None:  # noqa: A001 - the command's name

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
         "resource-api resource user --filter 'uid >= 1000' --format table",
     )
 )
-@click.argument("type_name", metavar="[TYPE,...]", required=False)
-@click.argument("name", required=False)
-@click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1)
+@click.argument("type_name", metavar="[TYPE,...]", required=False, shell_complete=options.complete("type_list"))
+@click.argument("name", required=False, shell_complete=options.complete("resource_names"))
+@click.argument("changes", metavar="[ATTR=VALUE]...", nargs=-1, shell_complete=options.complete("attributes"))
 @click.option("--all", "every_type", is_flag=True, help="List the resources of every type that can be listed.")
 @click.option(
     "--filter",
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     "config",
     multiple=True,
     metavar="KEY=VALUE",
+    shell_complete=options.complete("configuration"),
     help="Configure the provider; KEY=@FILE and KEY=env:NAME read the value; repeatable.",
 )
 @options.manifest_inputs

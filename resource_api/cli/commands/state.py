@@ -66,7 +66,7 @@ def _summary(known: StackState, record: Record) -> dict[str, Any]:
 
 
 @_command("show", "resource-api state show 'File[/etc/motd]'")
-@click.argument("ref", metavar="REF")
+@click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
     known = Stack(session).state
@@ -143,7 +143,7 @@ def _read(file: str) -> str:
 
 
 @_command("rm", "resource-api state rm 'File[/etc/motd]'")
-@click.argument("refs", metavar="REF...", nargs=-1, required=True)
+@click.argument("refs", metavar="REF...", nargs=-1, required=True, shell_complete=options.complete("references"))
 def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
@@ -154,7 +154,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
 
 
 @_command("mv", "resource-api state mv 'File[/etc/motd]' 'File[motd]'")
-@click.argument("source", metavar="FROM")
+@click.argument("source", metavar="FROM", shell_complete=options.complete("references"))
 @click.argument("target", metavar="TO")
 def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     """Record a resource under another title, everywhere."""
@@ -196,7 +196,7 @@ def _renamed(references: Sequence[str], old: str, new: str) -> list[str]:
 
 
 @_command("taint", "resource-api state taint 'File[/etc/motd]'")
-@click.argument("ref", metavar="REF")
+@click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 def taint(session: Session, ref: str, **_settings: Any) -> None:
     """Have a resource replaced by the next apply."""
 
@@ -208,7 +208,7 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
 
 
 @_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
-@click.argument("ref", metavar="REF")
+@click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 def untaint(session: Session, ref: str, **_settings: Any) -> None:
     """Take back taint: the next apply does not replace the resource."""
 

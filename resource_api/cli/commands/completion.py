@@ -1,0 +1,90 @@
+"""``completion``: show or install what lets a shell complete commands, options and names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import ResourceAPIError, UsageError
+
+if TYPE_CHECKING:
+    from resource_api.cli.session import Session
+
+_SHELLS: Final = ("bash", "zsh", "fish")
+#: What loads a script of bash when its command is completed for the first time.
+_BASH_COMPLETION: Final = Path("/usr/share/bash-completion/bash_completion")
+
+
+@options.group(examples=("resource-api completion install zsh", "resource-api completion show bash > completion.bash"))
+def completion() -> None:
+    """Let a shell complete commands, options and names."""
+
+
+_shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), required=False)
+
+
+@completion.command("show", examples=("resource-api completion show bash > completion.bash",))
+@_shell
+@options.common
+@with_session()
+def show(session: Session, shell: str | None, **_settings: Any) -> None:
+    """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
+    from resource_api.cli.completion import SCRIPTS  # noqa: PLC0415 - only here
+
+    name = shell or _login_shell()
+    session.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
+
+
+@completion.command("install", examples=("resource-api completion install zsh",))
+@_shell
+@options.common
+@with_session()
+def install(session: Session, shell: str | None, **_settings: Any) -> None:
+    """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
+    from resource_api.cli.completion import SCRIPTS  # noqa: PLC0415 - only here
+    from resource_api.system.filesystem.files import replace  # noqa: PLC0415 - only here
+
+    name = shell or _login_shell()
+    path, remark = _place(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(str(path), SCRIPTS[name].encode(), mode=0o644)
+    except OSError as error:
+        msg = f"cannot write {path}: {error.strerror}"
+        raise ResourceAPIError(msg) from error
+    session.show(
+        lambda: {"shell": name, "written": [str(path)], "remark": remark},
+        lambda: [str(path), remark or "Every shell that is started from now on uses it."],
+    )
+
+
+def _login_shell() -> str:
+    """Return the name of the user's shell. Raise ``UsageError`` for one that has no completion here."""
+    name = os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119 - of a text
+    if name not in _SHELLS:
+        msg = f"there is no completion for {name or 'a shell that is not known'}; name one of {', '.join(_SHELLS)}"
+        raise UsageError(msg)
+    return name
+
+
+def _place(shell: str) -> tuple[Path, str]:
+    """Return where a shell looks for a user's script, and what the user has to do too, or an empty text."""
+    data = _home("XDG_DATA_HOME", ".local/share")
+    if shell == "bash":
+        path, found = data / "bash-completion/completions/resource-api", _BASH_COMPLETION.is_file()
+        return path, "" if found else f"It needs the package bash-completion, or this line in ~/.bashrc: . {path}"
+    if shell == "zsh":
+        place = data / "zsh/site-functions"
+        return place / "_resource-api", f"It needs this line in ~/.zshrc, before compinit: fpath=({place} $fpath)"
+    return _home("XDG_CONFIG_HOME", ".config") / "fish/completions/resource-api.fish", ""
+
+
+def _home(variable: str, default: str) -> Path:
+    """Return a directory of the XDG Base Directory Specification; a relative one is ignored, as it says."""
+    given = os.environ.get(variable, "")
+    return Path(given) if given.startswith("/") else Path.home() / default
