@@ -319,7 +319,9 @@ def test_every_variable_of_the_environment_is_documented_with_its_option() -> No
     text = (DOCS / "configuration.md").read_text(encoding="utf-8")
     options = {each for _, command in commands() for each in command.params if isinstance(each, click.Option)}
     table = re.findall(r"^\| `(--[a-z-]+)` \| `(\w+)` \|", text, re.MULTILINE)
-    assert sorted(table) == sorted({(each.opts[-1], each.envvar) for each in options if each.envvar})
+    assert sorted(table) == sorted(
+        {(next(name for name in each.opts if name.startswith("--")), each.envvar) for each in options if each.envvar}
+    )
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "resource_api").rglob("*.py"))
     used = set(re.findall(r"\bRESOURCE_API_[A-Z_]*[A-Z]\b|\bXDG_[A-Z_]+|\bNO_COLOR\b", source))
     assert [name for name in sorted(used) if f"`{name}`" not in text and f"${name}" not in text] == []

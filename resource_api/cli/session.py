@@ -20,6 +20,7 @@ from resource_api.model.values.errors import (
     ManifestError,
     Problem,
     ResourceAPIError,
+    StateDamaged,
     UnknownType,
     UsageError,
     reason,
@@ -210,7 +211,8 @@ class Session:
         except ManifestError as error:
             code = self._fail(list(map(self._source_lines.locate, error.problems)), error.exit_code)
         except ResourceAPIError as error:
-            code = self._fail([Problem(error.attribute, str(error), code=_code(error))], error.exit_code)
+            text = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
+            code = self._fail([Problem(error.attribute, text, code=_code(error))], error.exit_code)
         except MemoryError as error:
             code = self._fail([Problem(None, _OUT_OF_MEMORY, code="memory")], 1, error)
         except Exception as error:  # noqa: BLE001 - the last resort
@@ -227,6 +229,14 @@ class Session:
             code = code or 1
         exit_despite_threads(code)
         return code
+
+    def _store_options(self) -> str:
+        """Return the options of this call that select the store, as they are written after a command."""
+        from shlex import quote  # noqa: PLC0415 - only where state is damaged
+
+        url, key = self.settings.get("state"), self.settings.get("key")
+        given = (("--state", url), ("--key", key.url if key is not None else None))
+        return "".join(f" {option} {quote(value)}" for option, value in given if value)
 
     def _fail(self, problems: Sequence[Problem], code: int, error: BaseException | None = None) -> int:
         if error is not None and self.settings.get("debug"):

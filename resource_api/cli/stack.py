@@ -15,7 +15,7 @@ from resource_api.model.values.errors import UsageError, nearest
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.model.record import Record, StackState
@@ -55,9 +55,12 @@ def none_recorded(session: Session) -> bool:
 def _selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     stack, project = settings.get("stack") or "default", settings.get("project")
-    if project is not None:
-        return StackName(project, stack)
     known = store.stacks()
+    if project is not None:
+        name = StackName(project, stack)
+        if name not in known:
+            raise UsageError(_not_recorded(name, known))
+        return name
     found = [name for name in known if name.stack == stack]
     if len(found) == 1:
         return found[0]
@@ -69,6 +72,19 @@ def _selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     else:
         msg = "nothing is recorded yet"
     raise UsageError(msg)
+
+
+def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
+    """Return the message that nothing is recorded of a named project, or in its stack."""
+    if not known:
+        return "nothing is recorded yet"
+    stacks = sorted(each.stack for each in known if each.project == name.project)
+    if stacks:
+        advice = nearest(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
+        return f"nothing is recorded of project '{name.project}' in the stack '{name.stack}'; {advice}"
+    projects = sorted({each.project for each in known})
+    advice = nearest(name.project, projects) or f"recorded are: {', '.join(projects)}"
+    return f"nothing is recorded of project '{name.project}'; {advice}"
 
 
 def find(known: StackState, text: str) -> Record:

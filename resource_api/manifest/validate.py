@@ -146,7 +146,7 @@ def _tag(path: Path, value: Any) -> Iterator[Violation]:
 def _one_of(words: tuple[str, ...]) -> Check:
     def check(path: Path, value: Any) -> Iterator[Violation]:
         if value not in words:
-            hint = nearest(value, words, "value", _name(path)) if type(value) is str else ""
+            hint = nearest(value, words, "value") if type(value) is str else ""
             yield Violation(path, f"{_name(path)} must be one of {', '.join(words)}", hint)
 
     return check

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from resource_api.model import codec
 from resource_api.model.record import Intent, StackState
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Commit, Key, Record
     from resource_api.state.encryption import keys
-
-#: The end of every message about damage: what to do.
-RECOVER: Final = "'resource-api state recover' restores the newest intact generation"
 
 
 class StackName(NamedTuple):

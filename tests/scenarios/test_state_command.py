@@ -167,6 +167,14 @@ class TestInspecting:
             assert "several projects are recorded: db (stack default), web (stack default)" in message
         assert command.ok("state", "list", "--project", "db") == "File[/y]\n"
 
+    def test_an_unknown_project_is_wrong_usage(self, command: Command) -> None:
+        """It is not shown as an empty one; the nearest project or stack is named, or those that are recorded."""
+        message = "Error: nothing is recorded of project 'wbe'; did you mean 'web'?\n"
+        assert command.fails(64, "state", "list", "--project", "wbe") == message
+        assert command.fails(64, "output", "--project", "other").endswith("'other'; recorded are: web\n")
+        message = "Error: nothing is recorded of project 'web' in the stack 'defualt'; did you mean 'default'?\n"
+        assert command.fails(64, "state", "list", "--project", "web", "--stack", "defualt") == message
+
 
 class TestEditing:
     """Commands that change the records and not the system."""
@@ -228,7 +236,8 @@ class TestEditing:
         path = Path(command.store.path)
         path.write_bytes(path.read_bytes()[:4096])
         for arguments in (["state", "list"], ["state", "check"], ["output"], ["state", "rm", A]):
-            assert "resource-api state recover" in command.fails(74, *arguments)
+            repair = f"'resource-api state recover --state sqlite:{path}'"
+            assert f"{repair} restores the newest intact generation" in command.fails(74, *arguments)
         assert f"restored: {path}.1: web/default at serial 2" in command.ok("state", "recover")
         assert "every row is intact" in command.ok("state", "check")
         assert command.ok("state", "list").splitlines() == [A, B]

@@ -138,7 +138,9 @@ def _limits(datatype: DataType) -> str:
 
 def nearest_word(datatype: DataType, value: str) -> str:
     """Return the hint with the nearest word of an Enum, or an empty string."""
-    return nearest(value, [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words])
+    return nearest(
+        value, [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words], "value"
+    )
 
 
 def describe_value(datatype: DataType, value: Any) -> str:

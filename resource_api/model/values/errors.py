@@ -13,6 +13,7 @@
     ├── ResourceError         the system refused a change; affects one resource
     │   └── CommandError      a program failed
     └── StateError            state is damaged, missing, old, or not writable
+        ├── StateDamaged      it is damaged, and a command restores it
         └── StateLocked       another process holds the lock
 
 Only the errors and their ``Problem`` belong here.
@@ -190,6 +191,24 @@ class StateError(ResourceAPIError):
     """State is damaged, missing, older than its marker, or not writable."""
 
     exit_code = 74
+
+
+class StateDamaged(StateError):  # noqa: N818 - reads as what it says
+    """State can be restored; the text ends with the command that does it, without the options of this call."""
+
+    def __init__(self, message: str, effect: str = "restores the newest intact generation") -> None:
+        """Keep what is wrong, and what the command does about it."""
+        super().__init__(message)
+        self.message = message
+        self.effect = effect
+
+    def __str__(self) -> str:
+        """Return the message with the command."""
+        return self.with_options("")
+
+    def with_options(self, options: str) -> str:
+        """Return the message with the command and its ``options``, which select the same state."""
+        return f"{self.message}; 'resource-api state recover{options}' {self.effect}"
 
 
 class StateLocked(StateError):  # noqa: N818 - reads as what it says

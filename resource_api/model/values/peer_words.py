@@ -38,8 +38,9 @@ _PRESENT: Final = ("present", "")
 _ABSENT: Final = ("absent", "")
 _RUNNING: Final = ("running", "")
 _STOPPED: Final = ("stopped", "")
-_RESTART: Final = ("", "it is no state: write 'running', and subscribe to what shall restart it")
-_ENABLED: Final = ("", "it is no state: write enable: true")
+_RESTART: Final = ("running", "It restarts when what it subscribes to has changed")
+_ENABLED: Final = ("running", "With the machine it starts by enable: true")
+_DISABLED: Final = ("stopped", "With the machine it does not start by enable: false")
 _ENTRY: Final = ("resources", "Each key in it is a reference such as Package[nginx]")
 _PLAYS: Final = ("resources", "A manifest has no plays: it lists resources, and their order is the order of execution")
 _ASKS_NOT: Final = ("", "this command asks nothing; leave it out")
@@ -349,24 +350,26 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             ("debug", "notify", "notice", "fail", "assert"), ("", "'resource-api types' lists the types there are")
         ),
     },
-    "value ensure": {
+    "value": {
+        "create_before_destroy": ("create_first", ""),
+        "destroy_before_create": ("delete_first", ""),
+        **dict.fromkeys(("error", "crit", "critical"), ("err", "")),
+        "verbose": ("info", ""),
+        "hold": ("present", "A version there keeps the package at it"),
+        "held": ("present", "A version there keeps the package at it"),
         **dict.fromkeys(("installed", "exists", "create", "created", "managed", "yes", "true"), _PRESENT),
         **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "no", "false"), _ABSENT),
         "purge": ("purged", ""),
         **dict.fromkeys(("started", "start", "up", "active", "on", "run"), _RUNNING),
         **dict.fromkeys(("dead", "stop", "down", "inactive", "off"), _STOPPED),
         **dict.fromkeys(("restarted", "reloaded", "restart", "reload"), _RESTART),
-        **dict.fromkeys(("enabled", "disabled", "enable", "disable"), _ENABLED),
+        **dict.fromkeys(("enabled", "enable"), _ENABLED),
+        **dict.fromkeys(("disabled", "disable"), _DISABLED),
         **dict.fromkeys(("symlink", "hard"), ("link", "")),
         **dict.fromkeys(("dir", "folder"), ("directory", "")),
         **dict.fromkeys(("touch", "regular", "f"), ("file", "")),
         **dict.fromkeys(("newest", "upgraded", "up_to_date", "update", "updated"), ("latest", "")),
     },
-    "value replace": {
-        "create_before_destroy": ("create_first", ""),
-        "destroy_before_create": ("delete_first", ""),
-    },
-    "value loglevel": {"error": ("err", ""), "crit": ("err", ""), "verbose": ("info", "")},
     "argument": {
         "test=true": ("", "'resource-api apply MANIFEST --noop' changes nothing"),
         "test=false": ("", "an apply changes what differs, unless --noop is given; leave it out"),

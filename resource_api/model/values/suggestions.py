@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 #: How alike two words are at least, as difflib counts; below it, unrelated words of one length are alike.
 _ALIKE: Final = 0.72
+#: The same for words of three letters, of which one may be another.
+_ALIKE_SHORT: Final = 0.66
+_SHORT: Final = 3
 #: A shorter beginning of a word fits too many.
 _SHORTEST_BEGINNING: Final = 3
 
@@ -43,7 +46,7 @@ def _nearest(word: str, known: Collection[str]) -> str:
     """Return the known word that is nearest; an empty string if none is near."""
     spelt = {_plain(each): each for each in known}
     plain = _plain(word)
-    if found := get_close_matches(plain, spelt, n=1, cutoff=_ALIKE):
+    if found := get_close_matches(plain, spelt, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
         return spelt[found[0]]
     longer = [each for each in spelt if len(plain) >= _SHORTEST_BEGINNING and each.startswith(plain)]
     return spelt[longer[0]] if len(longer) == 1 else ""

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.model.values.errors import StateError, UsageError
-from resource_api.state.store import RECOVER
+from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 
 if TYPE_CHECKING:
     from resource_api.state.encryption.envelope import DataKey
@@ -55,8 +54,8 @@ class DataKeys:
             try:
                 self._opened[identity] = DataKey.open(self.key, header.sealing, f"the state of {header.name}")
             except StateError as error:
-                msg = f"{error}; name the right key, or if this is the right one: {RECOVER}"
-                raise StateError(msg) from error
+                msg = f"{error}; name the right key"
+                raise StateDamaged(msg, "restores the newest intact generation, if this key is right") from error
         return self._opened[identity]
 
     def for_new_stack(self, name: StackName) -> DataKey | None:

@@ -13,9 +13,8 @@ from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._blake2 import blake2b
-from resource_api.model.values.errors import StateError
+from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.sqlite import private_files
-from resource_api.state.store import RECOVER
 
 if TYPE_CHECKING:
     import sqlite3
@@ -236,9 +235,9 @@ def check_permissions(path: str) -> None:
         raise StateError(msg)
 
 
-def damage(path: str, what: str) -> StateError:
+def damage(path: str, what: str) -> StateDamaged:
     """Return the error for damage, which names the command that repairs it."""
-    return StateError(f"{path}: state is damaged: {what}; {RECOVER}")
+    return StateDamaged(f"{path}: state is damaged: {what}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import StateError
+from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.sqlite import private_files
 from resource_api.state.store import StackName
 
@@ -62,8 +62,8 @@ def read(path: str) -> Marker | None:
             return Marker(versions, body["making"])
     except (ValueError, TypeError, KeyError):
         pass
-    msg = f"{path}.marker: is damaged; 'resource-api state recover' writes a new one"
-    raise StateError(msg)
+    msg = f"{path}.marker: is damaged"
+    raise StateDamaged(msg, "writes a new one")
 
 
 def write(path: str, marker: Marker) -> None:

@@ -16,10 +16,10 @@ from resource_api.model import codec
 from resource_api.model.record import StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.columnar import batches
-from resource_api.model.values.errors import StateError
+from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.sqlite.database import damage, make_row
 from resource_api.state.sqlite.record_rows import pack, unpack, unpack_intent, unpack_owed
-from resource_api.state.store import RECOVER, StackName, apply_commit
+from resource_api.state.store import StackName, apply_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -72,8 +72,7 @@ class Header(NamedTuple):
             try:
                 return bytes.fromhex(data_key.decrypt(self.content["sealed_salt"], rest))
             except StateError as error:
-                msg = f"{error}; {RECOVER}"
-                raise StateError(msg) from error
+                raise StateDamaged(str(error)) from error
         return b"" if self.sealing is not None else bytes.fromhex(self.content["salt"])
 
     def state(self, data_key: DataKey | None = None) -> StackState:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.record import StackState
-from resource_api.model.values.errors import StateError, UsageError
+from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.state.encryption.data_keys import DataKeys
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups, cache, history
@@ -217,7 +217,8 @@ class SqliteStore:
                     if opened is not None:
                         verify(opened.database, self._data_keys.for_check)
             except StateError as error:
-                return backups.recover(self.path, str(error), self._data_keys.for_check)
+                damage = error.message if isinstance(error, StateDamaged) else str(error)
+                return backups.recover(self.path, damage, self._data_keys.for_check)
             return ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _writing(self) -> WriteSession:

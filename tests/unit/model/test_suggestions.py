@@ -24,7 +24,7 @@ ATTRIBUTES = ["content", "cwd", "ensure", "mode", "path", "require"]
         ("Ensure", "did you mean 'ensure'?"),
         ("ens", "did you mean 'ensure'?"),
         ("recurse", ""),
-        ("cmd", ""),
+        ("cwx", "did you mean 'cwd'?"),
         ("size", ""),
         ("", ""),
         ("é\x00", ""),
