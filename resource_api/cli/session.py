@@ -165,7 +165,10 @@ class Session:
         """Write a problem to stderr, with its source line under it where the output is for people."""
         placed = problem.line or problem.attribute is not None
         shown = placed and not self.json and self.settings.get("log_format") != "json"
-        self.output.problem(problem, self._source_lines.under(problem) if shown else ())
+        source = self._source_lines.under(problem) if shown else ()
+        if source and problem.paste:
+            problem = problem._replace(hint="; ".join(filter(None, [problem.hint, f"write {problem.paste}"])))
+        self.output.problem(problem, source)
 
     @cached_property
     def _source_lines(self) -> SourceLines:

@@ -39,7 +39,7 @@ def hint(line: str) -> str:
     pastable = [cut for cut in pastable if not any(cut != other and cut in other for other in pastable)]
     if not pastable and not _WORD.search(line):
         return ""
-    return f"{QUOTING}: write {', '.join(map(_quoted, dict.fromkeys(pastable)))}" if pastable else QUOTING
+    return f"{QUOTING}: write {', '.join(map(quote, dict.fromkeys(pastable)))}" if pastable else QUOTING
 
 
 def first_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
@@ -79,5 +79,6 @@ def _balanced(line: str, start: int) -> str:
     return ""
 
 
-def _quoted(text: str) -> str:
+def quote(text: str) -> str:
+    """Return a text in quotes, in which YAML reads it as it is."""
     return "'" + text.replace("'", "''") + "'" if '"' in text or "\\" in text else f'"{text}"'

@@ -299,9 +299,7 @@ class ManifestBuilder:
             return
         if type(body) is not dict:
             if body is not None:
-                arrow = type(body) is str and "=>" in body
-                hint = f"write each on its own line as attribute: value{', without arrows' if arrow else ''}"
-                self._error(path, "the attributes of a resource must be a mapping", hint, str(named))
+                self._no_attributes(path, body, named)
             body = _EMPTY
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
@@ -318,6 +316,21 @@ class ManifestBuilder:
         else:
             self._duplicate(path, f"{text.escape(str(named))} is declared twice", first)
 
+    def _no_attributes(self, path: Path, body: Any, named: Reference) -> None:
+        """Report a resource whose attributes are no mapping; the line of a text may tell why."""
+        from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+
+        number = self._source.position(path, value=True)[0] if type(body) is str else 0
+        lines = self._source.raw.splitlines()[number - 1 : number] if number else []
+        advice = syntax_hints.missing_colon(lines[0].decode(errors="replace"), number) if lines else None
+        hint = "write each on its own line as attribute: value"
+        violation = Violation(path, "the attributes of a resource must be a mapping", hint)
+        if advice is None or "\n" in body:
+            self._report(violation, str(named))
+            return
+        self._report(violation._replace(hint=advice.message), str(named))
+        self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.place[1], paste=advice.paste)
+
     def _reference(self, path: Path, key: Any, body: Any = None) -> Reference | None:
         """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
         head, _, rest = key.partition("[") if type(key) is str else ("", "", "")
@@ -331,7 +344,8 @@ class ManifestBuilder:
         try:
             found = reference.parse(key)
         except ValueError as error:
-            hint = ""
+            attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
+            hint = "an attribute is indented under its resource" if attribute else ""
             if "[" in key and key[-1] != "]":
                 hint = validate.quoting_hint({key: body}) if type(body) is str else quoting_hints.QUOTING
             self._error(path, text.escape(str(error)), hint)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from yaml._yaml import Mark
 
+    from resource_api.manifest.syntax_hints import Advice
+
 # libyaml compares each %TAG with all before it, and a manifest needs none: only core tags are allowed.
 _TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
@@ -45,6 +47,10 @@ class _PositionedError(Exception):
     def __init__(self, mark: Mark, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.mark, self.code, self.message, self.hint = mark, code, message, hint
+
+
+class _MisreadError(_PositionedError):
+    """A value was read as an alias, an anchor, a tag or a mapping, by its first character."""
 
 
 class _DuplicateKey(Exception):  # noqa: N818 - never leaves this module
@@ -66,6 +72,8 @@ def read(text: bytes, file: str) -> Document:
         data = builder.document()
     except _DuplicateKey:
         raise _duplicates(text, file) from None
+    except _MisreadError as error:
+        raise _misread(error, decoded, file) from None
     except _PositionedError as error:
         raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
     except YAMLError as error:
@@ -82,6 +90,8 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
     if not isinstance(error, MarkedYAMLError):
         return document.manifest_error(file, (0, 0), "syntax", "this is not YAML")
+    from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
     lines = _LINE_END.split(decoded)
     place, begun = _position(error.problem_mark), _position(error.context_mark)
@@ -94,7 +104,25 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     # The parser finds a key that ' #' has cut off only on the next line.
     first = begun[0] or max(last - 1, 1)
     cut, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
+    failure = syntax_hints.Failure(error.problem or "", error.context or "", place, begun, lines)
+    if cut is None and (advice := syntax_hints.advise(failure)) is not None:
+        return _advised(file, advice)
     return document.manifest_error(file, cut or place, "syntax", message, hint)
+
+
+def _misread(error: _MisreadError, decoded: str, file: str) -> ManifestError:
+    """Return the error about a value that was read as something else, with the advice to put it in quotes."""
+    from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+
+    place = _position(error.mark)
+    advice = syntax_hints.value_needs_quotes(_LINE_END.split(decoded)[place[0] - 1], place)
+    problem = document.problem(file, place, error.code, error.message, advice.message)
+    return ManifestError([problem._replace(paste=advice.paste)])
+
+
+def _advised(file: str, advice: Advice) -> ManifestError:
+    problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")
+    return ManifestError([problem._replace(paste=advice.paste)])
 
 
 def _duplicates(text: bytes, file: str) -> ManifestError:
@@ -114,7 +142,8 @@ def _scalar(event: Any) -> Any:
         elif not event.style:
             value = scalar.plain(text)
     except ValueError as error:
-        raise _PositionedError(event.start_mark, "value", str(error)) from None
+        own = event.tag is not None and not event.tag.startswith(("!!", "tag:"))
+        raise (_MisreadError if own else _PositionedError)(event.start_mark, "value", str(error)) from None
     message = document.character_problem(value, key=False) if type(value) is str else ""
     if message:
         raise _PositionedError(event.start_mark, "encoding", message)
@@ -127,6 +156,8 @@ class _Builder:
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
         self._anchors: dict[str, Any] = {}
+        #: The anchors of scalars that no alias has used yet.
+        self._unused: dict[str, Any] = {}
         self._keys: dict[str, str] = {}
         self._measured: dict[int, tuple[int, int]] = {}
         self._expanded = 0
@@ -139,6 +170,8 @@ class _Builder:
         if type(get()) is StreamEndEvent:
             return None
         data = self._node(get(), 0)
+        for mark in self._unused.values():
+            raise _MisreadError(mark, "syntax", "no alias uses this anchor")
         get()
         event = get()
         if type(event) is not StreamEndEvent:
@@ -153,6 +186,8 @@ class _Builder:
         anchor = event.anchor
         if type(event) is ScalarEvent:
             value = _scalar(event)
+            if anchor:
+                self._unused[anchor] = event.start_mark
         else:
             if anchor:
                 self._anchors[anchor] = _OPEN
@@ -215,7 +250,7 @@ class _Builder:
     def _key(self, event: Any) -> str:
         written = type(event) is ScalarEvent
         if not written and type(event) is not AliasEvent:
-            raise _PositionedError(event.start_mark, "syntax", "a key must be a string")
+            raise _MisreadError(event.start_mark, "syntax", "a key must be a string")
         if written and event.value == "<<" and not event.style and event.tag is None:
             hint = "repeat the keys, or use 'defaults'"
             raise _PositionedError(event.start_mark, "syntax", "YAML 1.2 has no merge key '<<'", hint)
@@ -232,7 +267,8 @@ class _Builder:
     def _alias(self, event: Any, depth: int) -> Any:
         # The name of an anchor is not shown: it may be a password that begins with '*'.
         if event.anchor not in self._anchors:
-            raise _PositionedError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
+            raise _MisreadError(event.start_mark, "syntax", "no anchor of this name stands before this alias")
+        self._unused.pop(event.anchor, None)
         value = self._anchors[event.anchor]
         if value is _OPEN:
             raise _PositionedError(event.start_mark, "limit", "this alias stands inside what it stands for")

@@ -46,6 +46,8 @@ class Problem(NamedTuple):
     column: int = 0
     code: str = "invalid"
     hint: str = ""
+    #: The source line as it should be written; it may hold what the line holds, and is no part of the text.
+    paste: str = ""
     needs: str | None = None
 
     def __str__(self) -> str:
