@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 #: Group → command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in
-#: the module ``commands/NAME.py`` (with a trailing underscore where the name is a Python keyword).
+#: the module NAME of its group's package (with a trailing underscore where the name is a Python keyword).
 COMMAND_GROUPS: Final = {
     "First steps": {
         "resource": "List, show or change resources without a manifest.",
@@ -34,6 +34,7 @@ COMMAND_GROUPS: Final = {
     "With a manifest": {
         "validate": "Check a manifest without touching the system.",
         "plan": "Show what apply would do; change nothing.",
+        "watch": "Plan again whenever a file of a manifest changes.",
         "show": "Show a saved plan.",
         "apply": "Bring the system to what a manifest says.",
         "destroy": "Delete what state records as ours.",
@@ -53,6 +54,8 @@ COMMAND_GROUPS: Final = {
         "completion": "Let a shell complete commands, options and names.",
     },
 }
+#: Group → the package of its commands' modules, where it is not ``commands``.
+_PACKAGES: Final = {"What is recorded": "commands.recorded"}
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 
@@ -70,7 +73,9 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(import_module(f"resource_api.cli.commands.{name}"), name)
+        group = next(title for title, commands in COMMAND_GROUPS.items() if cmd_name in commands)
+        package = f"resource_api.cli.{_PACKAGES.get(group, 'commands')}"
+        command: click.Command = getattr(import_module(f"{package}.{name}"), name)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:

@@ -144,7 +144,7 @@ class Session:
     @property
     def use_cache(self) -> bool:
         """Whether unchanged resources may be left out: neither JSON nor log lines are about them."""
-        return not (self.json or self.log.enabled("info"))
+        return not (self.json or self.log.enabled("info") or self.settings.get("uncached"))
 
     def suitability(self, type_name: str) -> Sequence[Suitability]:
         """Return for each of several providers of a type whether it is suitable here; empty if it has one, or none."""

@@ -33,6 +33,11 @@ _LONGEST: Final = 64 * 1024
 _bound: ContextVar[Mapping[str, Any]] = ContextVar("resource_api_log", default={})  # noqa: B039 - it is never changed
 
 
+def bound() -> Mapping[str, Any]:
+    """Return the fields that are bound in this thread."""
+    return _bound.get()
+
+
 class Log:
     """Make events of what is logged, unless they are below the threshold, mask secrets, and send them to every sink.
 

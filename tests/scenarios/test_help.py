@@ -29,7 +29,10 @@ def commands(group: click.Group = cli.cli, *names: str) -> Iterator[tuple[str, c
 
 
 COMMANDS: Final = dict(commands())
-EXAMPLES: Final = sorted({line for command in COMMANDS.values() for line in getattr(command, "examples", ())})
+#: ``watch`` ends at a signal only.
+EXAMPLES: Final = sorted(
+    {line for command in COMMANDS.values() for line in getattr(command, "examples", ()) if " watch " not in line}
+)
 
 #: What has to be typed before an example, because its command needs it.
 BEFORE: Final = {

@@ -79,7 +79,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 @options.common
 def history(**settings: Any) -> int:
     """List the finished runs, the oldest first; another name of the command ``history``."""
-    from resource_api.cli.commands.history import list_runs  # noqa: PLC0415 - only for this subcommand
+    from resource_api.cli.commands.recorded.history import list_runs  # noqa: PLC0415 - only for this subcommand
 
     return list_runs(**settings)
 
