@@ -18,7 +18,7 @@ DIR ?=
 SECONDS ?= 60
 TARGET ?=
 
-.PHONY: help run bench bench-peers fuzz quick test test-all tools lint format clean
+.PHONY: help run man bench bench-peers fuzz quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -33,6 +33,7 @@ help:
 	@echo 'make bench            measure processor time beside what must be done anyway, and write docs/performance.md'
 	@echo 'make bench-peers      install other tools into .peers (as root, Debian: puppet too) and measure them as well'
 	@echo '                      BENCH_ARGS="--only W2 10000" measures a part: see python -m benchmarks --help'
+	@echo 'make man              write the manual pages to build/man'
 	@echo 'make clean            remove what these commands made'
 
 .venv/bin/python:
@@ -62,6 +63,9 @@ run: .venv/.run
 	echo "== apply --noop: what would change in $$directory"; apply --noop; \
 	echo '== apply'; apply; \
 	echo '== apply again: nothing changes'; apply --detailed-exitcodes
+
+man: .venv/.run
+	@$(BIN)/python -m resource_api.cli.man_pages build/man
 
 bench: .venv/.run
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

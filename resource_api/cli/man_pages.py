@@ -1,0 +1,157 @@
+"""Manual pages of the command, made from what its help shows: ``python -m resource_api.cli.man_pages DIRECTORY``.
+
+One page for each command, also for those beneath a group. The date is that of ``SOURCE_DATE_EPOCH`` if it is set, so
+that a package can be built again with the same content.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from resource_api.cli import help_text
+from resource_api.cli import main as cli
+from resource_api.cli.options import Command, Group
+from resource_api.model.values.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PROGRAM: Final = "resource-api"
+#: How the formatter is told to show a character as it is.
+_SPECIAL: Final = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
+
+#: Exit code → what it means; docs/commands.md says more.
+EXIT_CODES: Final = {
+    "0": "Success.",
+    "1": "The run failed, or a resource did.",
+    "64": "Wrong usage.",
+    "65": "The manifest, an input, a type or a saved plan is wrong, or others can change code; nothing was touched.",
+    "70": "A bug in this program.",
+    "74": "State is damaged, missing or cannot be written.",
+    "75": "Another run holds the lock.",
+    "130, 143, 129": "Ended by SIGINT, SIGTERM or SIGHUP; state is written.",
+}
+_FILES: Final = {
+    "/var/lib/resource-api/state.db": "The state of root.",
+    "~/.local/state/resource-api/state.db": "The state of another user, unless XDG_STATE_HOME is set.",
+}
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Yield the name of each page, such as ``resource-api-state-mv``, and its text."""
+    top = click.Context(cli.cli, info_name=_PROGRAM, **cli.cli.context_settings)
+    yield _PROGRAM, _page(_main_page(), _PROGRAM)
+    for context in _contexts(cli.cli, top):
+        name = context.command_path.replace(" ", "-")
+        yield name, _page(_command_page(context), name)
+
+
+def _contexts(group: click.Group, above: click.Context) -> Iterator[click.Context]:
+    for name in group.list_commands(above):
+        command = group.get_command(above, name)
+        if command is not None:
+            context = click.Context(command, parent=above, info_name=name)
+            yield context
+            if isinstance(command, click.Group):
+                yield from _contexts(command, context)
+
+
+def _page(body: Iterator[str], name: str) -> str:
+    date = time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())))
+    title = f'.TH {name.upper()} 1 {date} "{_PROGRAM} {__version__}" "User Commands"'
+    return "\n".join([title, *body]) + "\n"
+
+
+def _main_page() -> Iterator[str]:
+    yield from (".SH NAME", f"{_escape(_PROGRAM)} \\-", *_text("describe machines, see what would change, change it"))
+    yield from (".SH SYNOPSIS", f".B {_PROGRAM}", "[\\fIOPTIONS\\fR] \\fICOMMAND\\fR [\\fIARGUMENTS\\fR]")
+    yield from (".SH DESCRIPTION", "Each command has a page of its own, such as")
+    yield f".BR {_PROGRAM}\\-apply (1)."
+    yield ".SH COMMANDS"
+    for title, commands in cli.COMMAND_GROUPS.items():
+        yield f".SS {title}"
+        for name, summary in commands.items():
+            yield from _term(f"\\fB{_escape(name)}\\fR", summary)
+    yield ".SH FILES"
+    for path, text in _FILES.items():
+        yield from _term(f"\\fI{_escape(path)}\\fR", text)
+    yield ".SH EXIT STATUS"
+    for code, text in EXIT_CODES.items():
+        yield from _term(code, text)
+
+
+def _command_page(context: click.Context) -> Iterator[str]:
+    command = context.command
+    examples = command.examples if isinstance(command, Command | Group) else ()
+    summary = help_text.summary(command)
+    name = context.command_path.replace(" ", "-")
+    yield from (".SH NAME", f"{_escape(name)} \\-", *_text(summary[:1].lower() + summary[1:]))
+    yield from (".SH SYNOPSIS", f".B {_escape(context.command_path)}")
+    yield _escape(" ".join(command.collect_usage_pieces(context)))
+    yield ".SH DESCRIPTION"
+    for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
+        yield from ([".PP"] if number else []) + _text(paragraph)
+    if isinstance(command, Group):
+        yield ".SH COMMANDS"
+        for each, inner in sorted(command.commands.items()):
+            yield from _term(f"\\fB{_escape(each)}\\fR", f"{help_text.summary(inner)}.")
+    else:
+        yield from _options(command, context)
+    yield from (".SH EXAMPLES", ".EX", *map(_escape, examples), ".EE")
+    yield from (".SH SEE ALSO", f".BR {_escape(_PROGRAM)} (1)")
+
+
+def _options(command: click.Command, context: click.Context) -> Iterator[str]:
+    """Yield the options in the groups of the help, and the variables that some of them have."""
+    grouped = help_text.groups(command, context)
+    if grouped:
+        yield ".SH OPTIONS"
+    for title, options in grouped.items():
+        if title != "Options":
+            yield f".SS {title}"
+        for option in options:
+            short, text = option.get_help_record(context) or ("", "")
+            yield from _term(f"\\fB{_escape(short)}\\fR", text)
+    variables = {option.envvar: option.opts[-1] for options in grouped.values() for option in options if option.envvar}
+    if variables:
+        yield ".SH ENVIRONMENT"
+        for variable, name in variables.items():
+            yield from _term(f"\\fB{variable}\\fR", f"The value of {name}, unless it is given.")
+
+
+def _term(term: str, text: str) -> list[str]:
+    return [".TP", term, *_text(text)]
+
+
+def _text(text: str) -> list[str]:
+    """Return the lines of a paragraph."""
+    lines = textwrap.wrap(_escape(" ".join(text.split())), 78, break_long_words=False, break_on_hyphens=False)
+    return [f"\\&{line}" if line.startswith(".") else line for line in lines]
+
+
+def _escape(text: str) -> str:
+    """Return a line for the formatter that shows ``text`` as it is; a hyphen stays one that can be copied."""
+    return "".join(_SPECIAL.get(each, each if each.isascii() else f"\\[u{ord(each):04X}]") for each in text)
+
+
+def write(directory: Path) -> list[Path]:
+    """Write every page to ``directory``, and return their paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, text in pages():
+        path = directory / f"{name}.1"
+        path.write_text(text, encoding="ascii")
+        written.append(path)
+    return written
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
