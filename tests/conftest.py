@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+# Otherwise each process of the tests, and each pytest that a test starts, would compile what it imports, and hypothesis
+# would compute its tables of characters again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
 
 settings.register_profile("project", deadline=None)

@@ -139,9 +139,8 @@ class Terminal:
             start = f"-m {module} " if module else ""
             program.write_text(f'#!/bin/sh\nexec {sys.executable} {start}"$@"\n')
             program.chmod(0o755)
-        kept = {name: value for name, value in os.environ.items() if name.startswith(("COV", "PYTEST_XDIST"))}
         self.environment = {
-            **{name: value for name, value in kept.items() if name.startswith("COV")},
+            **{name: value for name, value in os.environ.items() if name.startswith(("COV", "HYPOTHESIS_"))},
             "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(place),
             "LC_ALL": "C.UTF-8",
