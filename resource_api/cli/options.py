@@ -297,6 +297,13 @@ diff = click.option(
     help="How much is shown of a text that changes: 40 lines, all, or how many lines.",
 )
 
+explain = click.option(
+    "--explain",
+    multiple=True,
+    metavar="REF",
+    help="Show why a step is there: whose each value is, relationships, record; repeatable.",
+)
+
 isolate = click.option(
     "--isolate", is_flag=True, envvar="RESOURCE_API_ISOLATE", help="Run every provider in a process of its own."
 )

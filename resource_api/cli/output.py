@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Characters that are shown of a problem in one line.
 _LONGEST_PROBLEM: Final = 4000
+#: How many lines of what a program has written an error quotes at most.
+_QUOTED: Final = 5
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 
@@ -72,6 +74,8 @@ class Output:
         self._diff = settings.get("diff") or "short"
         #: Whether the log has shown a failure, and how many lines since.
         self._failed, self.lines_after_failure = False, 0
+        #: The subject of the last warnings in a row, and their texts.
+        self._warned: tuple[str, list[str]] = ("", [])
         #: Tells which events of the log repeat what has been printed, and are not shown; None: none does.
         self.is_echo: Callable[[LogEvent], bool] | None = None
         self.log = Log(_threshold(settings), self._sink(settings))
@@ -99,11 +103,26 @@ class Output:
 
     def _select(self, events: Sequence[LogEvent]) -> Sequence[LogEvent]:
         """Return the events that are shown, and count those after the first failure."""
-        shown = events if self.is_echo is None else [event for event in events if not self.is_echo(event)]
-        for event in shown:
-            self.lines_after_failure += self._failed
-            self._failed = self._failed or event.level == "err"
+        shown = []
+        for event in events:
+            if self.is_echo is None or not self.is_echo(event):
+                shown.append(self._without_repetition(event))
+                self.lines_after_failure += self._failed
+                self._failed = self._failed or event.level == "err"
         return shown
+
+    def _without_repetition(self, event: LogEvent) -> LogEvent:
+        """Return an error without its end where that repeats the warnings about the same resource right before it."""
+        subject, warned = self._warned
+        if event.level == "warning":
+            self._warned = event.subject, [*(warned if subject == event.subject else []), event.text][-_QUOTED:]
+            return event
+        self._warned = "", []
+        if event.level != "err" or event.subject != subject:
+            return event
+        ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
+        end = next((each for each in ends if event.text.endswith(each)), "")
+        return event._replace(text=event.text.removesuffix(end))
 
     @property
     def on_one_terminal(self) -> bool:

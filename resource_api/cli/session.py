@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.report import Report, Summary
+    from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Suitability
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -182,6 +183,16 @@ class Session:
             self.output.print_json(document())
         else:
             self.output.print(lines())
+
+    def plan_lines(self, planned: Plan) -> Iterable[str]:
+        """Return the text of a plan; with ``--explain`` of the resources that it names, and why they are in it."""
+        if explained := self.settings.get("explain"):
+            from resource_api.render import explain  # noqa: PLC0415 - only with --explain
+
+            return explain.lines(planned, explained, self.output.style)
+        from resource_api.render import plan  # noqa: PLC0415 - only to show it
+
+        return plan.lines(planned, self.output.style)
 
     def show_report(self, report: Report) -> int:
         """Print the summary of a run and return its exit code."""

@@ -62,17 +62,28 @@ def _blocks(planned: Plan, style: Style) -> Iterator[Sequence[str]]:
     """Yield the lines of each step that acts, then those about each resource that has drifted."""
     blocked = planned.blocked
     for step in planned.steps:
-        if step.decision.error:
-            yield [style.paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", _RED)]
-        elif step.action is not Action.SAME or step.deferred or step.previous:
-            notes = []
-            if (cause := blocked.get(step.entry.index)) is not None:
-                notes.append(f"skipped because {escape(cause)} fails")
-            if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
-                notes.append("cannot be refreshed: notify and subscribe only order")
-            yield [_head(step, notes, style), *_details(step, style)]
+        if step.decision.error or step.action is not Action.SAME or step.deferred or step.previous:
+            yield _block(planned, step, blocked.get(step.entry.index), style)
     for drift in planned.drift:
         yield list(_drift(drift, style))
+
+
+def step_lines(planned: Plan, step: Step, style: Style) -> Sequence[str]:
+    """Return the lines of one step, also of one that does nothing."""
+    return _block(planned, step, planned.blocked.get(step.entry.index), style)
+
+
+def _block(planned: Plan, step: Step, cause: str | None, style: Style) -> Sequence[str]:
+    """Return the lines of one step; ``cause``: the reference of the failure because of which it is skipped."""
+    if step.decision.error:
+        return [style.paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", _RED)]
+    notes = []
+    if cause is not None:
+        notes.append(f"skipped because {escape(cause)} fails")
+    acts = step.action is not Action.SAME or step.deferred or step.previous
+    if acts and step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
+        notes.append("cannot be refreshed: notify and subscribe only order")
+    return [_head(step, notes, style), *_details(step, style)]
 
 
 def _head(step: Step, more: Sequence[str], style: Style) -> str:

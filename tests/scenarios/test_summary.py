@@ -112,3 +112,31 @@ def test_what_is_printed_first_stands_first_in_a_file(bench: Bench) -> None:
         )
     text = (bench.home / "out").read_text()
     assert text.index("Plan: 1 to create") < text.index("created (noop)") < text.index("Applied in")
+
+
+def test_an_error_does_not_repeat_the_warnings_before_it(bench: Bench) -> None:
+    """What a program has written is said once on the console, and in full in JSON."""
+    bench.probe(
+        """
+        sh = Command("/bin/sh")
+        def set(self, context, changes):
+            with context.creating("a"):
+                self.sh("-c", "echo one >&2; echo two >&2; exit 3")
+        """
+    )
+    site = str(bench.write("site.yaml", "resources: {'Probe[a]': {}}"))
+    first, second, error = bench.run("apply", site).lines
+    assert (first, second) == ("Warning: Probe[a]: one", "Warning: Probe[a]: two")
+    assert error.endswith("returned 3")
+    (end,) = bench.run("apply", site, "--json").events("step_end")
+    assert end["error"].endswith("returned 3: one; two")
+
+
+def test_a_failure_of_a_plan_is_said_once_on_a_terminal(bench: Bench) -> None:
+    """The plan shows it; in a pipe it is an error on stderr too."""
+    bench.put("widget", a={"image": "oak"})
+    site = str(bench.write("site.yaml", "resources: {'Widget[a]': {image: elm}}"))
+    bench.environment["NO_COLOR"] = "1"
+    assert on_terminal(bench, "plan", site).count("oak") == 1
+    planned = bench.run("plan", site)
+    assert (planned.out.count("oak"), planned.err.count("oak")) == (1, 1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 from resource_api.runtime import saved_plan
 
@@ -18,10 +19,14 @@ if TYPE_CHECKING:
 @options.command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"))
 @options.manifest
 @options.noop
+@options.explain
 @options.full_run
 @with_session(runs=True)
 def apply(session: Session, manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
+    if settings["explain"] and not settings["noop"]:
+        msg = "--explain needs --noop: it shows a plan"
+        raise UsageError(msg)
 
     def on_plan(plan: Plan) -> None:
         # The values of a plan stay until the end: the collector, off until here, need not look through them.
@@ -30,7 +35,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         if settings["noop"] and not session.json:
             from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
 
-            session.output.print(plan_text.lines(plan, session.output.style))
+            session.output.print(session.plan_lines(plan))
             if session.output.on_one_terminal and not session.log.enabled("info"):
                 session.output.is_echo = plan_text.echo(plan)
 
@@ -40,8 +45,9 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
     else:
         inputs, given = options.inputs(settings), options.run_options(settings)
+        use_cache = session.use_cache and not settings["explain"]
         gc.disable()
-        report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=session.use_cache, **given)
+        report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **given)
     if session.output.is_echo is not None and not session.interrupts.came:
         return session.exit_code(report)
     if not session.json:

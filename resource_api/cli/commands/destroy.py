@@ -40,9 +40,7 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
     if noop or not (yes or session.json):
         planned = session.runtime.plan_destroy(source, inputs, **given)
         if not session.json:
-            from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
-
-            session.output.print(plan_text.lines(planned, session.output.style))
+            session.output.print(session.plan_lines(planned))
         if not noop and planned.summary.changed and not _confirmed(session):
             return 1
     return session.show_report(session.runtime.destroy(source, inputs, **given))

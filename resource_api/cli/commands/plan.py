@@ -9,7 +9,6 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.render import plan as plan_text
 from resource_api.runtime import saved_plan
 from resource_api.runtime.plan_notices import report_findings
 
@@ -30,23 +29,25 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @click.option(
     "-o", "--out", type=click.Path(dir_okay=False), callback=_file, help="Save the plan, to be applied later."
 )
+@options.explain
 @options.full_run
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
     gc.disable()
-    inputs, use_cache = options.inputs(settings), session.use_cache and out is None
+    inputs, use_cache = options.inputs(settings), session.use_cache and out is None and not settings["explain"]
     source = session.source(manifest)
     planned = session.runtime.plan(source, inputs, use_cache=use_cache, **options.run_options(settings))
     if out is not None:
         sources = (document.file for document in planned.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
-    session.show(planned.to_dict, lambda: plan_text.lines(planned, session.output.style))
+    session.show(planned.to_dict, lambda: session.plan_lines(planned))
     if out is not None:
         saved_plan.write(planned, out, session.runtime.key)
     report_findings(planned, session.log)
     for step in planned.steps:
-        if step.decision.error:
+        # Where people see both streams, the plan has said so.
+        if step.decision.error and (session.json or not session.output.on_one_terminal):
             reference, name = str(step.reference), step.definition.name
             session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
     for problem in planned.problems:

@@ -1,0 +1,77 @@
+"""``--explain`` says why a step is in a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+SITE = """\
+project: web
+inputs:
+  paint: {type: String, default: red}
+  word: {type: "Sensitive[String]"}
+defaults:
+  Widget: {size: 3}
+resources:
+  Widget[a]:
+    colour: "${inputs.paint} on ${facts.kernel}"
+    parts: [x]
+    notify: Daemon[d]
+  Daemon[d]: {}
+  Token[1]: {tint: "${Widget[a].serial}"}
+  Widget[s]: {colour: "${inputs.word}"}
+"""
+
+
+def explained(bench: Bench, *options: str, command: tuple[str, ...] = ("plan",)) -> str:
+    """Return what a command says of the manifest."""
+    (bench.home / "word").write_text("Fz81Kq0Lm2Wd")
+    site = str(bench.write("site.yaml", SITE))
+    return bench.run(*command, site, "-i", f"word=@{bench.home}/word", *options).out
+
+
+def test_it_says_whose_each_value_is_and_what_has_changed(bench: Bench) -> None:
+    """A line of the manifest, its defaults, an input, a fact, the type's default; the record; who notifies."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    explained(bench, command=("apply",))
+    bench.put("widget", a={**bench.things("widget")["a"], "size": 4})
+    (bench.home / "word").write_text("other")
+    shown = explained(bench, "-i", "paint=blue", "--explain", "Widget[a]", "--explain", "Daemon[d]")
+    site = f"{bench.home}/site.yaml"
+    for words in (
+        f"  declared at {site}:8:3\n",
+        f"size: default of the manifest, {site}:6:12; the system has changed: it was 3\n",
+        f"colour: {site}:9:5; input 'paint'; fact 'kernel'; the declaration has changed: it was red on Linux\n",
+        f"parts: {site}:10:5\n",
+        "name: from the title\n",
+        "ensure: default of the type\n",
+        f"  refreshed by Widget[a]: notify at {site}:11:5\n",
+        "  comes after Widget[a]\n",
+        "  recorded as ours\n",
+    ):
+        assert words in shown
+    assert "Token[1]" not in shown
+    assert shown.splitlines()[-1].startswith("Plan: ")
+
+
+def test_it_says_from_which_resource_a_value_comes_and_shows_no_secret(bench: Bench) -> None:
+    """A reference is named; a resource that nobody has recorded is said to be so; under noop it says the same."""
+    shown = explained(bench, "--noop", "--explain", "Token", "--explain", "Widget[s]", command=("apply",))
+    assert "; from Widget[a]\n" in shown
+    assert "  not recorded\n" in shown
+    assert "input 'word'" in shown
+    assert "Fz81" not in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "options"), [("plan", ["--explain", "Widget[none]"]), ("apply", ["--explain", "Widget[a]"])]
+)
+def test_wrong_usage_is_refused(bench: Bench, command: str, options: list[str]) -> None:
+    """A reference that matches nothing, and a run that is no noop run."""
+    site = str(bench.write("site.yaml", "resources: {'Widget[a]': {}}"))
+    assert bench.run(command, site, *options).code == 64
+    assert bench.things("widget") == {}
