@@ -126,10 +126,14 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
         found = _enumerated(offered[name][0]) if name in offered else []
         return [CompletionItem(f"{name}={each}") for each in found if each.startswith(value)]
     return [
-        CompletionItem(f"{each}=@" if datatype.startswith("Sensitive") else f"{each}=", help=docs.partition("\n")[0])
+        CompletionItem(f"{each}=@" if datatype.startswith("Sensitive") else f"{each}=", help=_first_sentence(docs))
         for each, (datatype, docs) in offered.items()
         if each.startswith(incomplete)
     ]
+
+
+def _first_sentence(docs: str) -> str:
+    return " ".join(docs.split()).partition(". ")[0].partition("; ")[0].removesuffix(".")
 
 
 def _enumerated(datatype: str) -> list[str]:

@@ -51,7 +51,7 @@ _resource_api() {
     shift reply
     while (( $#reply >= 2 )); do
         values+=("$reply[1]")
-        shown+=("$reply[2]")
+        shown+=("${reply[2]:0:$((COLUMNS - 1))}")
         shift 2 reply
     done
     (( $#values )) && compadd -U -V resource-api -l -d shown "${space[@]}" -a values
@@ -103,13 +103,12 @@ class _Complete(ShellComplete):
             words, incomplete = self.get_completion_args()
             option, equals, _ = incomplete.partition("=")
             attached = f"{option}=" if equals and option.startswith("--") else ""
-            items = self.get_completions(words, incomplete)
+            items = [item for item in self.get_completions(words, incomplete) if _can_be_passed(item.value)]
             files = next((item.type for item in items if item.type in {"file", "dir"}), "")
             for item in items:
                 item.value = attached + item.value
             nospace = bool(items) and all(item.value.endswith(("=", "=@")) for item in items)
-            answer = self.answer(files or ("nospace" if nospace else "plain"), [] if files else items, incomplete)
-            return answer.encode(errors="ignore").decode()
+            return self.answer(files or ("nospace" if nospace else "plain"), [] if files else items, incomplete)
         except Exception:  # noqa: BLE001 - an error would be shown in the middle of the line that is typed
             return ""
 
@@ -144,9 +143,15 @@ class _Zsh(_Complete):
     name = "zsh"
     script = _ZSH
 
+    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
+        """Return the answer, in which the descriptions are aligned."""
+        self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
+        return super().answer(then, items, incomplete)
+
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Return the value, and how it is shown."""
-        return f"{item.value}\0{escape(item.value)}" + (f"  -- {escape(item.help)}" if item.help else "")
+        shown = escape(item.value)
+        return f"{item.value}\0" + (f"{shown:{self._width}}  -- {escape(item.help)}" if item.help else shown)
 
 
 class _Fish(_Complete):
@@ -225,8 +230,13 @@ def _split(line: str) -> tuple[list[str], _Word]:
     return words, word
 
 
+def _can_be_passed(value: str) -> bool:
+    """Return whether a program can get ``value`` as an argument: without NUL, and as UTF-8."""
+    return not re.search("[\\0\\ud800-\\udfff]", value)
+
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def _quoted(text: str, quote: str) -> str | None:
@@ -237,7 +247,7 @@ def _quoted(text: str, quote: str) -> str | None:
         return text.replace("'", "'\\''")
     if quote:
         return None if "!" in text else re.sub(r'[$`"\\]', r"\\\g<0>", text)
-    return _SPECIAL.sub(r"\\\g<0>", text) if text.isascii() else re.sub(r"[^\w@%+=:,./-]", r"\\\g<0>", text)
+    return _SPECIAL.sub(r"\\\g<0>", text)
 
 
 def _ansi_c(character: str) -> str:

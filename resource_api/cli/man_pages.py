@@ -103,8 +103,7 @@ def _command_page(context: click.Context) -> Iterator[str]:
         yield ".SH COMMANDS"
         for each, inner in sorted(command.commands.items()):
             yield from _term(f"\\fB{_escape(each)}\\fR", f"{help_text.summary(inner)}.")
-    else:
-        yield from _options(command, context)
+    yield from _options(command, context)
     yield from (".SH EXAMPLES", ".EX", *map(_escape, examples), ".EE")
     yield from (".SH SEE ALSO", f".BR {_escape(_PROGRAM)} (1)")
 

@@ -210,6 +210,20 @@ def test_completing_runs_no_manifest_and_no_provider(bench: Bench) -> None:
     assert not bench.home.joinpath("executed").exists()
 
 
+def test_completing_a_command_imports_no_command(bench: Bench) -> None:
+    """The names and summaries are known before any is imported."""
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "resource_api", "sta"],
+        env=bench.environment | {"_RESOURCE_API_COMPLETE": "zsh_complete"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith("plain\0state\0")
+    assert "resource_api.cli.completion" in done.stderr
+    assert "resource_api.cli.commands" not in done.stderr
+
+
 def test_inputs_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> None:
     """A secret comes from a file, an enumeration has its values, and one that is given needs none."""
     asked = Asked(bench)
