@@ -36,15 +36,16 @@ import os, sys
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.model.values.errors import StateError
-from resource_api.model.record import Commit, Intent
-from resource_api.testing.state_examples import record
+from resource_api.model.record import Commit, Intent, Record
+kept = {"ensure": "present", "content": "hi"}
 store, name = SqliteStore(sys.argv[1]), StackName("web", "default")
 try:
     with store.lock("test", 0):
         store.load(name)
         store.record_intents(name, [Intent("1", "file", "/new", "/new", "create")])
         os.write(1, b"intended\\n")
-        store.commit(name, Commit([record("/new")], done=[("file", "/new")]))
+        new = Record("file", "/new", "/new", kept, kept, kept, owned=True, requires=[])
+        store.commit(name, Commit([new], done=[("file", "/new")]))
         os.write(1, b"committed\\n")
         store.finish_run(name, {"run": "1"})
     os.write(1, b"over\\n")
