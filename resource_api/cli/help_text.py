@@ -24,13 +24,13 @@ _GROUPS: Final = {
         *("state", "stack", "project", "key", "lock_timeout"),
         *("module_path", "trust_path"),
     ),
-    "Output": ("json", "verbose", "debug", "quiet", "diff", "log_format", "color"),
+    "Output": ("json", "verbose", "debug", "quiet", "reports", "metrics", "diff", "log_format", "color"),
 }
 
 #: Options that are only shown where all are asked for.
 _RARE: Final = frozenset(
     {"with_dependencies", "with_dependents", "skip_tags", "prune_always", "strict", "isolate", "detailed_exitcodes"}
-    | {"key", "lock_timeout", "trust_path", "diff", "log_format", "color"}
+    | {"key", "lock_timeout", "trust_path", "reports", "metrics", "diff", "log_format", "color"}
 )
 
 #: The entry of a context's ``meta`` that is True where all options are to be shown.

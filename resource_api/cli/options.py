@@ -11,6 +11,7 @@ from resource_api.model.values.errors import UsageError, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.runtime.reporters import Target
     from resource_api.state.encryption.keys import Key
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -297,6 +298,40 @@ diff = click.option(
     help="How much is shown of a text that changes: 40 lines, all, or how many lines.",
 )
 
+
+def _report_targets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[Target]:
+    return _targets("report", values)
+
+
+def _metrics_targets(_context: click.Context, _option: click.Parameter, value: str | None) -> list[Target]:
+    return _targets("metrics", [value] if value else [])
+
+
+def _targets(kind: str, values: Sequence[str]) -> list[Target]:
+    if not values:
+        return []
+    from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
+
+    try:
+        return [getattr(reporters, kind)(value) for value in values]
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from error
+
+
+reports = _group(
+    click.option(
+        "--report",
+        "reports",
+        multiple=True,
+        metavar="FILE",
+        callback=_report_targets,
+        help="Write a report, as FILE ends: .json, .xml (JUnit), .html; or call MODULE:FUNCTION. Repeatable.",
+    ),
+    click.option(
+        "--metrics", metavar="FILE", callback=_metrics_targets, help="Write counts in Prometheus' text format."
+    ),
+)
+
 explain = click.option(
     "--explain",
     multiple=True,
@@ -312,7 +347,7 @@ isolate = click.option(
 provider_calls = _group(state, isolate, common)
 
 #: What ``plan`` and ``apply`` have, and no other command.
-full_run = _group(manifest_inputs, selection, planning, execution, diff, provider_calls)
+full_run = _group(manifest_inputs, selection, planning, execution, reports, diff, provider_calls)
 
 noop = click.option(
     "--noop",

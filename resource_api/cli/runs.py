@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.cli.stack import Stack
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import UsageError
-from resource_api.render import run_document
+from resource_api.render.runs import document as run_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Suitability
     from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.reporters import Target
     from resource_api.runtime.runtime import Runtime
 
     D = TypeVar("D")
@@ -61,6 +62,10 @@ class Session:
         self._began = time()
         self._runs = runs
         self._streams = runs and self.json
+        #: Where the document of the run goes, see ``reporters``; the document, as soon as there is one; why it failed.
+        self._targets: Sequence[Target] = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
+        self._document: Mapping[str, Any] | None = None
+        self._problems: Sequence[Problem] = ()
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
         self.log.mask.on_secret = self._on_secret
@@ -85,7 +90,7 @@ class Session:
         from resource_api.state.store import NoStore  # noqa: PLC0415 - see above
 
         settings = self.settings
-        return Runtime(
+        runtime = Runtime(
             self.registry,
             state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
             stack=settings.get("stack") or "default",
@@ -96,6 +101,9 @@ class Session:
             step_events=self._streams,
             run=self.run,
         )
+        if self._targets:
+            runtime.on_document = self.reported
+        return runtime
 
     @cached_property
     def _progress(self) -> ProgressDisplay:
@@ -221,6 +229,7 @@ class Session:
         """Run a command and return its exit code, 0 for None; every error is shown and becomes a documented code."""
         try:
             with self.interrupts, self._progress_closed():
+                self._check_targets()
                 code = command() or 0
         except ManifestError as error:
             code = self._fail(list(map(self._source_lines.locate, error.problems)), error.exit_code)
@@ -236,6 +245,7 @@ class Session:
             text = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
             code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
             self._print_empty_report(code)
+        code = self._report(code)
         self.output.flush()
         if self.output.write_error and not self._runs:
             # A run keeps its exit code, whether its output can be written or not.
@@ -252,7 +262,56 @@ class Session:
         given = (("--state", url), ("--key", key.url if key is not None else None))
         return "".join(f" {option} {quote(value)}" for option, value in given if value)
 
+    def reported(self, document: Mapping[str, Any]) -> None:
+        """Keep the document of what this command has done, for the reporters."""
+        self._document = document
+
+    @property
+    def has_reporters(self) -> bool:
+        """Whether a document of what this command does is wanted."""
+        return bool(self._targets)
+
+    def _check_targets(self) -> None:
+        if self._targets:
+            from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
+
+            # What is wrong with a target is not reported to it.
+            targets, self._targets = self._targets, ()
+            reporters.check(targets, (self.settings["manifest"], *(self.settings.get("input_files") or ())))
+            self._targets = targets
+
+    def _report(self, code: int) -> int:
+        """Give the document to the reporters; return the exit code, which a run keeps if one of them fails."""
+        for target in self._targets:
+            try:
+                target.reporter(self._document or self._failure_document(code))
+            except Exception as error:  # noqa: BLE001 - a reporter of others may raise anything
+                why = error.strerror if isinstance(error, OSError) and error.strerror else reason(error)
+                self.output.problem(Problem(None, f"no report to {target.text}: {why}"))
+                code = code if self._runs else code or 1
+        return code
+
+    def _failure_document(self, code: int) -> dict[str, Any]:
+        """Return the document of a run that was ended before there was one."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only for a reporter
+        from resource_api.render.runs import document as run_document  # noqa: PLC0415 - see above
+
+        settings = self.settings
+        run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": self._command}
+        summary = {**self._empty_summary()._asdict(), "exit_code": code}
+        found = run_document.history_document({**run, "started": self._began, "ended": time(), "summary": summary})
+        problems = list(map(documents.problem, self._problems))
+        masked: dict[str, Any] = self.log.mask.document({**found, "problems": problems})
+        return masked
+
+    @property
+    def _command(self) -> str:
+        import click  # noqa: PLC0415 - only for a reporter
+
+        return click.get_current_context().info_name or ""
+
     def _fail(self, problems: Sequence[Problem], code: int, error: BaseException | None = None) -> int:
+        self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback  # noqa: PLC0415 - only with -d
 

@@ -74,7 +74,7 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
 
 
 def _html(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
-    from resource_api.render import html_graph  # noqa: PLC0415 - only for a page
+    from resource_api.render.html import relationships as html_graph  # noqa: PLC0415 - only for a page
 
     edges = [html_graph.Edge(*link) for link in links]
     return html_graph.page([str(entry.reference) for entry in entries], edges)

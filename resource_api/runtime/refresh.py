@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ from resource_api.model.change import exists
 from resource_api.model.codec import seal_secrets
 from resource_api.model.event import Drifted
 from resource_api.model.record import Commit, Record
-from resource_api.model.values.errors import DefinitionError, ResourceError
+from resource_api.model.report import Summary
+from resource_api.model.values.errors import DefinitionError, Problem, ResourceError
 from resource_api.model.values.text import escape
 from resource_api.plan import drift as drifting
 from resource_api.plugins.provider_pool import ProviderPool
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
+    from resource_api.state.store import StackName
 
 
 def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None = None) -> list[str]:
@@ -35,6 +38,7 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
     not be read, after the others are recorded.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
+    started, drift = time.time(), list[Drifted]()
     with runtime.lock("refresh"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
@@ -49,13 +53,17 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         for instance in dict.fromkeys(record.instance for record in state.records.values()):
             records = [record for record in state.records.values() if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
-                failures += _read_again(runtime, snapshot, state, records, drifted)
+                failures += _read_again(snapshot, state, records, drifted, drift)
+        for each in drift:
+            runtime.notify(each)
         if not instances.commit.empty:
             runtime.store.commit(name, instances.commit)
         if not renaming.empty:
             runtime.store.commit(name, renaming)
         if drifted:
             runtime.store.commit(name, Commit(drifted))
+    if runtime.on_document is not None:
+        runtime.on_document(_document(runtime, name, started, drift, failures))
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
     return [str(record.reference) for record in drifted]
@@ -67,8 +75,25 @@ def _recorded_implementations(state: StackState, instance: str) -> dict[Name, st
     return {record.name: record.implementation for record in records if record.implementation}
 
 
+def _document(
+    runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str]
+) -> dict[str, Any]:
+    """Return the document of a refresh, which has drift and no steps."""
+    from resource_api.render import json as documents  # noqa: PLC0415 - only where it is wanted
+    from resource_api.render.runs import document as run_document  # noqa: PLC0415 - see above
+
+    counts = Summary(refreshed=len(drift), failed=len(failures))
+    summary = {**counts._asdict(), "exit_code": int(bool(failures))}
+    run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
+    found = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
+    found["drift"] = [documents.drift(each.reference, each.changes) for each in drift]
+    found["problems"] = [documents.problem(Problem(None, failure, code="resource")) for failure in failures]
+    masked: dict[str, Any] = runtime.log.mask.document(found)
+    return masked
+
+
 def _read_again(
-    runtime: Runtime, snapshot: Snapshot, state: StackState, records: list[Record], drifted: list[Record]
+    snapshot: Snapshot, state: StackState, records: list[Record], drifted: list[Record], drift: list[Drifted]
 ) -> list[str]:
     """Read the records of one provider instance; append the changed ones to ``drifted`` and return the failures."""
     try:
@@ -86,7 +111,7 @@ def _read_again(
         if failure:
             failures.append(f"{record.reference}: {failure}")
         elif changes := drifting.drifted_attributes(definition, record, row, state.salt):
-            runtime.notify(Drifted(str(record.reference), changes))
+            drift.append(Drifted(str(record.reference), changes))
             known = {**(record.is_ or {}), **record.should}
             is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
             drifted.append(record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version))

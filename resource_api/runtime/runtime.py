@@ -106,6 +106,8 @@ class Runtime(ResourceReader):
         self.project = project
         self.notify: Callable[[Event], None] = on_event or (lambda _event: None)
         self._notify_steps = self.notify if step_events else None
+        #: Gets the document of each finished run, as ``report --format json`` prints it; None: nobody wants it.
+        self.on_document: Callable[[dict[str, Any]], None] | None = None
         self.lock_timeout = lock_timeout
         self.facts = Facts()
         if isinstance(key, str):
@@ -444,27 +446,33 @@ class Runtime(ResourceReader):
         finally:
             # A later run of the same program starts uncancelled.
             self.run.applying = self.run.cancelled = self.run.stopping = False
-        if not unrecorded:
-            summary = {**report.summary._asdict(), "exit_code": report.exit_code}
-            times = {"started": started, "ended": time.time(), "parallel": plan.options.parallel}
-            about = {"run": run, "command": command, **times, "summary": summary, "drifted": len(plan.drift)}
-            self.store.finish_run(name, about)
-            if report.summary.changed or report.exit_code:
-                self._save_run(plan, report, {**name._asdict(), **about})
+        self._report(plan, report, {**name._asdict(), "command": command, "started": started}, recorded=not unrecorded)
         snapshot.providers.close(interrupted=transaction.stopped is not None)
         for problem in report.problems:
             self.notify(Diagnosed(problem))
         self.notify(Finished(report))
         return report
 
-    def _save_run(self, plan: Plan, report: Report, about: Mapping[str, Any]) -> None:
-        """Keep what a run has done; without room for that, it has still been done and recorded."""
-        from resource_api.render import run_document  # noqa: PLC0415 - only for a run that has changed something
+    def _report(self, plan: Plan, report: Report, about: Mapping[str, Any], *, recorded: bool) -> None:
+        """Record that a run has ended, keep what it has done, and give that to ``on_document``."""
+        summary = {**report.summary._asdict(), "exit_code": report.exit_code}
+        times = {"started": about["started"], "ended": time.time(), "parallel": plan.options.parallel}
+        run = {"run": report.run, "command": about["command"], **times, "summary": summary, "drifted": len(plan.drift)}
+        if recorded:
+            self.store.finish_run(StackName(about["project"], about["stack"]), run)
+        kept = recorded and bool(report.summary.changed or report.exit_code)
+        if not kept and self.on_document is None:
+            return
+        from resource_api.render.runs import document as run_document  # noqa: PLC0415 - only for a run that has changed something
 
+        text = run_document.encode(plan, report, {**about, **run}, self.log.mask)
         try:
-            self.store.save_run(report.run, run_document.encode(plan, report, about, self.log.mask).encode())
+            if kept:
+                self.store.save_run(report.run, text.encode())
         except OSError as error:
             self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
+        if self.on_document is not None:
+            self.on_document(run_document.document(text))
 
 
 def _run_id() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.render import html
+from resource_api.render.html import pages as html
 from tests.pages import run_document
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.selection
 @options.execution
+@options.reports
 @options.diff
 @options.provider_calls
 @with_session(runs=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,12 +36,16 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
     gc.disable()
-    inputs, use_cache = options.inputs(settings), session.use_cache and out is None and not settings["explain"]
+    inputs, whole = options.inputs(settings), out is not None or settings["explain"] or session.has_reporters
     source = session.source(manifest)
+    use_cache = session.use_cache and not whole
     planned = session.runtime.plan(source, inputs, use_cache=use_cache, **options.run_options(settings))
     if out is not None:
         sources = (document.file for document in planned.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
+    if session.has_reporters:
+        about = {"kind": "plan", "command": "plan", "ended": time.time()}
+        session.reported(session.log.mask.document({**about, **planned.to_dict()}))
     session.show(planned.to_dict, lambda: session.plan_lines(planned))
     if out is not None:
         saved_plan.write(planned, out, session.runtime.key)

@@ -11,7 +11,8 @@ from typing import Any, Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.render import graph, html
+from resource_api.render import graph
+from resource_api.render.html import pages as html
 from tests.pages import run_document
 
 HOSTILE: Final = (

@@ -10,8 +10,9 @@ from resource_api.cli import options
 from resource_api.cli.runs import Runs
 from resource_api.cli.session import with_session
 from resource_api.cli.stack import none_recorded
-from resource_api.render import history as rendering
-from resource_api.render import run_text, text
+from resource_api.render import text
+from resource_api.render.runs import history as rendering
+from resource_api.render.runs import text as run_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

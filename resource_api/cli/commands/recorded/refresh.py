@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @options.manifest
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.manifest_inputs
+@options.reports
 @options.provider_calls
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:

@@ -9,7 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.runs import Runs
 from resource_api.cli.session import with_session
-from resource_api.render import run_text
+from resource_api.render.runs import text as run_text
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -30,7 +30,7 @@ def report(session: Session, run: str | None, form: str, **_settings: Any) -> No
     if form == "json" or session.json:
         session.output.print_json(found)
     elif form == "html":
-        from resource_api.render import html  # noqa: PLC0415 - only for a page
+        from resource_api.render.html import pages as html  # noqa: PLC0415 - only for a page
 
         session.output.print(html.run(found).rstrip("\n"))
     else:

@@ -197,3 +197,9 @@ def history_document(run: Mapping[str, Any]) -> dict[str, Any]:
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, Any] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     return {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}
+
+
+def located(problem: Mapping[str, Any], message: str) -> str:
+    """Return a message with the file and line of a step or a problem before it, as far as they are known."""
+    line = f":{problem['line']}" if problem.get("line") else ""
+    return f"{problem['file']}{line}: {message}" if problem.get("file") else message

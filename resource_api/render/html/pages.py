@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference, is_text_change
 from resource_api.model.values.text import show
-from resource_api.render import html_timeline, text
+from resource_api.render import text
 from resource_api.render.changes import Style, text_diff
-from resource_api.render.html_page import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
-from resource_api.render.run_text import duration
+from resource_api.render.html import timeline as html_timeline
+from resource_api.render.html.elements import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
+from resource_api.render.runs.document import located
+from resource_api.render.runs.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -124,7 +126,7 @@ def _lines(value: str) -> str:
 
 
 def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
-    lines = [f"{each['file']}:{each['line']}: " * bool(each["file"]) + each["message"] for each in problems]
+    lines = [located(each, each["message"]) for each in problems]
     return Section("Problems", "".join(f'<p class="error">{_lines(line)}</p>' for line in lines), len(lines))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.render.html_page import Page, Row, Section, e, links, row_ids, rows_section, write
+from resource_api.render.html.elements import Page, Row, Section, e, links, row_ids, rows_section, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

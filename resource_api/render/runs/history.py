@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.text import escape, show
 from resource_api.render import text
-from resource_api.render.run_text import change_lines
+from resource_api.render.runs.text import change_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.render.html_page import Section, e, link, table
-from resource_api.render.run_text import call_text, duration
+from resource_api.render.html.elements import Section, e, link, table
+from resource_api.render.runs.text import call_text, duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -1,0 +1,123 @@
+"""Reporters: who gets the document of a finished run or plan, by ``--report`` and ``--metrics``.
+
+A reporter is a function of one document: ``report --format json`` shows what it contains. Those of this program write a
+file; any other is named as ``MODULE:FUNCTION``, and nothing is ever searched for. Imported only where one is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    Document = Mapping[str, Any]
+    Reporter = Callable[[Document], object]
+
+_FUNCTION: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+
+
+class Target(NamedTuple):
+    """One use of ``--report`` or ``--metrics``: what was given, and the reporter; ``path`` is empty if it has none."""
+
+    text: str
+    reporter: Reporter
+    path: str = ""
+
+
+def report(text: str) -> Target:
+    """Return the target of ``--report``. Raise ``UsageError`` for one that can be no report."""
+    if found := _FUNCTION.fullmatch(text):
+        return Target(text, _imported(*found.groups()))
+    form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
+    if form is None:
+        msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is no MODULE:FUNCTION"
+        raise UsageError(msg)
+    # The content of files is in it.
+    return _file(text, form, 0o600)
+
+
+def metrics(text: str) -> Target:
+    """Return the target of ``--metrics``. Raise ``UsageError`` for a file that cannot be made."""
+    # The collector runs as another user; nothing but numbers is in it.
+    return _file(text, _metrics, 0o644)
+
+
+def check(targets: Iterable[Target], sources: Iterable[str]) -> None:
+    """Raise ``UsageError`` if a report would replace a file that the command reads."""
+    for target in targets:
+        for source in sources:
+            with suppress(OSError):
+                if target.path and Path(target.path).samefile(source):
+                    msg = f"{target.text}: the report would replace a file that this command reads"
+                    raise UsageError(msg)
+
+
+def _imported(module: str, name: str) -> Reporter:
+    try:
+        found = getattr(import_module(module), name)
+    except Exception as error:  # the module is another's and may raise anything
+        msg = f"{module}:{name} cannot be imported: {type(error).__name__}: {error}"
+        raise UsageError(msg) from error
+    if not callable(found):
+        msg = f"{module}:{name} is no function"
+        raise UsageError(msg)
+    return found  # type: ignore[no-any-return] # it is called as a reporter is
+
+
+def _file(path: str, form: Callable[[Document], str], mode: int) -> Target:
+    file = Path(path)
+    if file.is_dir() or not file.parent.is_dir():
+        msg = f"{path}: {'is a directory' if file.is_dir() else f'there is no directory {file.parent}'}"
+        raise UsageError(msg)
+    return Target(path, partial(_write, file, form, mode), path)
+
+
+def _write(file: Path, form: Callable[[Document], str], mode: int, document: Document) -> None:
+    """Write a document whole or not at all. Raise ``OSError``."""
+    text = form(document)
+    descriptor, new = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), mode)
+        Path(new).replace(file)
+    except BaseException:
+        Path(new).unlink()
+        raise
+
+
+def _json(document: Document) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def _xml(document: Document) -> str:
+    from resource_api.render.runs import junit  # noqa: PLC0415 - only this form
+
+    return junit.text(document)
+
+
+def _html(document: Document) -> str:
+    from resource_api.render.html import pages as html  # noqa: PLC0415 - only this form
+
+    return html.plan(document) if document["kind"] == "plan" else html.run(document)
+
+
+def _metrics(document: Document) -> str:
+    from resource_api.render.runs import metrics as rendering  # noqa: PLC0415 - only this form
+
+    return rendering.text(document)
+
+
+_FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

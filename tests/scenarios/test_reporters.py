@@ -1,0 +1,122 @@
+"""``--report`` and ``--metrics``: documents of runs and plans for other programs, in files and to named functions."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from junitparser import Error, Failure, JUnitXml, Skipped
+from prometheus_client.parser import text_string_to_metric_families
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+SITE = """
+project: web
+resources:
+  Widget[a]: {size: 1}
+  Probe[bad]: {size: 1}
+  "Widget[<&\\"']": {size: 1, require: "Probe[bad]"}
+"""
+GOOD = "project: web\nresources: {'Widget[a]': {size: 1}}\n"
+
+
+@pytest.fixture
+def broken(bench: Bench) -> Bench:
+    """Return the bench with a type that always fails, with a text that XML cannot contain."""
+    bench.probe("def set(self, context, changes): raise ResourceError('<broken> \\x00 \\ufffe ]]>')")
+    return bench
+
+
+def samples(path: Path) -> dict[tuple[str, str], float]:
+    """Return the samples of a metrics file by name and outcome, read by Prometheus' own parser."""
+    families = text_string_to_metric_families(path.read_text())
+    return {(each.name, each.labels.get("outcome", "")): each.value for family in families for each in family.samples}
+
+
+def test_a_run_is_reported_in_every_form_at_once(broken: Bench) -> None:
+    """By the ending of the file; readable by the owner alone, but metrics by everybody."""
+    names = ("run.json", "run.xml", "run.html")
+    options = [word for name in names for word in ("--report", name)]
+    assert broken.apply(SITE, *options, "--metrics", "run.prom").code == 1
+    assert [(broken.home / name).stat().st_mode & 0o777 for name in (*names, "run.prom")] == [0o600] * 3 + [0o644]
+    found = json.loads((broken.home / "run.json").read_text())
+    assert [step["status"] for step in found["steps"]] == ["success", "failed", "skipped"]
+    assert "<h2>Failed" in (broken.home / "run.html").read_text()
+    assert not [path for path in broken.home.iterdir() if path.name.startswith(".run")]
+
+
+def test_a_step_is_a_test_case(broken: Bench) -> None:
+    """With its failure, or why it was skipped; hostile texts are data."""
+    broken.apply(SITE, "--report", "run.xml")
+    (suite,) = JUnitXml.fromfile(str(broken.home / "run.xml"))
+    cases = {case.name: case for case in suite}
+    assert (suite.name, suite.tests, suite.failures, suite.skipped, suite.errors) == ("web/default", 3, 1, 1, 0)
+    assert cases["Widget[a]"].is_passed
+    (failure,) = cases["Probe[bad]"].result
+    assert isinstance(failure, Failure)
+    assert failure.text.startswith(f"{broken.home}/site.yaml:4: <broken> \\x00 \ufffd ]]>")
+    (skipped,) = cases["Widget[<&\"']"].result
+    assert (type(skipped), skipped.message) == (Skipped, "skipped because Probe[bad] failed")
+
+
+def test_what_ends_a_command_is_an_error_in_its_report(bench: Bench) -> None:
+    """Of a wrong manifest too: a monitor sees that the last run was none."""
+    done = bench.apply("resources: {'Widget[a]': {sise: 1}}\n", "--report", "run.xml", "--metrics", "run.prom")
+    assert done.code == 65
+    (suite,) = JUnitXml.fromfile(str(bench.home / "run.xml"))
+    (case,) = suite
+    assert (suite.errors, [type(each) for each in case.result]) == (1, [Error])
+    assert "unknown attribute 'sise'" in case.result[0].text
+    assert samples(bench.home / "run.prom")["resource_api_run_exit_code", ""] == 65
+
+
+def test_metrics_count_outcomes_and_drift(bench: Bench) -> None:
+    """Of a run, a plan, and a refresh."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    bench.apply(GOOD, "--metrics", "a.prom")
+    bench.put("widget", a={**bench.things("widget")["a"], "size": 5})
+    assert bench.plan(GOOD, "--metrics", "b.prom").code == 0
+    assert bench.run("refresh", "site.yaml", "--metrics", "c.prom").code == 0
+    first, planned, refreshed = (samples(bench.home / f"{name}.prom") for name in "abc")
+    assert first["resource_api_run_resources", "created"] == 1
+    assert planned["resource_api_run_resources", "updated"] == 1
+    assert planned["resource_api_run_drifted_resources", ""] == 1
+    assert refreshed["resource_api_run_resources", "refreshed"] == 1
+    assert refreshed["resource_api_run_timestamp_seconds", ""] >= first["resource_api_run_timestamp_seconds", ""] > 0
+
+
+def test_a_named_function_gets_the_document(bench: Bench) -> None:
+    """Also of a run that changes nothing; what it raises is an error, and the exit code of a run stays."""
+    bench.write("plugin/send.py", "import json\ndef to(document): open('sent', 'w').write(json.dumps(document))\n")
+    bench.environment["PYTHONPATH"] += f":{bench.home}/plugin"
+    assert bench.apply(GOOD, "--noop", "--report", "send:to").code == 0
+    found = json.loads((bench.home / "sent").read_text())
+    assert (found["kind"], found["summary"]["noop"], found["steps"][0]["status"]) == ("run", True, "noop")
+    bench.write("plugin/send2.py", "def to(document): raise ValueError('no route')\n")
+    done = bench.apply(GOOD, "--report", "send2:to")
+    assert (done.code, "no report to send2:to: no route" in done.err) == (0, True)
+    assert bench.plan(GOOD, "--report", "send2:to").code == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("run.txt", "ends in none of .json, .xml, .html"),
+        ("nowhere/run.xml", "there is no directory nowhere"),
+        ("nosuch_module:to", "cannot be imported: ModuleNotFoundError"),
+        ("json:decoder", "is no function"),
+        ("site.json", "would replace a file that this command reads"),
+    ],
+)
+def test_a_target_that_cannot_be_is_refused_before_anything_is_done(bench: Bench, target: str, why: str) -> None:
+    """Wrong usage; nothing is changed."""
+    manifest: dict[str, Any] = {"project": "web", "resources": {"Widget[a]": {"size": 1}}}
+    bench.write("site.json", json.dumps(manifest))
+    done = bench.run("apply", "site.json", "--report", target)
+    assert (done.code, why in done.err) == (64, True), done.err
+    assert bench.things("widget") == {}
+    assert json.loads((bench.home / "site.json").read_text()) == manifest
