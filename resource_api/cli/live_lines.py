@@ -112,10 +112,21 @@ def cut(text: str, columns: int) -> str:
     """Return a text that takes at most ``columns``; where something is missing it ends in ``…``."""
     if width(text) <= columns:
         return text
-    left, kept = columns - 1, ""
-    for character in text:
-        left -= width(character)
-        if left < 0:
-            break
-        kept += character
-    return f"{kept}…" if columns > 0 else ""
+    return f"{_beginning(text, columns - 1)}…" if columns > 0 else ""
+
+
+def cut_inside(text: str, columns: int) -> str:
+    """Return a text that takes at most ``columns``; what is missing is in its middle, where ``…`` stands."""
+    if width(text) <= columns:
+        return text
+    end = _beginning(text[::-1], (columns - 1) // 2)[::-1]
+    return cut(text, columns - width(end)) + end
+
+
+def _beginning(text: str, columns: int) -> str:
+    """Return as much of a text as fits."""
+    for index, character in enumerate(text):
+        columns -= width(character)
+        if columns < 0:
+            return text[:index]
+    return text

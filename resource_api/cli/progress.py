@@ -11,7 +11,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.cli.live_lines import cut, width
+from resource_api.cli.live_lines import cut, cut_inside, width
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ _SHORT: Final = 0.3
 _FIRST, _NEXT = 5.0, 30.0
 #: The least columns in which the name of a resource, or a detail, says anything.
 _LEAST: Final = 12
+#: The columns from which on a detail shows its end too: a lock's holder stands there.
+_WIDE: Final = 40
 #: Seconds that the end of a run waits for the thread, which may be writing to a terminal that was stopped.
 _PATIENCE: Final = 1.0
 
@@ -98,7 +100,7 @@ class ProgressDisplay:
         line = cut(place + cut(subject, max(_LEAST, columns - width(place + end))) + end, columns)
         room = columns - width(line) - 2
         detail = escape(self._mask(activity.detail).strip()) if room >= _LEAST else ""
-        return f"{line}: {cut(detail, room)}" if detail else line
+        return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
 
     def close(self) -> None:
         """End the thread; nothing is shown any more."""

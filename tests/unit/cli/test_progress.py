@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.cli import progress
-from resource_api.cli.live_lines import LiveLines, cut, width
+from resource_api.cli.live_lines import LiveLines, cut, cut_inside, width
 from resource_api.cli.progress import ProgressDisplay
 from tests.terminal import Terminal
 
@@ -168,6 +168,14 @@ def test_a_narrower_window_leaves_nothing(terminal: Terminal) -> None:
 def test_a_cut_text_ends_in_an_ellipsis(text: str, columns: int, kept: str) -> None:
     """A wide character takes two columns."""
     assert cut(text, columns) == kept
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "kept"), [("abcdef", 5, "ab…ef"), ("日本語文", 7, "日本…文"), ("a", 0, "")]
+)
+def test_a_text_that_is_cut_inside_has_both_ends(text: str, columns: int, kept: str) -> None:
+    """So that what apt waits for has a holder."""
+    assert cut_inside(text, columns) == kept
 
 
 def test_a_closed_terminal_ends_the_lines() -> None:
