@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 #: Characters of a line, and lines of a diff, that are shown.
 _WIDEST: Final = 200
 SCREEN: Final = 40
+#: Characters before the first difference of two long values.
+_BEFORE: Final = 40
+#: The lines of a diff that name the texts.
+_HEADER: Final = 2
+_BOLD: Final = "1"
 _COLORS: Final = {"+": "32", "-": "31", "@": "36"}
 
 
@@ -40,11 +45,26 @@ class Style(NamedTuple):
         """Return a value on one line; ``(none)`` for None. A long one is cut and ends in its length."""
         return "(none)" if value is None else self.cut(self.mask(show(value)))
 
+    def pair(self, is_: Any, should: Any) -> str:
+        """Return ``is → should``; two long values begin shortly before their first difference."""
+        shown = [self.mask(show(value)) for value in (is_, should)]
+        if self.diff == "full" or min(map(len, shown)) <= _WIDEST:
+            return f"{self.value(is_)} → {self.value(should)}"
+        same = next((at for at, pair in enumerate(zip(*shown, strict=False)) if pair[0] != pair[1]), 0)
+        start = same - _BEFORE if same > _WIDEST - _BEFORE else 0
+        return " → ".join(_part(each, start) for each in shown)
+
     def cut(self, line: str) -> str:
         """Return a line, the first 200 characters and the length of a longer one, unless everything is asked for."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
-        return f"{line[:_WIDEST]}… ({len(line)} characters)"
+        return _part(line, 0)
+
+
+def _part(line: str, start: int) -> str:
+    """Return a part of a long line, with its ends that are left out marked and its length."""
+    end = start + _WIDEST
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''} ({len(line)} characters)"
 
 
 def count_lines(difference: Difference) -> str:
@@ -64,8 +84,9 @@ def text_diff(
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
         return
     lines = unified(style.mask(is_), style.mask(should), names)
-    for each in lines if style.diff == "full" else islice(lines, most):
-        yield style.paint(escape_lines(style.cut(each)), _COLORS.get(each[0], ""))
+    for number, each in enumerate(lines if style.diff == "full" else islice(lines, most)):
+        color = _COLORS.get(each[0], "") if number >= _HEADER else _BOLD
+        yield style.paint(escape_lines(style.cut(each)), color)
     if more := sum(1 for _ in lines):
         yield f"… {more} more lines (--diff full)"
 

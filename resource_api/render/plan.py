@@ -147,7 +147,7 @@ def _attribute(
         yield f"{start} changed {count_lines(difference)}{end}"
         yield from (f"      {line}" for line in text_diff(difference, style, most=most))
     else:
-        yield f"{start}: {style.value(is_)} → {style.value(should)}{end}"
+        yield f"{start}: {style.pair(is_, should)}{end}"
 
 
 def _drift(drift: Drift, style: Style) -> Iterator[str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
-#: How many resources are named that are skipped for one reason.
+#: How many resources are named that have failed, or were skipped, for one reason.
 _NAMED: Final = 20
 _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
 
@@ -35,8 +35,8 @@ class Events:
         self._log = log
         self._listener = listener
         self._started: set[int] = set()
-        #: Why steps were skipped → how many of them for this reason.
-        self._skipped: Counter[str] = Counter()
+        #: Level and reason → how many operations have failed or were skipped for it.
+        self._reasons: Counter[tuple[str, str]] = Counter()
         #: Whether it is logged when a step begins and ends: with ``-v``, but not with ``-d``, where providers and
         #: programs have lines of their own.
         self.shows_steps = log.enabled("info") and not log.enabled("debug")
@@ -76,17 +76,17 @@ class Events:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
         self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
 
-    def log_skipped(self, run: OperationRun, why: str) -> None:
-        """Log why an operation is skipped, unless many lines for people have said so; ``log_more_skipped`` counts."""
-        self._skipped[why] += 1
-        if self._skipped[why] <= _NAMED or not self._log.is_brief:
-            self.log("warning", run, why, status="skipped")
+    def log_reason(self, level: str, run: OperationRun, why: str, **fields: Any) -> None:
+        """Log why an operation was not done, unless many lines for people have said the same; ``log_more`` counts."""
+        self._reasons[level, why] += 1
+        if self._reasons[level, why] <= _NAMED or not self._log.is_brief:
+            self.log(level, run, why, **fields)
 
-    def log_more_skipped(self) -> None:
-        """Log how many operations were skipped beyond those that are named."""
-        for why, count in self._skipped.items():
+    def log_more(self) -> None:
+        """Log for how many operations a reason holds beyond those that are named."""
+        for (level, why), count in self._reasons.items():
             if count > _NAMED and self._log.is_brief:
-                self._log.write("warning", f"{count - _NAMED} more", why)
+                self._log.write(level, f"{count - _NAMED} more", why)
 
     def _write(
         self,

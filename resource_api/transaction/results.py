@@ -126,7 +126,7 @@ class Results:
         run.status = Status.FAILED
         self._add_failure(run, str(run.step.reference))
         if not (logged or run.step.entry.index in self._reported):
-            self._events.log("err", run, why, action=action or run.action, **end_fields(run, "failed"))
+            self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
         self._report(run, action or run.action, "failed", run.decision.differences, why)
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
@@ -134,7 +134,7 @@ class Results:
         run.status = Status.SKIPPED
         self._add_failure(run, cause or str(run.step.reference))
         if run.step.entry.index not in self._reported:
-            self._events.log_skipped(run, why)
+            self._events.log_reason("warning", run, why, status="skipped")
         if why == HALTED and not cause:
             cause = next(iter(self.failures.values()))
         self._report(run, run.action, "skipped", (), why, cause=cause)

@@ -105,7 +105,7 @@ class Transaction:
 
     def _finish(self, started: float) -> Report:
         """Write what was only read, and the outputs; of a run that is partial or has failed those stay as recorded."""
-        self._events.log_more_skipped()
+        self._events.log_more()
         summary = self._results.summary()
         failed = bool(summary.failed or summary.skipped or self.stopped)
         outputs, problems = self._outputs(failed=failed)

@@ -77,6 +77,13 @@ def test_long_lines_are_cut_and_end_in_their_length(bench: Bench) -> None:
     assert f"  +{'z' * 199}… (301 characters)" in bench.run("apply", "site.json").lines
 
 
+def test_two_long_values_are_shown_where_they_differ(bench: Bench) -> None:
+    """Their common beginning is left out."""
+    bench.put("widget", a={"colour": "x" * 5_000 + "old"})
+    planned = bench.run("plan", manifest(bench, "x" * 5_000 + "new")).out
+    assert f"colour: …{'x' * 40}old (5003 characters) → …{'x' * 40}new (5003 characters)" in planned
+
+
 def test_a_secret_is_masked_before_a_line_is_cut(bench: Bench, tmp_path: Path) -> None:
     """No part of it is left at the end of a line, nor in a diff of the text that contains it."""
     (tmp_path / "secret").write_text("Fz81Kq0Lm2Wd")

@@ -63,6 +63,22 @@ def test_of_many_skipped_resources_most_are_counted(bench: Bench) -> None:
     assert len([line for line in bench.run("apply", site, "--json").events("log") if line["level"] == "warning"]) == 50
 
 
+def test_of_many_failures_for_one_reason_most_are_counted(bench: Bench) -> None:
+    """A type that cannot be read fails each of its resources; the report has all of them."""
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            raise RuntimeError("no way in")
+        def set(self, context, changes): pass
+        """
+    )
+    bench.write("site.yaml", "resources:\n" + "".join(f"  Probe[p{number}]: {{}}\n" for number in range(30)))
+    done = bench.run("apply", "site.yaml")
+    assert sum("no way in" in line for line in done.lines) == 21
+    assert done.lines[-1].startswith("Error: 10 more: no way in")
+    assert done.out.endswith("30 failed.\n")
+
+
 def test_many_undeclared_resources_are_one_line(bench: Bench) -> None:
     """Up to twenty are named, more are counted; ``-v`` names them."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"

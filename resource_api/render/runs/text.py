@@ -62,7 +62,7 @@ def change_lines(changes: Iterable[Mapping[str, Any]], style: Style = _PLAIN) ->
             yield f"{name} changed {count_lines(difference)}{end}"
             yield from (f"  {line}" for line in text_diff(difference, style))
         else:
-            yield f"{name}: {style.value(difference.is_)} → {style.value(difference.should)}{end}"
+            yield f"{name}: {style.pair(difference.is_, difference.should)}{end}"
 
 
 def _critical_path(found: Mapping[str, Any], style: Style) -> Iterator[str]:
