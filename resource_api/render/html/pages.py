@@ -23,6 +23,10 @@ _HEADER: Final = 2
 _LINES: Final = 400
 _LONGEST: Final = 2000
 _STYLE: Final = Style()
+#: So many rows of a section are open from the beginning.
+_FEW: Final = 20
+#: Actions after which the values that are not among the changes matter too.
+_WITH_VALUES: Final = frozenset({"create", "replace", "run"})
 #: Actions that concern all of a resource.
 _WHOLE: Final = frozenset({"create", "delete", "forget"})
 #: The statuses of a run's steps in the order of their sections.
@@ -70,7 +74,8 @@ def run(found: Mapping[str, Any]) -> str:
     for step in found["steps"]:
         by_status[step["status"]].append(_run_row(step, notified, ids))
     failed, *others = (
-        rows_section(title, by_status[status], ids, opened=status == "failed") for status, title in _SECTIONS.items()
+        rows_section(title, by_status[status], ids, opened=status == "failed" or len(by_status[status]) <= _FEW)
+        for status, title in _SECTIONS.items()
     )
     sections = [_problems(found["problems"]), failed, *html_timeline.sections(found, ids), *others]
     sections += [_drift(found["drift"], ids, "Drifted before"), _notifications(found["notifications"], ids)]
@@ -165,7 +170,7 @@ def plan(found: Mapping[str, Any]) -> str:
     sections = [
         _problems(found.get("problems", ())),
         rows_section("Cannot be planned", [_plan_row(step, ids) for step in bad], ids, opened=True),
-        rows_section("To do", [_plan_row(step, ids) for step in acting], ids),
+        rows_section("To do", [_plan_row(step, ids) for step in acting], ids, opened=len(acting) <= _FEW),
         _drift(found["drift"], ids),
         Section("Notifications", table(("changes", "is refreshed"), _pairs(pairs, ids)), len(pairs)),
         rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in other], ids),
@@ -196,11 +201,22 @@ def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
     body += "".join(
         f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>' for name in step["unknown"]
     )
+    body += _values(step) if step["action"] in _WITH_VALUES else ""
     body += "".join(f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
     notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
     notes += [f"was {step['previous']}" if step["previous"] else ""]
     sign = Action[step["action"].upper()].symbol
     return Row(step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error))
+
+
+def _values(step: Mapping[str, Any]) -> str:
+    """Return the values of a step that are not among its changes: parameters, above all."""
+    known = {*(each["attribute"] for each in step["changes"]), *step["unknown"]}
+    left = {name: value for name, value in step["should"].items() if name not in known and value is not None}
+    return "".join(
+        f'<p class="change"><span class="label">{e(name)}</span> <code>{_value(value)}</code></p>'
+        for name, value in left.items()
+    )
 
 
 def _relations(step: Mapping[str, Any], ids: Mapping[str, str]) -> str:
