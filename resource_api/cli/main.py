@@ -108,9 +108,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     import os  # noqa: PLC0415 - imported by click
 
     if _COMPLETE in os.environ:
-        from resource_api.cli import completion  # noqa: PLC0415 - only while something is typed
+        from resource_api.cli.completion import shells  # noqa: PLC0415 - only while something is typed
 
-        completion.register()
+        shells.register()
     try:
         code: Any = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
     except click.ClickException as error:

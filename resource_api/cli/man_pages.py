@@ -39,6 +39,11 @@ EXIT_CODES: Final = {
     "75": "Another run holds the lock.",
     "130, 143, 129": "Ended by SIGINT, SIGTERM or SIGHUP; state is written.",
 }
+_VARIABLES: Final = {
+    "RESOURCE_API_INPUT_NAME": "The input NAME of a manifest, unless -i or --inputs gives it.",
+    "RESOURCE_API_PASSPHRASE": "The passphrase of --key passphrase:.",
+    "NO_COLOR": "If it is not empty, no colour unless --color always is given.",
+}
 _FILES: Final = {
     "/var/lib/resource-api/state.db": "The state of root.",
     "~/.local/state/resource-api/state.db": "The state of another user, unless XDG_STATE_HOME is set.",
@@ -80,6 +85,10 @@ def _main_page() -> Iterator[str]:
         yield f".SS {title}"
         for name, summary in commands.items():
             yield from _term(f"\\fB{_escape(name)}\\fR", summary)
+    yield ".SH ENVIRONMENT"
+    yield from _text("The page of a command has the variables of its options. Beside these:")
+    for variable, text in _VARIABLES.items():
+        yield from _term(f"\\fB{_escape(variable)}\\fR", text)
     yield ".SH FILES"
     for path, text in _FILES.items():
         yield from _term(f"\\fI{_escape(path)}\\fR", text)

@@ -83,10 +83,10 @@ def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:
 
 
 def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
-    """Return what click calls to complete a parameter: the function ``what`` of ``cli/candidates.py``."""
+    """Return what click calls to complete a parameter: the function ``what`` of ``cli/completion/candidates.py``."""
 
     def found(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
-        from resource_api.cli import candidates  # noqa: PLC0415 - only while something is typed
+        from resource_api.cli.completion import candidates  # noqa: PLC0415 - only while something is typed
 
         return getattr(candidates, what)(context, incomplete)
 
@@ -236,7 +236,7 @@ selection = _group(
         "--target",
         "targets",
         multiple=True,
-        shell_complete=complete("references"),
+        shell_complete=complete("targets"),
         metavar="REF",
         help="Exactly these resources; * and ? are wild.",
     ),
@@ -244,7 +244,7 @@ selection = _group(
         "--exclude",
         "excludes",
         multiple=True,
-        shell_complete=complete("references"),
+        shell_complete=complete("targets"),
         metavar="REF",
         help="All but these resources.",
     ),
@@ -258,7 +258,7 @@ planning = _group(
     click.option(
         "--replace",
         multiple=True,
-        shell_complete=complete("references"),
+        shell_complete=complete("targets"),
         metavar="REF",
         help="Replace even if nothing differs.",
     ),

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.cli import completion
+from resource_api.cli.completion import shells
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.scenarios.conftest import Bench
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]  # a shell and many keys
 
 #: A title with everything that a shell treats specially.
 HOSTILE: Final = "d $(touch pwned)`touch pwned`;touch pwned&|<>*?[x]{a,b}#~'\"\\:=@^é"
@@ -64,7 +64,7 @@ class Shell:
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m resource_api "$@"\n')
         program.chmod(0o755)
         self.environment = bench.environment | {"PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "dumb"}
-        bench.write("script", completion.SCRIPTS[name])
+        bench.write("script", shells.SCRIPTS[name])
         words, prepare = _STARTED[name]
         pid, self._terminal = pty.fork()
         if pid == 0:
@@ -224,7 +224,7 @@ def test_completing_a_command_imports_no_command(bench: Bench) -> None:
     assert "resource_api.cli.commands" not in done.stderr
 
 
-def test_inputs_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> None:
+def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> None:
     """A secret comes from a file, an enumeration has its values, and one that is given needs none."""
     asked = Asked(bench)
     bench.write(
@@ -236,6 +236,10 @@ def test_inputs_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> No
           token: {type: "Sensitive[String]"}
 
         resources:
+          'Widget[it''s]': {}
+          "Widget[b c]":
+            size: 1
+          Widget[${inputs.stage}]: {}
           Widget[a]: {size: "${inputs
         """,
     )
@@ -243,6 +247,8 @@ def test_inputs_are_found_in_a_manifest_that_is_not_complete(bench: Bench) -> No
     assert asked("apply", "site.yaml", "-i", "") == ["stage=", "token=@"]
     assert asked("plan", "site.yaml", "--noop", "-i", "stage=p") == ["stage=production"]
     assert asked("apply", "site.json", "-i", "p") == ["port="]
+    assert asked("apply", "site.yaml", "--target", "") == ["Widget[a]", "Widget[b c]", "Widget[it's]"]
+    assert asked("import", "site.yaml", "Widget[b") == ["Widget[b c]"]
     assert asked("apply", "missing.yaml", "-i", "") == []
 
 

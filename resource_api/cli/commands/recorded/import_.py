@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))
 @options.manifest
-@click.argument("reference")
+@click.argument("reference", shell_complete=options.complete("declared_references"))
 @click.argument("name", required=False)
 @options.manifest_inputs
 @options.provider_calls

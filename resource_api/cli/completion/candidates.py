@@ -30,11 +30,26 @@ if TYPE_CHECKING:
 
 #: A larger manifest is not read while something is typed.
 _MAX_BYTES: Final = 1 << 20
+#: A reference that is a key in YAML or JSON: in single or double quotes, or without.
+_KEY: Final = re.compile(
+    r"""^[ \t]*(?:'([A-Z]\w*\[.*\])'|"([A-Z]\w*\[[^"\\]*\])"|([A-Z]\w*\[.*\]))[ \t]*:""", re.MULTILINE
+)
 
 
 def references(context: click.Context, incomplete: str) -> Items:
     """Return the recorded resources of the selected stack, of the project of the manifest if that is recorded."""
     return _items((each.reference for each in _selected(context)), incomplete)
+
+
+def targets(context: click.Context, incomplete: str) -> Items:
+    """Return what ``references`` returns, and the resources that the manifest declares."""
+    declared = _declared_references(_first_argument(context, "manifest"))
+    return _items((*declared, *(each.reference for each in _selected(context))), incomplete)
+
+
+def declared_references(context: click.Context, incomplete: str) -> Items:
+    """Return the resources that the manifest declares."""
+    return _items(_declared_references(_first_argument(context, "manifest")), incomplete)
 
 
 def projects(context: click.Context, incomplete: str) -> Items:
@@ -197,6 +212,13 @@ def _project(manifest: str) -> str:
     if written := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
         return written[1]
     return os.path.splitext(os.path.basename(manifest))[0]  # noqa: PTH119, PTH122 - pathlib costs more
+
+
+def _declared_references(manifest: str) -> list[str]:
+    """Return the references that stand as keys in the text of a manifest, without those that have expressions."""
+    keys = _KEY.findall(_text(manifest))
+    found = [single.replace("''", "'") or double or plain for single, double, plain in keys]
+    return [each for each in found if "${" not in each]
 
 
 def _declared_inputs(manifest: str) -> Mapping[str, Any]:

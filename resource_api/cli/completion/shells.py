@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
+from resource_api.cli.completion import bash_words
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
@@ -126,14 +127,14 @@ class _Bash(_Complete):
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words of the line up to the cursor, without their quotes."""
-        words, self._word = _split(os.environ.get("_RESOURCE_API_LINE", ""))
+        words, self._word = bash_words.split(os.environ.get("_RESOURCE_API_LINE", ""))
         return words[1:], self._word.text
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
         """Return a line for each value: the part of it that takes the place of what bash takes for the word."""
         kept = self._word.kept(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(incomplete)]
-        quoted = [_quoted(value[len(kept) :], self._word.quote) for value in values]
+        quoted = [bash_words.quoted(value[len(kept) :], self._word.quote) for value in values]
         return "\n".join([then, *(each for each in quoted if each is not None)])
 
 
@@ -163,98 +164,16 @@ class _Fish(_Complete):
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words; fish passes the incomplete one with its quotes."""
         words, incomplete = super().get_completion_args()
-        return words, _split(incomplete)[1].text
+        return words, bash_words.split(incomplete)[1].text
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Return the value and its description; a tab would be taken for the separator of both."""
         return item.value.replace("\t", " ") + (f"\t{item.help}" if item.help else "")
 
 
-class _Word:
-    """The incomplete word of a line: its text without quotes, and what of it stands before the last break."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        #: The quote that is open at the end, or empty.
-        self.quote = ""
-        #: How much of the text stands before the open quote.
-        self._quoted_from = 0
-        #: The positions in the text of characters that are not quoted.
-        self._plain: set[int] = set()
-
-    def open(self, quote: str) -> None:
-        """Begin a quoted part."""
-        self.quote, self._quoted_from = quote, len(self.text)
-
-    def add(self, character: str, *, plain: bool) -> None:
-        """Add a character; ``plain``: it is neither quoted nor escaped."""
-        if plain:
-            self._plain.add(len(self.text))
-        self.text += character
-
-    def kept(self, breaks: str) -> str:
-        """Return what stays of the text where bash replaces what follows the open quote, or the last of ``breaks``."""
-        if self.quote:
-            return self.text[: self._quoted_from]
-        last = max((place for place in self._plain if self.text[place] in breaks), default=-1)
-        return self.text[: last + 1]
-
-
-def _split(line: str) -> tuple[list[str], _Word]:
-    """Return the complete words of a line, and the incomplete one at its end, which may be empty."""
-    words: list[str] = []
-    word, begun, rest = _Word(), False, iter(line)
-    for character in rest:
-        if word.quote == "'" and character != "'":
-            word.add(character, plain=False)
-        elif character == word.quote:
-            word.quote = ""
-        elif character == "\\":
-            escaped = next(rest, "")
-            kept = "\\" if word.quote and escaped not in '"\\$`' else ""
-            for each in kept + escaped:
-                word.add(each, plain=False)
-            begun = True
-        elif word.quote:
-            word.add(character, plain=False)
-        elif character in "'\"":
-            word.open(character)
-            begun = True
-        elif character.isspace():
-            if begun:
-                words.append(word.text)
-            word, begun = _Word(), False
-        else:
-            word.add(character, plain=True)
-            begun = True
-    return words, word
-
-
 def _can_be_passed(value: str) -> bool:
     """Return whether a program can get ``value`` as an argument: without NUL, and as UTF-8."""
     return not re.search("[\\0\\ud800-\\udfff]", value)
-
-
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
-
-
-def _quoted(text: str, quote: str) -> str | None:
-    """Return a text as it is typed in bash after ``quote``; None where it cannot be typed there."""
-    if _CONTROL.search(text):
-        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"
-    if quote == "'":
-        return text.replace("'", "'\\''")
-    if quote:
-        return None if "!" in text else re.sub(r'[$`"\\]', r"\\\g<0>", text)
-    return _SPECIAL.sub(r"\\\g<0>", text)
-
-
-def _ansi_c(character: str) -> str:
-    """Return a character between the quotes of ``$'...'``."""
-    if _CONTROL.match(character):
-        return "".join(f"\\{byte:03o}" for byte in character.encode())
-    return f"\\{character}" if character in "'\\" else character
 
 
 def register() -> None:
