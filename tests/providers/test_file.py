@@ -420,10 +420,18 @@ class TestFile(ProviderCompliance):
         ]
 
 
-class TestDirectory(ProviderCompliance):
-    """A directory."""
+class OtherFile(ProviderCompliance):
+    """What the classes below have in common."""
 
     type_name = "file"
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "TestFile has the files of neighbours"
+
+
+class TestDirectory(OtherFile):
+    """A directory."""
 
     @pytest.fixture
     def present(self, tmp_path: Path) -> Resource:
@@ -433,15 +441,9 @@ class TestDirectory(ProviderCompliance):
     def updated(self, present: Resource) -> Resource:
         return {**present, "mode": "0750"}
 
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "TestFile has the files of neighbours"
 
-
-class TestLink(ProviderCompliance):
+class TestLink(OtherFile):
     """A symbolic link to a missing file."""
-
-    type_name = "file"
 
     @pytest.fixture
     def present(self, tmp_path: Path) -> Resource:
@@ -451,15 +453,9 @@ class TestLink(ProviderCompliance):
     def updated(self, present: Resource) -> Resource:
         return {**present, "target": "ra-test-elsewhere"}
 
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "TestFile has the files of neighbours"
 
-
-class TestAsset(ProviderCompliance):
+class TestAsset(OtherFile):
     """A file with the content of an asset."""
-
-    type_name = "file"
 
     @pytest.fixture
     def present(self, tmp_path: Path) -> Resource:
@@ -470,7 +466,3 @@ class TestAsset(ProviderCompliance):
     def updated(self, present: Resource, tmp_path: Path) -> Resource:
         (tmp_path / "two").write_text("two\n", encoding="utf-8")
         return {**present, "content": {"asset": {"file": str(tmp_path / "two")}}}
-
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "TestFile has the files of neighbours"

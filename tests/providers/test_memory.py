@@ -17,11 +17,20 @@ if TYPE_CHECKING:
 MEMORY = Path(__file__).parent / "memory"
 
 
-class TestMemory(ProviderCompliance):
+class InMemory(ProviderCompliance):
+    """What the classes below have in common."""
+
+    module_path = (MEMORY,)
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"
+
+
+class TestMemory(InMemory):
     """Resources with an attribute of every kind."""
 
     type_name = "memory"
-    module_path = (MEMORY,)
 
     @pytest.fixture
     def present(self) -> Resource:
@@ -43,16 +52,11 @@ class TestMemory(ProviderCompliance):
     def world(self, registry: Registry) -> Callable[[], Any]:
         return lambda: str(registry.provider("memory").stored)
 
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "it reads no file"
 
-
-class TestMemorySetting(ProviderCompliance):
+class TestMemorySetting(InMemory):
     """Settings, which can be neither created nor deleted."""
 
     type_name = "memory_setting"
-    module_path = (MEMORY,)
 
     @pytest.fixture
     def present(self) -> Resource:
@@ -66,16 +70,11 @@ class TestMemorySetting(ProviderCompliance):
     def others(self) -> list[Resource]:
         return [{"name": "brightness", "value": 3}]
 
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "it reads no file"
 
-
-class TestMemoryRun(ProviderCompliance):
+class TestMemoryRun(InMemory):
     """Imperative runs that set a mark."""
 
     type_name = "memory_run"
-    module_path = (MEMORY,)
 
     @pytest.fixture
     def present(self) -> Resource:
@@ -84,7 +83,3 @@ class TestMemoryRun(ProviderCompliance):
     @pytest.fixture
     def world(self, registry: Registry) -> Callable[[], Any]:
         return lambda: list(registry.provider("memory_run").marks)
-
-    @pytest.fixture
-    def neighbours(self) -> str:
-        return "it reads no file"
