@@ -118,7 +118,8 @@ class _EdgeBuilder:
         try:
             wanted = reference.parse(text)
         except ValueError as error:
-            self._error(declared, word, f"{word}: {error}", "reference")
+            hint = _split(text) or self._by_title(text, declared)
+            self._error(declared, word, f"{word}: {error}", "reference", hint)
             return ()
         if (component := self._table.components.get(wanted)) is not None:
             return component.members
@@ -126,11 +127,17 @@ class _EdgeBuilder:
         if target is None:
             if not self._table.is_broken(wanted.type):
                 names = [*(entry.reference for entry in self._table.entries), *self._table.components]
-                hint = nearest(str(wanted), map(str, names))
+                hint = _split(text) or nearest(str(wanted), map(str, names))
                 self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]
         return self._resolved[text]
+
+    def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
+        """Return the hint with the resources that have a title, for one that is written without its type."""
+        others = (entry for entry in self._table.entries if entry is not declared)
+        found = [f"'{entry.reference}'" for entry in others if entry.title == title]
+        return f"did you mean {' or '.join(found)}?" if found else ""
 
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
@@ -186,3 +193,9 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> 
         for item in value if isinstance(value, list) else [value]:
             if item is not None and item is not UNKNOWN:
                 yield str(item)
+
+
+def _split(text: str) -> str:
+    """Return the hint for several references in one text, as ``Package[a], Package[b]``."""
+    parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
+    return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""

@@ -15,7 +15,7 @@ from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -61,6 +61,15 @@ def select(
     if options.skip_tags:
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}
     return chosen
+
+
+def unmatched_tags(catalog: Catalog, options: Options) -> Iterator[str]:
+    """Yield a warning for each tag of the options that no resource has."""
+    known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
+    for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
+        for tag in sorted(given.difference(known)):
+            hint = nearest(tag, known)
+            yield f"{option} {tag}: no resource has this tag" + (f"; {hint}" if hint else "")
 
 
 def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:

@@ -446,7 +446,7 @@ def _content(path: str, errors: str = "strict") -> str:
         with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {error}"
+        msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error
 
 

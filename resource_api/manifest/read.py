@@ -43,6 +43,8 @@ READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _js
 
 #: What a manifest on standard input is called in messages.
 STDIN: Final = "<stdin>"
+#: How many files of a directory a message names.
+_SHOWN: Final = 5
 #: The sections of a file of configured providers.
 _PROVIDER_SECTIONS: Final = ("inputs", "providers", "values")
 
@@ -132,10 +134,27 @@ def load_documents(
     if _suffix(path) not in readers:
         ends = ", ".join(readers)
         msg = f"{path}: a manifest is a file that ends in {ends}; apply also takes a saved plan, whatever it is called"
-        raise UsageError(f"{msg}; {hint}" if (hint := nearest(_suffix(path), readers, "suffix")) else msg)
+        hint = nearest(_suffix(path), readers, "suffix") or nearest_file(path, path)
+        raise UsageError(f"{msg}; {hint}" if hint else msg)
     loader = _Loader(readers, {".py": open_code} if open_code is not None else {})
     loader.load(path, path, 0)
     return loader.documents, loader.problems
+
+
+def nearest_file(path: str, written: str) -> str:
+    """Return the hint with the manifest whose name is nearest to that of a missing file, or those of a directory.
+
+    ``written`` is the file as the user named it.
+    """
+    root, name = (path, "") if os.path.isdir(path) else os.path.split(path)  # noqa: PTH112 - as below
+    try:
+        names = [each for each in os.listdir(root or ".") if _suffix(each) in {*READERS, ".py"}]  # noqa: PTH208 - as below
+    except OSError:
+        return ""
+    if not name:
+        return f"name one of its files: {', '.join(sorted(names)[:_SHOWN])}" if names else "it holds no manifest"
+    above = written.removesuffix(name)
+    return "" if name in names else nearest(written, [above + each for each in names])
 
 
 def _open(path: str) -> int:
@@ -181,7 +200,7 @@ class _Loader:
         except (OSError, ValueError) as error:
             reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             if depth == 0:
-                self.problems.append(document.problem(shown, (0, 0), "unreadable", reason))
+                self.problems.append(document.problem(shown, (0, 0), "unreadable", reason, nearest_file(path, path)))
             return reason
         if identity in self._seen:
             return ""
@@ -212,6 +231,7 @@ class _Loader:
                 target = os.path.join(root, name)  # noqa: PTH118 - as above
                 shown = os.path.join(os.path.dirname(read.file), name)  # noqa: PTH118, PTH120 - as above
                 reason = self.load(target, shown, depth + 1)
+                hint = nearest_file(target, name) if reason else ""
                 reason = reason and f"the included file {reason}"
             if reason:
                 self._add(read, ("include", number), reason, hint)

@@ -345,7 +345,7 @@ class ManifestBuilder:
             found = reference.parse(key)
         except ValueError as error:
             attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
-            hint = "an attribute is indented under its resource" if attribute else ""
+            hint = "an attribute is indented under its resource" if attribute else validate.module_hint(body)
             if "[" in key and key[-1] != "]":
                 hint = validate.quoting_hint({key: body}) if type(body) is str else quoting_hints.QUOTING
             self._error(path, text.escape(str(error)), hint)

@@ -59,10 +59,15 @@ def is_valid_reference(name: str, value: Any) -> bool:
 
 def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> Iterator[Violation]:
     """Yield a violation for each key that is not ``known``, with the nearest known one; ``place`` as in ``suggest``."""
-    for key in mapping:
+    for key, value in mapping.items():
         if key not in known:
-            hint = nearest(key, known, place) or f"known are {', '.join(known)}"
+            hint = nearest(key, known, place) or module_hint(value) or f"known are {', '.join(known)}"
             yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint)
+
+
+def module_hint(body: Any) -> str:
+    """Return the hint for a body whose key is a module of Salt, as ``pkg.installed``; empty for others."""
+    return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""
 
 
 def lacks_bracket(value: Any) -> bool:

@@ -20,7 +20,7 @@ from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import Problem, UsageError
 from resource_api.model.values.values import is_secret
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
@@ -356,6 +356,8 @@ class Runtime(ResourceReader):
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         selected = targets.select(catalog, options, partial(matching.recorded_dependents, catalog, prior))
+        for warning in targets.unmatched_tags(catalog, options):
+            self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):
             queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior

@@ -47,7 +47,7 @@ def _find(name: str) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     if value is not None:
         return value
-    hint = nearest(name, _names(_all(), ""))
+    hint = nearest(name, _names(_all(), ""), "fact")
     msg = f"there is no fact '{name}'"
     raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
 

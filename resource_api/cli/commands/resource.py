@@ -8,7 +8,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import ManifestError, UsageError, nearest
+from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.render import yaml
@@ -276,7 +276,7 @@ def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -
         if attribute not in definition.attributes:
             hint = nearest(attribute, definition.attributes, "attribute", definition.name)
             msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
-            raise UsageError(msg, attribute)
+            raise UnknownName(msg, attribute)
         try:
             declared = definition.attributes[attribute]
             value = coercion.coerce(declared.datatype, text, declared.must_be)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.datatypes.datatype import DataType
 
+_BOOLEANS: Final = ("true", "false")
 _LONGEST_SHOWN: Final = 80
 _NAMES: Final[Mapping[type, str]] = {
     str: "a string",
@@ -137,10 +138,14 @@ def _limits(datatype: DataType) -> str:
 
 
 def nearest_word(datatype: DataType, value: str) -> str:
-    """Return the hint with the nearest word of an Enum, or an empty string."""
-    return nearest(
-        value, [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words], "value"
-    )
+    """Return the hint with the nearest word of an Enum, or of a Boolean, or an empty string."""
+    if any(leaf.kind == "Boolean" for leaf in datatype.leaves):
+        if value in _BOOLEANS:
+            return "write it without quotes"
+        if hint := nearest(value, _BOOLEANS, "boolean"):
+            return hint
+    words = [str(word) for leaf in datatype.leaves if leaf.kind == "Enum" for word in leaf.words]
+    return nearest(value, words, "value")
 
 
 def describe_value(datatype: DataType, value: Any) -> str:

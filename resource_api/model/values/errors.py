@@ -4,6 +4,7 @@
 
     ResourceAPIError          base; has the exit code
     ├── UsageError            the command line or a call asks for something that does not exist
+    │   └── UnknownName       the name in an argument NAME=VALUE does not exist
     ├── DefinitionError       a type or provider file breaks the contract
     │   ├── UnknownType       no type and no component has the name
     │   └── DataTypeError     a data type expression is invalid; has the column
@@ -129,6 +130,10 @@ class UsageError(ResourceAPIError):
         """Keep the message; ``attribute`` is the name in the argument ``NAME=VALUE`` that is wrong."""
         super().__init__(message)
         self.attribute = attribute
+
+
+class UnknownName(UsageError):  # noqa: N818 - reads as what it says
+    """The name in an argument ``NAME=VALUE`` of the command line does not exist."""
 
 
 class DefinitionError(ResourceAPIError):

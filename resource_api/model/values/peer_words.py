@@ -37,6 +37,8 @@ _BEFORE: Final = ("before", "As in before: Service[nginx]")
 _PRESENT: Final = ("present", "")
 _ABSENT: Final = ("absent", "")
 _RUNNING: Final = ("running", "")
+_TRUE: Final = ("true", "No other word is read as it")
+_FALSE: Final = ("false", "No other word is read as it")
 _STOPPED: Final = ("stopped", "")
 _RESTART: Final = ("running", "It restarts when what it subscribes to has changed")
 _ENABLED: Final = ("running", "With the machine it starts by enable: true")
@@ -133,9 +135,41 @@ _META: Final = {
     "enabled": ("enable", "As in enable: true"),
 }
 
+_FACTS: Final = {
+    **dict.fromkeys(
+        ("hostname", "fqdn", "domain", "interfaces", "nodename", "host"),
+        ("networking", "As in ${facts.networking.hostname}"),
+    ),
+    **dict.fromkeys(
+        ("ipaddress", "default_ipv4", "ip", "ipv4", "all_ipv4_addresses"),
+        ("networking", "As in ${facts.networking.ip}"),
+    ),
+    **dict.fromkeys(
+        ("osfamily", "os_family", "distribution", "operatingsystem"),
+        ("os", "As in ${facts.os.family} and ${facts.os.name}"),
+    ),
+    **dict.fromkeys(
+        ("operatingsystemrelease", "osrelease", "distribution_version"), ("os", "As in ${facts.os.release.major}")
+    ),
+    **dict.fromkeys(
+        ("lsbdistcodename", "oscodename", "distribution_release"), ("os", "As in ${facts.os.distro.codename}")
+    ),
+    **dict.fromkeys(("architecture", "osarch", "cpuarch", "hardwaremodel"), ("os", "As in ${facts.os.architecture}")),
+    **dict.fromkeys(
+        ("processorcount", "num_cpus", "processor_vcpus"), ("processors", "As in ${facts.processors.count}")
+    ),
+    **dict.fromkeys(
+        ("memorysize_mb", "memtotal_mb", "mem_total"), ("memory", "As in ${facts.memory.system.total_bytes}")
+    ),
+    **dict.fromkeys(("kernelversion", "kernel_version"), ("kernelrelease", "")),
+    **dict.fromkeys(("id", "user_id", "user"), ("identity", "As in ${facts.identity.user}")),
+    **dict.fromkeys(("pythonversion", "python_version"), ("python", "As in ${facts.python.version}")),
+}
+
 #: Place, or place and what it is about → word → (the word here, a sentence).
 WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "attribute": _META,
+    "module": _SALT,
     "attribute file": {
         "state": ("ensure", "It is present, file, directory, link or absent"),
         **dict.fromkeys(("dest", "destination", "name", "filename"), ("path", "Without it, the title is the path")),
@@ -344,7 +378,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             ("apt_repository", "apt_source", "pkgrepo"), ("file", "A file in /etc/apt/sources.list.d, and an apt_key")
         ),
         **dict.fromkeys(
-            ("class", "include", "define", "module", "role"), ("", "a component groups resources: components/NAME.yaml")
+            ("class", "include", "define", "module", "role"), ("", "a component groups resources: components/NAME.py")
         ),
         **dict.fromkeys(
             ("debug", "notify", "notice", "fail", "assert"), ("", "'resource-api types' lists the types there are")
@@ -357,8 +391,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "verbose": ("info", ""),
         "hold": ("present", "A version there keeps the package at it"),
         "held": ("present", "A version there keeps the package at it"),
-        **dict.fromkeys(("installed", "exists", "create", "created", "managed", "yes", "true"), _PRESENT),
-        **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "no", "false"), _ABSENT),
+        **dict.fromkeys(("installed", "exists", "create", "created", "managed", "true"), _PRESENT),
+        **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "false"), _ABSENT),
         "purge": ("purged", ""),
         **dict.fromkeys(("started", "start", "up", "active", "on", "run"), _RUNNING),
         **dict.fromkeys(("dead", "stop", "down", "inactive", "off"), _STOPPED),
@@ -369,6 +403,10 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("dir", "folder"), ("directory", "")),
         **dict.fromkeys(("touch", "regular", "f"), ("file", "")),
         **dict.fromkeys(("newest", "upgraded", "up_to_date", "update", "updated"), ("latest", "")),
+    },
+    "boolean": {
+        **dict.fromkeys(("yes", "on", "y", "enabled"), _TRUE),
+        **dict.fromkeys(("no", "off", "n", "disabled"), _FALSE),
     },
     "argument": {
         "test=true": ("", "'resource-api apply MANIFEST --noop' changes nothing"),
@@ -395,37 +433,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("each", "item", "count", "loop", "self", "range"), _LOOP),
         **dict.fromkeys(("module", "data", "resource"), ("", "a resource is referred to as ${Type[title].attribute}")),
     },
-    "fact": {
-        **dict.fromkeys(
-            ("hostname", "fqdn", "domain", "ipaddress", "interfaces"),
-            ("networking", "As in ${facts.networking.hostname}"),
-        ),
-        **dict.fromkeys(
-            ("host", "nodename", "default_ipv4", "ip", "ipv4"), ("networking", "As in ${facts.networking.ip}")
-        ),
-        **dict.fromkeys(
-            ("osfamily", "os_family", "distribution", "operatingsystem"),
-            ("os", "As in ${facts.os.family} and ${facts.os.name}"),
-        ),
-        **dict.fromkeys(
-            ("operatingsystemrelease", "osrelease", "distribution_version"), ("os", "As in ${facts.os.release.major}")
-        ),
-        **dict.fromkeys(
-            ("lsbdistcodename", "oscodename", "distribution_release"), ("os", "As in ${facts.os.distro.codename}")
-        ),
-        **dict.fromkeys(
-            ("architecture", "osarch", "cpuarch", "hardwaremodel"), ("os", "As in ${facts.os.architecture}")
-        ),
-        **dict.fromkeys(
-            ("processorcount", "num_cpus", "processor_vcpus"), ("processors", "As in ${facts.processors.count}")
-        ),
-        **dict.fromkeys(
-            ("memorysize_mb", "memtotal_mb", "mem_total"), ("memory", "As in ${facts.memory.system.total_bytes}")
-        ),
-        **dict.fromkeys(("kernelversion", "kernel_version"), ("kernelrelease", "")),
-        **dict.fromkeys(("id", "user_id", "user"), ("identity", "As in ${facts.identity.user}")),
-        **dict.fromkeys(("pythonversion", "python_version"), ("python", "As in ${facts.python.version}")),
-    },
+    "fact": {**_FACTS, **{f"ansible_{word}": answer for word, answer in _FACTS.items()}},
     **dict.fromkeys(
         [f"option {command}" for command in ("plan", "validate", "graph", "types", "describe", "schema", "output")],
         dict.fromkeys(("--noop", "-n", "--dry-run", "--check", "-C", "--diff", "-D"), _READS_ONLY),

@@ -1,8 +1,8 @@
 """The corpus of mistakes: what a user wrote, and word for word what the command answers on stderr.
 
 Each ``*.yaml`` beside this module is a list of cases of one group: ``name``, ``files`` (path → text), ``command``,
-``exit``, ``stderr``, and optionally ``env``. ``python -m tests.hostile.mistakes --write`` runs all of them and writes
-down what they answer; a reviewer reads the difference.
+``exit``, ``stderr``, and optionally ``env`` and ``before``, the commands that are run first. ``python -m
+tests.hostile.mistakes --write`` runs all of them and writes down what they answer; a reviewer reads the difference.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Case(NamedTuple):
     exit: int
     stderr: str
     env: dict[str, str]
+    before: list[str]
 
     def run(self, directory: Path) -> tuple[int, str]:
         """Run the command in an empty directory; return its exit code and what it wrote to stderr."""
@@ -40,6 +41,8 @@ class Case(NamedTuple):
             path.write_text(text, encoding="utf-8", newline="")
         env = {"PATH": os.environ["PATH"], "HOME": str(directory), "LC_ALL": "C.UTF-8", "COLUMNS": "100"}
         env |= {"RESOURCE_API_STATE": f"sqlite:{directory}/state/state.db", "PYTHONDONTWRITEBYTECODE": "1", **self.env}
+        for earlier in self.before:
+            command.run(shlex.split(earlier), cwd=directory, env=env)
         done = command.run(shlex.split(self.command), cwd=directory, env=env)
         return done.returncode, done.stderr.decode().replace(str(directory), DIRECTORY)
 
@@ -60,6 +63,7 @@ def load(path: Path) -> list[Case]:
             each.get("exit", 0),
             each.get("stderr", ""),
             each.get("env", {}),
+            each.get("before", []),
         )
         for each in yaml.safe_load(path.read_text(encoding="utf-8")) or []
     ]
@@ -71,7 +75,7 @@ def write(path: Path, cases: list[Case]) -> None:
     for case in cases:
         fields = case._asdict()
         del fields["group"]
-        plain.append({key: value for key, value in fields.items() if key != "env" or value})
+        plain.append({key: value for key, value in fields.items() if key not in {"env", "before"} or value})
     entries = (yaml.dump([each], Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000) for each in plain)
     path.write_text("\n".join(entries), encoding="utf-8")
 

@@ -135,7 +135,7 @@ def _read(file: str) -> str:
         with open(file, encoding="utf-8") as stream:  # noqa: PTH123 - pathlib costs more than the file
             return stream.read()
     except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {file}: {error}"
+        msg = f"cannot read {file}: {getattr(error, 'strerror', None) or error}"
         raise UsageError(msg) from error
 
 
