@@ -76,6 +76,8 @@ class Output:
         self._failed, self.lines_after_failure = False, 0
         #: The subject of the last warnings in a row, and their texts.
         self._warned: tuple[str, list[str]] = ("", [])
+        #: The subject of the last diff in the log, and how many lines its diffs had.
+        self._diffs = ("", 0)
         #: Tells which events of the log repeat what has been printed, and are not shown; None: none does.
         self.is_echo: Callable[[LogEvent], bool] | None = None
         self.log = Log(_threshold(settings), self._sink(settings))
@@ -97,18 +99,27 @@ class Output:
 
     def _log_lines(self, event: LogEvent, *, color: bool) -> str:
         """Return the lines of a log event whose change is too large for one."""
-        from resource_api.render.changes import log_lines  # noqa: PLC0415 - only for such a change
+        from resource_api.render.changes import SCREEN, log_lines  # noqa: PLC0415 - only for such a change
 
-        return log_lines(event, self.style._replace(color=color))
+        # All texts of one resource together have the lines of a screen.
+        subject, used = self._diffs
+        used = used if subject == event.subject else 0
+        shown = log_lines(event, self.style._replace(color=color), max(0, SCREEN - used))
+        self._diffs = event.subject, used + shown.count("\n")
+        return shown
 
     def _select(self, events: Sequence[LogEvent]) -> Sequence[LogEvent]:
         """Return the events that are shown, and count those after the first failure."""
         shown = []
         for event in events:
-            if self.is_echo is None or not self.is_echo(event):
+            if self.is_echo is not None and self.is_echo(event):
+                continue
+            self.lines_after_failure += self._failed
+            if event.level in {"warning", "err"}:
                 shown.append(self._without_repetition(event))
-                self.lines_after_failure += self._failed
                 self._failed = self._failed or event.level == "err"
+            else:
+                shown.append(event)
         return shown
 
     def _without_repetition(self, event: LogEvent) -> LogEvent:

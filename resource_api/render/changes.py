@@ -91,11 +91,14 @@ def text_diff(
         yield f"… {more} more lines (--diff full)"
 
 
-def log_lines(event: LogEvent, style: Style) -> str:
-    """Return a log event whose change is large: long values are cut, the diff of a text stands under its line."""
+def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
+    """Return a log event whose change is large: long values are cut, the diff of a text stands under its line.
+
+    ``most`` as for ``text_diff``.
+    """
     text, under = event.text, list[str]()
     if event.change is not None and is_text_change(event.change):
-        under = [f"  {line}" for line in text_diff(event.change, style)]
+        under = [f"  {line}" for line in text_diff(event.change, style, most=most)]
     elif event.change is not None:
         for whole in (style.mask(show(value)) for value in event.change[1:3]):
             text = text.replace(whole, style.cut(whole), 1)

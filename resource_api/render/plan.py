@@ -106,7 +106,10 @@ def _details(step: Step, style: Style) -> Iterator[str]:
     if step.deferred:
         yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
         return
-    parameters = _parameters(step) if step.action in _WITH_PARAMETERS else {}
+    runs = step.action in _WITH_PARAMETERS or (
+        step.action is Action.REFRESH and "imperative" in step.definition.features
+    )
+    parameters = _parameters(step) if runs else {}
     width = max(map(len, (*parameters, *(each.attribute for each in step.changes))), default=0)
     left = SCREEN
     for difference in step.changes:

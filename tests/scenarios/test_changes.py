@@ -51,6 +51,64 @@ def test_a_large_text_with_few_changes_is_a_short_plan(bench: Bench) -> None:
     assert (len(done.out.splitlines()) < 30, len(done.err.splitlines()) < 30) == (True, True)
 
 
+def test_all_texts_of_one_resource_fit_on_a_screen(bench: Bench) -> None:
+    """They share the lines, in the plan and in the log; each has its numbers."""
+    bench.type(
+        "page",
+        bench.NAMED + '"a": Attribute("Optional[String]", "a"), "b": Attribute("Optional[String]", "b"),',
+        provider="""
+        FILE = Path(os.environ["BENCH"], "page.json")
+        def get(self, context, names=None):
+            return [json.loads(self.FILE.read_text())] if self.FILE.exists() else []
+        def set(self, context, changes):
+            self.FILE.write_text(json.dumps(dict(changes["p"].should)))
+        """,
+        base="BaseProvider",
+    )
+    page = {"Page[p]": {"a": "", "b": ""}}
+    site = bench.write("site.json", json.dumps({"resources": page}))
+    assert bench.run("apply", site).code == 0
+    text = text_of(*LINES[:30])
+    bench.write("site.json", json.dumps({"resources": {"Page[p]": {"a": text, "b": text}}}))
+    for lines in (bench.run("plan", site).out.splitlines(), bench.run("apply", site).lines):
+        assert len(lines) < 50
+        assert sum("changed (+30 -0 lines)" in line for line in lines) == 2
+        assert lines[-1].endswith("… 26 more lines (--diff full)") or lines[-3].endswith(
+            "… 26 more lines (--diff full)"
+        )
+
+
+def test_a_command_shows_what_it_would_run(bench: Bench) -> None:
+    """When it is due and when it is notified: what is declared, without secrets and without defaults."""
+    (bench.home / "word").write_text("Fz81Kq0Lm2Wd")
+    bench.write(
+        "site.yaml",
+        """
+        inputs: {word: {type: "Sensitive[String]"}}
+        resources:
+          Exec[a]: {command: rm -rf /srv/cache, user: nobody, cwd: /srv, input: "${inputs.word}"}
+          Exec[b]: {command: /bin/true, refreshonly: true, subscribe: "Exec[a]"}
+        """,
+    )
+    planned = bench.run("plan", "site.yaml", "-i", "word=@word").out
+    for line in ("    command: rm -rf /srv/cache\n", "       user: nobody\n", "        cwd: /srv\n"):
+        assert line in planned
+    assert "      input: <sensitive>\n" in planned
+    assert "! Exec[b] (refreshed by Exec[a])\n        command: /bin/true\n    refreshonly: true\n" in planned
+    assert "tries" not in planned
+
+
+def test_few_changes_among_many_resources_fit_on_two_screens(bench: Bench) -> None:
+    """Twenty of 2,000 resources: in the plan, and in the run with its log."""
+    bench.put("widget", **{f"w{number}": {"size": 1} for number in range(2_000)})
+    resources = {f"Widget[w{number}]": {"size": 2 if number % 100 == 0 else 1} for number in range(2_000)}
+    site = str(bench.write("site.json", json.dumps({"resources": resources})))
+    planned, done = bench.run("plan", site), bench.run("apply", site)
+    assert planned.out.endswith("Plan: 20 to update; 1980 unchanged.\n")
+    assert done.out.endswith("20 updated, 1980 unchanged.\n")
+    assert max(len(each.out.splitlines()) + len(each.lines) for each in (planned, done)) < 100
+
+
 @pytest.mark.parametrize(
     ("choice", "lines", "last"),
     [("short", 41, "  … 2963 more lines (--diff full)"), ("full", 3_003, "  +line 2999"), ("none", 0, "")],
