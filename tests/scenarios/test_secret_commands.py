@@ -439,7 +439,7 @@ class TestChangingKeys:
         assert any(box.encode() in (house.path / "state/state.db.2").read_bytes() for box in before)
         house.ok("state", "rekey", "--drop-generations", key="other")
         assert sorted(path.name for path in (house.path / "state").glob("state.db.[0-9]")) == ["state.db.1"]
-        files = [path.read_bytes() for path in (house.path / "state").iterdir()]
+        files = [path.read_bytes() for path in (house.path / "state").rglob("*") if path.is_file()]
         assert not any(box.encode() in content for box in before for content in files)
 
     def test_a_state_can_be_decrypted(self, house: House) -> None:

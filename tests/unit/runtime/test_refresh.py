@@ -34,7 +34,7 @@ def manifest(path: Path, **attributes: Any) -> dict[str, Any]:
 
 def kept(tmp_path: Path) -> bytes:
     """Return the content of every file of the state."""
-    return b"".join(file.read_bytes() for file in (tmp_path / "state").iterdir())
+    return b"".join(file.read_bytes() for file in (tmp_path / "state").rglob("*") if file.is_file())
 
 
 def test_an_import_seals_what_is_secret_by_reference(runtime: Runtime, tmp_path: Path) -> None:
