@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import resource_api
-from tests import command
+from tests import command, json_schemas
 
 MODULES: Final = Path(__file__).parent / "modules"
 
@@ -94,6 +94,7 @@ class Bench:
         done = command.run(given, cwd=self.home, env=self.environment | environment, text=True, timeout=30)
         # With -d each line of a provider's traceback is a line of the log.
         assert not any(line.startswith("Traceback") for line in done.stderr.splitlines()), done.stderr
+        json_schemas.check(given, done.stdout, done.returncode)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def write(self, name: str, text: str) -> Path:
