@@ -76,8 +76,10 @@ def test_help_and_version_exit_0(bench: Bench) -> None:
         assert command in top.out
     one = bench.run("apply", "--help")
     assert (one.code, one.err) == (0, "")
+    every = bench.run("help", "apply", "--all")
+    assert (every.code, every.err) == (0, "")
     for option in ("--noop", "--target", "--tags", "--strict", "--detailed-exitcodes", "--json", "--module-path"):
-        assert option in one.out
+        assert option in every.out
 
 
 def test_without_a_command_help_is_shown(bench: Bench) -> None:
