@@ -232,7 +232,7 @@ class Session:
                 self._check_targets()
                 code = command() or 0
         except ManifestError as error:
-            code = self._fail(list(map(self._source_lines.locate, error.problems)), error.exit_code)
+            code = self._fail(ManifestError(map(self._source_lines.locate, error.problems)).problems, error.exit_code)
         except ResourceAPIError as error:
             text = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
             code = self._fail([Problem(error.attribute, text, code=_code(error))], error.exit_code)

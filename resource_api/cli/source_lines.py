@@ -34,8 +34,6 @@ _USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)")
 _MOST_TYPES: Final = 1000
 #: The codes of problems of values that were given to inputs.
 _INPUT_CODES: Final = frozenset({"input", "unknown_input"})
-#: The lines before ``type: Sensitive[...]`` that may belong to the same input.
-_LINES_OF_AN_INPUT: Final = 4
 #: The keys of an input that hold no value of it.
 _ABOUT_INPUTS: Final = frozenset({"type", "docs", "kind", "inputs", "attributes", "resources", "INPUTS", "TYPE"})
 
@@ -155,11 +153,13 @@ class SourceLines:
 
 
 def _sensitive_inputs(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the keys around each ``Sensitive``: among them are the names of the inputs that are secrets."""
+    """Yield the keys on each line with ``Sensitive``, and on the one it is indented under: inputs that are secrets."""
     for index, line in enumerate(lines):
         if "Sensitive" in line:
-            for each in lines[max(index - _LINES_OF_AN_INPUT, 0) : index + 1]:
-                yield from set(_KEY.findall(each)) - _ABOUT_INPUTS
+            least = _indentation(line)
+            yield from set(_KEY.findall(line)) - _ABOUT_INPUTS
+            above = (each for each in reversed(lines[:index]) if each.strip() and _indentation(each) < least)
+            yield from set(_KEY.findall(next(above, ""))) - _ABOUT_INPUTS
 
 
 def _belongs_to(lines: Sequence[str], index: int, *, siblings: bool) -> Iterator[str]:

@@ -6,9 +6,9 @@ what the data means, do not enter.
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import document
 from resource_api.model.values.expression import Expression, Path, escape_expressions
@@ -17,6 +17,8 @@ from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from resource_api.manifest.python_positions import Call
 
 
 class PendingValue:
@@ -127,7 +129,7 @@ class ManifestApi:
         self.facts = Facts(facts)
         self._file = file
         self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
-        self._lines: dict[str, dict[str, int]] = {"resources": {}, "outputs": {}, "values": {}}
+        self._calls: dict[str, dict[str, Call]] = {"resources": {}, "outputs": {}, "values": {}}
 
     def resource(
         self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any
@@ -198,25 +200,17 @@ class ManifestApi:
         return declare
 
     def _declare(self, section: str, key: str, value: Any) -> None:
-        line = _current_line(self._file)
-        first = self._lines[section].setdefault(key, line)
+        call = current_call(self._file)
+        first = self._calls[section].setdefault(key, call)
         if key in self._sections[section]:
-            message = f"{key}: declared twice; first at {self._file}:{first}"
-            raise document.manifest_error(self._file, (line, 1), "duplicate", message)
+            message = f"{key}: declared twice; first at {self._file}:{first.line}"
+            raise document.manifest_error(self._file, call.position(source(self._file)), "duplicate", message)
         self._sections[section][key] = value
 
-    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-        """Return the declarations as a manifest's data, and the line of each key by section."""
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
+        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
         data = {name: section for name, section in self._sections.items() if section or name != "values"}
-        return data, self._lines
-
-
-def _current_line(file: str) -> int:
-    """Return the line of ``file`` that is being executed; 1 where none is."""
-    frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
-    while frame.f_back is not None and frame.f_code.co_filename != file:
-        frame = frame.f_back
-    return frame.f_lineno if frame.f_code.co_filename == file else 1
+        return data, self._calls
 
 
 def _plain(value: Any) -> Any:

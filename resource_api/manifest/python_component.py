@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.python_api import ManifestApi, PendingValue
-from resource_api.manifest.python_manifest import positions, run_author_code
+from resource_api.manifest.python_manifest import run_author_code
+from resource_api.manifest.python_positions import positions, source
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.component import LoadedComponent
 from resource_api.model.values.expression import Expression, escape_expressions
@@ -21,6 +22,7 @@ from resource_api.system.sandbox import read_only
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from resource_api.manifest.python_positions import Call
     from resource_api.model.component import ComponentDefinition
     from resource_api.model.values.document import Document
     from resource_api.model.values.reference import Reference
@@ -43,15 +45,15 @@ class ComponentApi(ManifestApi):
         msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
         raise TypeError(msg)
 
-    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-        """Return the declarations as a manifest's data, and the line of each key by section."""
-        data, lines = super().data()
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
+        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
+        data, calls = super().data()
         own = data["resources"]
         for body in own.values():
             self._qualify(body, RELATIONSHIPS, own)
             if isinstance(lifecycle := body.get("lifecycle"), dict):
                 self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), own)
-        return data, lines
+        return data, calls
 
     def _qualify(self, body: dict[str, Any], keys: Collection[str], own: Mapping[str, Any]) -> None:
         for key in keys:
@@ -86,9 +88,9 @@ def blueprint(
         on_inputs(inputs)
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
-            run_author_code(file, lambda: function(m))
-        declared, lines = m.data()
-        return mapping_reader.read(declared, file, lambda: positions(lines))
+            run_author_code(file, None, lambda: function(m))
+        declared, calls = m.data()
+        return mapping_reader.read(declared, file, lambda: positions(calls, source(file)))
 
     return LoadedComponent(definition, build)
 

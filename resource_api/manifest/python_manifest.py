@@ -6,34 +6,23 @@ manifests. Problems carry the Python line.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.python_api import ManifestApi
+from resource_api.manifest.python_positions import CONSTANTS, positions, raised_at, source
 from resource_api.manifest.scope import Scope
 from resource_api.manifest.sections import assemble
 from resource_api.model.values import document
-from resource_api.model.values.document import Document, Node
+from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, reason
 
 if TYPE_CHECKING:
-    import ast
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from types import CodeType
 
-    from resource_api.model.values.document import Position
-
-    Children = dict[str | int, tuple[Position, Node]]
-
-#: Constants of a Python manifest → sections.
-CONSTANTS: Final = {
-    "PROJECT": "project",
-    "INPUTS": "inputs",
-    "DEFAULTS": "defaults",
-    "INCLUDE": "include",
-    "PROVIDERS": "providers",
-}
-_TOP: Final = (1, 1)
+    from resource_api.manifest.python_positions import Call
+    from resource_api.model.values.document import Node
 
 
 def read(
@@ -56,16 +45,16 @@ def read(
     checked = _inputs(_document(data, file, raw, {}), inputs, facts)
     on_inputs(checked)
     m = ManifestApi(file, checked, facts)
-    run_author_code(file, lambda: _check_executed(function(m)))
-    declared, lines = m.data()
-    return _document({**data, **declared}, file, raw, lines)
+    run_author_code(file, raw, lambda: _check_executed(function(m)))
+    declared, calls = m.data()
+    return _document({**data, **declared}, file, raw, calls)
 
 
-def _document(data: Mapping[str, Any], file: str, raw: bytes, lines: Mapping[str, Mapping[str, int]]) -> Document:
+def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, Call]]) -> Document:
     """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
 
     def index() -> Node:
-        return positions(lines, raw)
+        return positions(calls, raw)
 
     return Document(mapping_reader.read(data, file, index).data, file, raw, index)
 
@@ -86,25 +75,23 @@ def _execute(raw: bytes, file: str) -> dict[str, Any]:
         code: CodeType = compile(raw, file, "exec", dont_inherit=True)
         exec(code, module)  # noqa: S102 - a Python manifest is a program of its user
 
-    run_author_code(file, run)
+    run_author_code(file, raw, run)
     return module
 
 
-def run_author_code(file: str, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with their line."""
+def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
+    """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with their position.
+
+    ``raw`` is what the file holds; None: it is read where it is needed.
+    """
     try:
         run()
     except (ManifestError, KeyboardInterrupt):
         raise
-    except SyntaxError as error:
-        raise document.manifest_error(file, (error.lineno or 1, error.offset or 1), "python", error.msg) from error
     except (Exception, SystemExit) as error:
-        line, trace = 1, error.__traceback__
-        while trace is not None:
-            if trace.tb_frame.f_code.co_filename == file:
-                line = trace.tb_lineno
-            trace = trace.tb_next
-        raise document.manifest_error(file, (line, 1), "python", reason(error, with_origin=False)) from error
+        place = raised_at(error, file, source(file) if raw is None else raw)
+        message = error.msg if isinstance(error, SyntaxError) else reason(error, with_origin=False)
+        raise document.manifest_error(file, place, "python", message) from error
 
 
 def _check_executed(answer: Any) -> None:
@@ -115,42 +102,3 @@ def _check_executed(answer: Any) -> None:
             answer.close()
         msg = "manifest(m) must be a plain function: it has a yield, or is async, and has declared nothing"
         raise TypeError(msg)
-
-
-def positions(lines: Mapping[str, Mapping[str, int]], raw: bytes = b"") -> Node:
-    """Return the positions of all declarations, by section and key, and of the constants in the file ``raw``."""
-    sections: Children = {section: (place, node) for section, place, node in _constants(raw)}
-    for section, keys in lines.items():
-        children: Children = {key: ((line, 1), Node((line, 1), {})) for key, line in keys.items()}
-        sections[section] = (_TOP, Node(_TOP, children))
-    return Node(_TOP, sections)
-
-
-def _constants(raw: bytes) -> Iterator[tuple[str, Position, Node]]:
-    import ast  # noqa: PLC0415 - only where a position is needed
-
-    for statement in ast.parse(raw).body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
-        for target in targets:
-            if isinstance(target, ast.Name) and target.id in CONSTANTS:
-                value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
-                yield CONSTANTS[target.id], _position(target), _literal_positions(value or target)
-
-
-def _literal_positions(value: ast.expr) -> Node:
-    """Return the positions in a literal; a computed value has only its own."""
-    import ast  # noqa: PLC0415 - as above
-
-    children: Children = {}
-    if isinstance(value, ast.Dict):
-        pairs = zip(value.keys, value.values, strict=True)
-        named = ((key, item) for key, item in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str))
-        children = {str(key.value): (_position(key), _literal_positions(item)) for key, item in named}
-    elif isinstance(value, (ast.List, ast.Tuple)):
-        children = {number: (_position(item), _literal_positions(item)) for number, item in enumerate(value.elts)}
-    return Node(_position(value), children)
-
-
-def _position(part: Any) -> Position:
-    return part.lineno, part.col_offset + 1

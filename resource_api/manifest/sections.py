@@ -138,7 +138,7 @@ class ManifestBuilder:
         if violation := validate.document_violation(data):
             self._report(violation)
             return
-        self._check_keys((), data, SECTIONS, "section")
+        self._check_sections(data)
         self._add_project(data.get("project"), first=first)
         for name, body in self._section("inputs", data).items():
             if self._is_new("inputs", name):
@@ -176,6 +176,14 @@ class ManifestBuilder:
     def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> None:
         for violation in validate.unknown_keys(path, mapping, known, place):
             self._report(violation, code="unknown_key")
+
+    def _check_sections(self, data: dict[str, Any]) -> None:
+        """Report unknown sections; of resources that stand beside the sections, only the first."""
+        strays = [key for key in data if key[-1:] == "]" and "[" in key]
+        if strays:
+            message = f"{document.quote_key(strays[0])} is a resource and stands beside the sections of the manifest"
+            self._error((strays[0],), message, "write resources: above it, and indent it under that")
+        self._check_keys((), {key: value for key, value in data.items() if key not in strays}, SECTIONS, "section")
 
     def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""

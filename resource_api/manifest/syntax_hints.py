@@ -23,6 +23,8 @@ _KEY: Final = regex(r"(\s*(?:- +)*)((?:[A-Za-z]\w*\[.*?\]|\"[^\"]*\"|'[^']*'|[\w
 #: A key without a colon and a space behind it, and the rest of the line.
 _NO_COLON: Final = regex(r"(\s*(?:- +)*)([A-Za-z][\w.-]*)( *=>? *| *:(?=\S)| +)(\S.*?)\s*\Z")
 _RESOURCE: Final = regex(r"\s*([A-Za-z]\w*\[.*\])\s*\Z")
+#: The first line of a resource in Puppet's language.
+_PUPPET: Final = regex(r"\s*([a-z]\w*)\s*\{\s*(['\"])(.*)\2\s*:")
 _ENDS: Final = {"[": "]", "{": "}"}
 
 
@@ -142,6 +144,12 @@ def _no_key(failure: Failure) -> Advice | None:
         return Advice(failure.place, message, _with_quotes(line))
     if before:
         return None
+    if resource := next(filter(None, map(_PUPPET.match, failure.lines[max(number - 50, 0) : number])), None):
+        begun = next(each for each in range(1, number + 1) if failure.line(each) == resource.string)
+        reference = f"{resource[1].capitalize()}[{resource[3]}]:"
+        return Advice((begun, 1), "a resource is written as a key, without braces and arrows", reference)
+    if line.lstrip().startswith(("}", "]")):
+        return Advice(failure.place, f"this {line.lstrip()[0]} closes nothing")
     if line.lstrip().startswith("- "):
         return Advice(failure.place, "an item of a list stands where an attribute is expected; indent it under a key")
     levels = sorted({_indentation(each) for each in failure.lines[max(number - 100, 0) : number - 1] if each.strip()})

@@ -452,8 +452,8 @@ def test_a_secret_that_is_too_short_to_be_masked_is_a_warning(box: Box) -> None:
     for _ in range(2):
         done = box.run("plan", "loud.yaml")
         assert [line.rpartition(" is too short to be masked")[0] for line in done.text.splitlines()] == [
-            "loud.yaml:2:3: input 'pin'",
-            "loud.yaml:7:13: Loud[c]: the secret 'secret'",
+            "loud.yaml:2:3: Warning: input 'pin'",
+            "loud.yaml:7:13: Warning: Loud[c]: the secret 'secret'",
         ]
 
 

@@ -1,0 +1,163 @@
+"""Positions in Python source: of the calls that have declared something, of constants, and of exceptions.
+
+A call is kept as the instruction that was executed; its line and columns are computed only where a problem needs them.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.read import read_file
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.document import Node
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Iterator, Mapping
+    from types import CodeType
+
+    from resource_api.model.values.document import Position
+
+    Children = dict[str | int, tuple[Position, Node]]
+    #: Line and offset in bytes where an instruction's source begins and ends.
+    Extent = tuple[int | None, int | None, int | None, int | None]
+
+#: Constants of a Python manifest → sections.
+CONSTANTS: Final = {
+    "PROJECT": "project",
+    "INPUTS": "inputs",
+    "DEFAULTS": "defaults",
+    "INCLUDE": "include",
+    "PROVIDERS": "providers",
+}
+_TOP: Final = (1, 1)
+_INSTRUCTION_BYTES: Final = 2
+
+
+class Call(NamedTuple):
+    """An instruction of the author's code: the code, its offset in bytes, and its line."""
+
+    code: CodeType | None
+    offset: int
+    line: int
+
+    @property
+    def extent(self) -> Extent:
+        """Where its source begins and ends."""
+        found = self.code.co_positions() if self.code is not None else ()
+        line, end_line, start, end = next(islice(found, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
+        return line, start, end_line, end
+
+    def position(self, raw: bytes) -> Position:
+        """Return where it begins in the file that holds ``raw``; column 1 where that is not known."""
+        line, start, *_ = self.extent
+        return (self.line, 1) if line != self.line or start is None else _Source(raw).position(line, start)
+
+
+def current_call(file: str) -> Call:
+    """Return the call in ``file`` that is being executed; line 1 where there is none."""
+    frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
+    while frame.f_back is not None and frame.f_code.co_filename != file:
+        frame = frame.f_back
+    if frame.f_code.co_filename != file:
+        return Call(None, 0, 1)
+    return Call(frame.f_code, frame.f_lasti, frame.f_lineno)
+
+
+def source(file: str) -> bytes:
+    """Return what a file of code holds; nothing where it cannot be read."""
+    try:
+        return read_file(file)[0]
+    except (OSError, ValueError):
+        return b""
+
+
+def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
+    """Return the innermost position in ``file``, whose bytes are ``raw``, that an exception has passed."""
+    if isinstance(error, SyntaxError):
+        return error.lineno or 1, error.offset or 1
+    call, trace = Call(None, 0, 1), error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            call = Call(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno)
+        trace = trace.tb_next
+    return call.position(raw)
+
+
+def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes) -> Node:
+    """Return the positions of all declarations, by section and key, and of the constants in ``raw``."""
+    source = _Source(raw)
+    sections: Children = {section: (place, node) for section, place, node in source.constants()}
+    for section, keys in calls.items():
+        children: Children = {}
+        for key, call in keys.items():
+            node = source.node(call)
+            children[key] = node.position, node
+        sections[section] = (_TOP, Node(_TOP, children))
+    return Node(_TOP, sections)
+
+
+class _Source:
+    """The parsed text of one file."""
+
+    def __init__(self, raw: bytes) -> None:
+        import ast  # noqa: PLC0415 - only where a position is needed
+
+        self._ast = ast
+        self._lines = raw.splitlines()
+        try:
+            self._tree = ast.parse(raw)
+        except (SyntaxError, ValueError):
+            self._tree = ast.Module([], [])
+        self._calls: dict[Extent, ast.Call] | None = None
+
+    def position(self, line: int, offset: int) -> Position:
+        """Return line and column of an offset in bytes, as the syntax tree has them."""
+        text = self._lines[line - 1] if 0 < line <= len(self._lines) else b""
+        return line, len(text[:offset].decode(errors="replace")) + 1
+
+    def node(self, call: Call) -> Node:
+        """Return the position of a call, and those of its keywords and of the keys of its mappings."""
+        if self._calls is None:
+            found = (each for each in self._ast.walk(self._tree) if isinstance(each, self._ast.Call))
+            self._calls = {(each.lineno, each.col_offset, each.end_lineno, each.end_col_offset): each for each in found}
+        written = self._calls.get(call.extent)
+        if written is None:
+            return Node((call.line, 1), {})
+        children: Children = {}
+        for argument in written.args:
+            children |= self._literal(argument).children if isinstance(argument, self._ast.Dict) else {}
+        for keyword in written.keywords:
+            if keyword.arg is None:
+                children |= self._literal(keyword.value).children
+            else:
+                children[keyword.arg] = self._at(keyword), self._literal(keyword.value)
+        return Node(self._at(written), children)
+
+    def constants(self) -> Iterator[tuple[str, Position, Node]]:
+        """Yield the section, the position and the parts of each constant of a manifest."""
+        ast = self._ast
+        for statement in self._tree.body:
+            targets = statement.targets if isinstance(statement, ast.Assign) else []
+            targets = [statement.target] if isinstance(statement, ast.AnnAssign) else targets
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id in CONSTANTS:
+                    value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
+                    yield CONSTANTS[target.id], self._at(target), self._literal(value or target)
+
+    def _literal(self, value: ast.expr) -> Node:
+        """Return the positions in a literal; a computed value has only its own."""
+        ast = self._ast
+        children: Children = {}
+        if isinstance(value, ast.Dict):
+            pairs = zip(value.keys, value.values, strict=True)
+            named = ((key, item) for key, item in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str))
+            children = {str(key.value): (self._at(key), self._literal(item)) for key, item in named}
+        elif isinstance(value, (ast.List, ast.Tuple)):
+            children = {number: (self._at(item), self._literal(item)) for number, item in enumerate(value.elts)}
+        return Node(self._at(value), children)
+
+    def _at(self, part: Any) -> Position:
+        return self.position(part.lineno, part.col_offset)
