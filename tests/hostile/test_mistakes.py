@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.hostile.mistakes import cases
+from tests.hostile.mistakes import cases, page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,3 +23,9 @@ def test_a_mistake_has_this_answer(case: cases.Case, tmp_path: Path) -> None:
 def test_each_mistake_has_a_name_of_its_own() -> None:
     """A page that lists the answers can name each."""
     assert len({(case.group, case.name) for case in CORPUS}) == len(CORPUS)
+
+
+def test_the_page_of_errors_shows_every_mistake() -> None:
+    """``docs/errors.md`` is written by ``python -m tests.hostile.mistakes --write``."""
+    assert page.PAGE.read_text(encoding="utf-8") == page.page()
+    assert len(CORPUS) >= 160

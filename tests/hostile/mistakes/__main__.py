@@ -1,4 +1,4 @@
-"""Run the corpus of mistakes and show which answers have changed; with ``--write``, write them down."""
+"""Run the corpus of mistakes and show which answers have changed; with ``--write``, write them and the page down."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.hostile.mistakes import cases
+from tests.hostile.mistakes import cases, page
 
 
 def answered(case: cases.Case) -> cases.Case:
@@ -31,6 +31,8 @@ def main() -> int:
                 print(f"{old.group}: {old.name}: exit {new.exit}\n{new.stderr}")  # noqa: T201 - a command prints
         if "--write" in sys.argv:
             cases.write(path, now)
+    if "--write" in sys.argv:
+        page.PAGE.write_text(page.page(), encoding="utf-8")
     return int(bool(changed) and "--write" not in sys.argv)
 
 
