@@ -12,7 +12,7 @@ from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.render import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.model.type_definition import TypeDefinition
@@ -98,17 +98,25 @@ def read_types(session: Session, definitions: Sequence[TypeDefinition], *, optio
     return listed, complete
 
 
+def filter_tests(
+    filters: Sequence[str], definitions: Sequence[TypeDefinition]
+) -> dict[str, list[Callable[[Mapping[str, Any]], bool]]]:
+    """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
+    from resource_api.cli import resource_filter  # noqa: PLC0415 - only for a filter
+
+    conditions = [resource_filter.parse(text) for text in filters]
+    resource_filter.check_attributes(conditions, definitions)
+    return {each.name: [condition.for_type(each) for condition in conditions] for each in definitions}
+
+
 def select(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Listed:
     """Return the resources whose title matches ``pattern`` and that pass every filter. Raise ``UsageError``."""
     if not (pattern or filters):
         return listed
-    from resource_api.cli import resource_filter  # noqa: PLC0415 - see above
-
-    conditions = [resource_filter.parse(text) for text in filters]
-    resource_filter.check_attributes(conditions, [definition for definition, _ in listed])
+    tests_of = filter_tests(filters, [definition for definition, _ in listed])
     found = []
     for definition, rows in listed:
-        tests = [condition.for_type(definition) for condition in conditions]
+        tests = [*tests_of[definition.name]]
         if pattern is not None:
             tests.append(_title_test(definition, pattern))
         found.append((definition, [row for row in rows if all(test(row) for test in tests)]))

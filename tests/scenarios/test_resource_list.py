@@ -59,6 +59,7 @@ def test_options_that_make_no_sense_are_wrong_usage(widgets: Bench, arguments: l
     assert (done.code, message in done.err) == (64, True), done
     assert not done.out or "--json" in arguments
     assert widgets.things("widget")["alpha"]["size"] == 5
+    assert widgets.calls("widget", "get") == [] or arguments[-1] == "--edit"
 
 
 def test_a_pattern_lists_the_names_that_match(widgets: Bench) -> None:

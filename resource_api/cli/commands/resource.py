@@ -82,6 +82,10 @@ def resource(
     )
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
+    if settings["filters"]:
+        from resource_api.cli.resource_list import filter_tests  # noqa: PLC0415 - only for a filter
+
+        filter_tests(settings["filters"], [definition])  # before anything is read
     given = _attributes(definition, name, changes) if name is not None else {}
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
@@ -129,7 +133,9 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
         msg = "NAME and ATTR=VALUE need exactly one TYPE"
         raise UsageError(msg)
     found = resource_list.listable_types(session) if every_type else resource_list.find_types(session, text or "")
-    listed, complete = resource_list.read_types(session, list(found), optional=every_type)
+    definitions = list(found)
+    resource_list.filter_tests(settings["filters"], definitions)
+    listed, complete = resource_list.read_types(session, definitions, optional=every_type)
     code = _finish(session, listed, None, None)
     return code if complete else code or 1
 
