@@ -3,7 +3,7 @@
   const field = document.getElementById("search");
   const found = document.getElementById("found");
   const chunks = [...document.querySelectorAll(".chunk")];
-  const sections = [...document.querySelectorAll("main > section")].filter((each) => each.querySelector(".chunk"));
+  const sections = [...document.querySelectorAll("main > section")];
   let rows = null;
 
   const all = () => {
