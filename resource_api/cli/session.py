@@ -170,11 +170,18 @@ class Session:
         except UnknownType as error:
             raise UsageError(str(error)) from error
 
-    def report_problem(self, problem: Problem) -> None:
-        """Write a problem to stderr, with its source line under it where the output is for people."""
-        placed = problem.line or problem.attribute is not None
+    def report_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+        """Write a problem to stderr, with its source line under it where the output is for people.
+
+        The line is the problem's own, or that of a definition's file which is its ``cause``.
+        """
+        located = problem
+        if isinstance(cause, DefinitionError):
+            file, line, column = cause.place
+            located = problem._replace(file=file, line=line, column=column)
+        placed = located.line or located.attribute is not None
         shown = placed and not self.json and self.settings.get("log_format") != "json"
-        source = self._source_lines.under(problem) if shown else ()
+        source = self._source_lines.under(located) if shown else ()
         if source and problem.paste:
             problem = problem._replace(hint="; ".join(filter(None, [problem.hint, f"write {problem.paste}"])))
         self.output.problem(problem, source)
@@ -235,7 +242,7 @@ class Session:
             code = self._fail(ManifestError(map(self._source_lines.locate, error.problems)).problems, error.exit_code)
         except ResourceAPIError as error:
             text = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
-            code = self._fail([Problem(error.attribute, text, code=_code(error))], error.exit_code)
+            code = self._fail([Problem(error.attribute, text, code=_code(error))], error.exit_code, cause=error)
         except MemoryError as error:
             code = self._fail([Problem(None, _OUT_OF_MEMORY, code="memory")], 1, error)
         except Exception as error:  # noqa: BLE001 - the last resort
@@ -310,7 +317,13 @@ class Session:
 
         return click.get_current_context().info_name or ""
 
-    def _fail(self, problems: Sequence[Problem], code: int, error: BaseException | None = None) -> int:
+    def _fail(
+        self,
+        problems: Sequence[Problem],
+        code: int,
+        error: BaseException | None = None,
+        cause: ResourceAPIError | None = None,
+    ) -> int:
         self._problems = problems
         if error is not None and self.settings.get("debug"):
             import traceback  # noqa: PLC0415 - only with -d
@@ -319,7 +332,7 @@ class Session:
         for problem in problems:
             if self._streams:
                 self._emit_problem(problem)
-            self.report_problem(problem)
+            self.report_problem(problem, cause)
         if self.json:
             self._end_json(problems, code)
         return code

@@ -77,8 +77,11 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
     except (KeyboardInterrupt, UntrustedCode):
         raise
     except BaseException as error:
-        msg = f"{path}:{line_of(error, path)}: {_describe(error)}"
-        raise DefinitionError(msg) from error
+        from resource_api.manifest.python_positions import raised_at, source  # noqa: PLC0415 - only for a broken file
+
+        found = DefinitionError(f"{path}:{line_of(error, path)}: {_describe(error)}")
+        found.place = path, *raised_at(error, path, source(path))
+        raise found from error
     if stdout.written or path_changed:
         what = "prints" if stdout.written else "changes sys.path"
         msg = f"{path}: {what} while it is loaded; a module file must not"

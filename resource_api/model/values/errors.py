@@ -140,6 +140,8 @@ class DefinitionError(ResourceAPIError):
     """A type or provider breaks the contract; raised when it is loaded."""
 
     exit_code = 65
+    #: The file, line and column that it comes from; without a file it is not known.
+    place: tuple[str, int, int] = ("", 0, 0)
 
 
 class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
