@@ -5,6 +5,7 @@ Which file is loaded when is decided in ``registry``.
 
 from __future__ import annotations
 
+import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     Component = tuple[ComponentDefinition, Callable[[Any], object]]
 
 
+class ExecutableProvider:
+    """A provider in another language: ``executable`` is the path of a program that speaks the provider protocol."""
+
+    executable: str
+
+
 class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
@@ -37,17 +44,46 @@ class DefinitionFiles:
 
     def type(self, path: str, *, first: bool = True) -> TypeDefinition:
         """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""
-        value: TypeDefinition = _defined(path, self._execute(path, first=first), "TYPE", TypeDefinition)
+        value: TypeDefinition
+        if path.endswith(".json"):
+            from resource_api.plugins.type_data import type_from_json  # noqa: PLC0415 - few types are data
+
+            value = type_from_json(path, self._bytes(path))
+        else:
+            value = _defined(path, self._execute(path, first=first), "TYPE", TypeDefinition)
         _check_name(path, "TYPE", value.name)
         return value
 
     def provider(self, path: str, definition: TypeDefinition, *, first: bool = True) -> builtins.type[Any]:
-        """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type."""
+        """Return the provider class that a file defines. Raise ``DefinitionError`` where it does not fit its type.
+
+        That of an executable is a subclass of ``ExecutableProvider``.
+        """
+        if not path.endswith(".py"):
+            return self._executable(path)
         several = path.rsplit("/", 3)[1:3] == ["providers", definition.name]
         value: builtins.type[Any] = _defined(path, self._execute(path, first=first, deep=several), "Provider", type)
         if problems := interface_problems(definition, value):
             raise DefinitionError("\n".join(f"{path}: {problem}" for problem in problems))
         return value
+
+    def _executable(self, path: str) -> builtins.type[Any]:
+        self._bytes(path)
+        if not os.access(path, os.X_OK):
+            msg = f"{path}: a provider without the ending .py is an executable, and this file cannot be executed"
+            raise DefinitionError(msg)
+        return type("Provider", (ExecutableProvider,), {"executable": path})
+
+    def _bytes(self, path: str) -> bytes:
+        """Return what a file holds. Raise ``UntrustedCode`` where others could have changed it."""
+        try:
+            if self._read is not None:
+                return self._read(path)[0]
+            with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
+                return file.read()
+        except OSError as error:
+            msg = f"{path}: {error.strerror}"
+            raise DefinitionError(msg) from error
 
     def component(self, path: str) -> Component:
         """Return the component that a file defines, and its function ``build``. Raise ``DefinitionError``."""
@@ -94,7 +130,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
 
 
 def _stem(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".py")
+    return path.rpartition("/")[2].removesuffix(".py").removesuffix(".json")
 
 
 def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:

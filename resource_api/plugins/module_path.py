@@ -30,6 +30,11 @@ OWN: Final = (
 ENTRY_POINTS: Final = "resource_api.modules"
 
 
+#: Python, a type as data, and a provider that is an executable: the suffixes of files by kind, the first one that is
+#: found is used. Other kinds are Python only.
+_SUFFIXES: Final[Mapping[str, Sequence[str]]] = {"types": (".py", ".json"), "providers": (".py", "")}
+
+
 class Origin(NamedTuple):
     """Where a type or component comes from; all texts are empty where a program has registered it."""
 
@@ -59,7 +64,8 @@ class Origin(NamedTuple):
 class ModulePath:
     """Directories in which ``<kind>/<name>.py`` is looked for; the first hit wins, installed distributions are last.
 
-    A kind is ``types``, ``providers``, ``components`` or ``policies``.
+    A type can also be a ``.json``, and a provider an executable without suffix. A kind is ``types``, ``providers``,
+    ``components`` or ``policies``.
     """
 
     def __init__(
@@ -104,8 +110,8 @@ class ModulePath:
     def providers(self, name: str, directory: str | None = None) -> dict[str, str]:
         """Return the files of a type's providers by their names, in the order of the module path, or of one directory.
 
-        They are ``providers/TYPE.py``, which has the name of the type, and ``providers/TYPE/NAME.py``. Distributions
-        are searched only if nothing else has any.
+        They are ``providers/TYPE.py``, which has the name of the type, and ``providers/TYPE/NAME.py``; an executable
+        has no suffix. Distributions are searched only if nothing else has any.
         """
         if directory is not None:
             return _providers([directory], name)
@@ -140,7 +146,8 @@ class ModulePath:
         for directory in self._all() if installed else self._directories:
             with suppress(OSError):
                 found.update(os.listdir(f"{directory}/{kind}"))  # noqa: PTH208 - bare names
-        return sorted(name[:-3] for name in found if name.endswith(".py") and not name.startswith("_"))
+        suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
+        return sorted({name.rpartition(".")[0] for name in found if name.endswith(suffixes) and name[0] != "_"})
 
     def _all(self) -> Iterator[str]:
         yield from self._directories
@@ -157,9 +164,11 @@ def _links(named: str, real: str) -> bool:
 
 def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
     for directory in directories:
-        path = f"{directory}/{kind}/{name}.py"
-        if os.path.isfile(path):  # noqa: PTH113 - text
-            yield path
+        for suffix in _SUFFIXES.get(kind, (".py",)):
+            path = f"{directory}/{kind}/{name}{suffix}"
+            if os.path.isfile(path):  # noqa: PTH113 - text
+                yield path
+                break
 
 
 def _providers(directories: Iterable[str], name: str) -> dict[str, str]:
@@ -188,8 +197,9 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
     except OSError:
         return found
     for file in sorted(listed):
-        if file.endswith(".py") and file[0] not in "_.":
-            found.setdefault(file[:-3], f"{directory}/providers/{name}/{file}")
+        path = f"{directory}/providers/{name}/{file}"
+        if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):  # noqa: PTH113 - text
+            found.setdefault(file.removesuffix(".py"), path)
     return found
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from resource_api.model.values.errors import ProviderError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import copy_resource
+from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.plugins.pure_calls import PureCalls
 from resource_api.provider.context import Context, RunContext
 from resource_api.system import process_guard
@@ -140,7 +141,7 @@ class ProviderPool:
         """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
-            isolated = self.run.isolates(definition)
+            isolated = self.run.isolates(definition) or self._is_executable(definition)
             calls = PureCalls(
                 definition,
                 self.run,
@@ -253,14 +254,24 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
-        from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - only with isolation
+        from resource_api.plugins.worker.process import ProgramWorker, PythonWorker  # noqa: PLC0415 - only for workers
+        from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - the same
 
         versions = self._versions.get(definition.instance, "")
+        if executable := self.registry.executable(definition.name, versions, implementation):
+            return WorkerProvider(definition, self.run, partial(ProgramWorker, executable), implementation)
         directories = self.registry.module_path_of(definition.name, versions)
-        return WorkerProvider(definition, directories, self.run, self.registry.trusted_directories, implementation)
+        start = partial(PythonWorker, directories, trust=self.registry.trusted_directories)
+        return WorkerProvider(definition, self.run, start, implementation)
+
+    def _is_executable(self, definition: TypeDefinition) -> bool:
+        return issubclass(self._provider_class(definition), ExecutableProvider)
 
     def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
         provider_class = self._provider_class(definition, implementation)
+        if issubclass(provider_class, ExecutableProvider):
+            self._isolated.add(definition.instance)
+            return self._start_worker(definition, implementation or definition.name)
         try:
             with process_guard.contained():
                 provider = provider_class()

@@ -243,6 +243,16 @@ class Registry:
         self._provider_files(name)
         return self._module_path.directories_of(name)
 
+    def executable(self, name: str, versions: str, implementation: str) -> str:
+        """Return the path of a provider that is an executable; empty for one in Python. Raise ``DefinitionError``.
+
+        ``implementation`` names one of several providers.
+        """
+        version = self._version(name, versions) if versions else None
+        directory = None if version is None else version.directory
+        path = self._module_path.providers(name, directory).get(implementation or name, ".py")
+        return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
+
     def files_of(self, name: str) -> list[str] | None:
         """Return the files of a type and its providers; None where one is missing, or a component has the name."""
         if self._module_path.find("components", name, installed=False):

@@ -129,7 +129,7 @@ class GetLaws(FoundationLaws):
 
     def test_canonicalize_asks_nothing(self, harness: Harness) -> None:
         """``canonicalize`` uses its arguments alone: it opens, connects to and starts nothing."""
-        harness.require("canonicalize")
+        harness.require("canonicalize", "provider class")
         resources = [harness.examples.present, *respelled_resources(harness.definition, harness.examples.present)]
         with suppress(Exception):
             _canonicalize(harness, [dict(resources[0])])  # the provider is loaded
@@ -164,7 +164,7 @@ class GetLaws(FoundationLaws):
 
 
 def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]:
-    canonicalize = harness.runtime.tools(harness.definition.name).canonicalize
+    canonicalize = harness.functions.canonicalize
     assert canonicalize is not None
     return canonicalize(resources)
 

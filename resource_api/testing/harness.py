@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -21,6 +22,7 @@ from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import reveal, same_value
+from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import Subject
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.event import LogEvent
     from resource_api.model.planner_queries import Due
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.report import Report
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
@@ -92,10 +95,20 @@ class Harness:
             "updated": self.examples.updated is not None,
             "others": bool(self.examples.others),
             "isolation": self.definition.isolation is not None,
+            "provider class": not self._is_executable,
         }
         for feature in features:
             if not present.get(feature, feature in self.definition.features):
                 pytest.skip(f"type '{self.definition.name}' has no '{feature}'; the law does not apply")
+
+    @cached_property
+    def functions(self) -> ProviderFunctions:
+        """The pure functions of the type, of one instance of its provider."""
+        return self.runtime.tools(self.definition.name)
+
+    @property
+    def _is_executable(self) -> bool:
+        return issubclass(self.registry.provider(self.definition.name), ExecutableProvider)
 
     def manifest(self, *resources: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest of ``resources`` that a user would write."""

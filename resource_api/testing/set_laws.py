@@ -234,7 +234,7 @@ class SetLaws(FoundationLaws):
 
     def test_one_failure_does_not_lose_the_others(self, harness: Harness) -> None:
         """When the system refuses one resource of a call, the others still become as declared."""
-        harness.require("ensurable", "others")
+        harness.require("ensurable", "others", "provider class")
         first, *others = harness.examples.all
         resources = [others[0], first, *others[1:]]
         [name] = harness.names(first)

@@ -8,11 +8,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Difference
 from resource_api.model.event import LOG_FIELDS
+from resource_api.model.values.values import Sensitive, is_secret
+from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.process import WorkerLost
 from resource_api.plugins.worker.protocol import decode_error
-from resource_api.provider.outcomes import Outcome
+from resource_api.provider.outcomes import Outcome, Subject
+from resource_api.system.log import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import Context, RunContext
 
+#: The statuses that a provider may report.
+STATUSES: Final = ("created", "updated", "deleted", "unchanged", "failed")
 #: Seconds that a call may go on after its deadline, once it has been asked to end.
 GRACE: Final = 5.0
 
@@ -69,14 +73,19 @@ class WorkerCall:
             # Until the worker reports it, with each of them may have been begun.
             self._begun.update(changes.offered)
             left_out = [name for name in changes.offered if blocked(name)]
-            arguments = [{"offered": list(changes.offered.items()), "blocked": left_out}]
-        worker.begin_call()
+            offered = changes.offered.items()
+            listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in offered]
+            arguments = [{"changes": listed, "blocked": left_out}]
+        number = worker.begin_call()
         try:
             bound = dict(self._run.log.bound)
             terms = {"terms": self._terms(), "bound": bound, "fresh": fresh, "config": self._config}
-            worker.send("call", method=self._method, arguments=list(arguments), **terms)
+            worker.send("call", id=number, method=self._method, arguments=list(arguments), **terms)
             while (frame := worker.receive(lambda: self._check_time(worker))).kind not in {"done", "raised"}:
                 self._handle(worker, frame, blocked)
+            if frame.body.get("id") != number:
+                msg = f"'{frame.kind}' has the id {frame.body.get('id')!r:.20}, and the call {number}"
+                raise ValueError(msg)  # noqa: TRY301 - as an invalid frame
             worker.drain()
         except (WorkerLost, ValueError, LookupError, TypeError) as error:
             if worker.stopped:
@@ -102,7 +111,7 @@ class WorkerCall:
     def _terms(self) -> Mapping[str, Any]:
         context = self._context
         return {
-            "subjects": [[name, *subject[:-1], str(subject.action)] for name, subject in context.subjects.items()],
+            "subjects": [_changed_fields(name, subject) for name, subject in context.subjects.items()],
             "noop": context.noop,
             "reading": context.reading,
             "seconds": self._seconds,
@@ -111,10 +120,10 @@ class WorkerCall:
     def _handle(self, worker: WorkerProcess, frame: Frame, blocked: Callable[[Name], bool]) -> None:
         """Answer a request of the worker, or take over what it reports."""
         if frame.kind == "blocked":
-            worker.send("answer", value=blocked(frame.body["name"]))
+            worker.send("answer", value=blocked(protocol.name(frame.body["name"])))
         elif frame.kind == "begun":
             self._begun.clear()
-            self._begun.update(frame.body["names"])
+            self._begun.update(map(protocol.name, frame.body["names"]))
         elif frame.kind in {"open", "member", "read"}:
             kind, answer = worker.assets.answer(frame.kind, frame.body)
             worker.send(kind, **answer)
@@ -141,17 +150,56 @@ def result(frame: Frame) -> Any:
 def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
     """Log, mask or record what a worker has reported. Raise ``ValueError`` for a frame that is no report."""
     body = frame.body
-    if frame.kind == "line":
-        fields = {name: body["fields"][name] for name in LOG_FIELDS if name in body["fields"]}
-        change = body.get("change")
-        line = body["level"], body["subject"], body["text"], context.type.name, lambda: fields
-        run.log.write(*line, change=change if isinstance(change, Difference) else None)
+    if frame.kind == "log":
+        _log(run, context, **body)
     elif frame.kind == "status":
-        context.outcomes.copy_status(body["name"], body["status"], body["reason"])
+        _set_status(context, **body)
     elif frame.kind == "attribute":
-        context.outcomes.setdefault(body["name"], Outcome()).attributes.append(body["difference"])
+        context.outcomes.setdefault(protocol.name(body["name"]), Outcome()).attributes.append(protocol.difference(body))
     elif frame.kind == "conceal":
-        run.log.mask.add(body["value"])
+        run.log.mask.add(body["value"] if is_secret(body["value"]) else Sensitive(body["value"]))
     else:
         msg = f"a frame '{frame.kind}' in the middle of a call"
         raise ValueError(msg)
+
+
+def _set_status(context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False) -> None:
+    """Record the status of a resource; log it as a provider in Python would, unless it has been ``logged``."""
+    if status not in STATUSES:
+        msg = f"'{status}' is no status; there are {', '.join(STATUSES)}"
+        raise ValueError(msg)
+    if logged:
+        context.outcomes.copy_status(protocol.name(name), status, reason)
+    elif status == "failed":
+        context.failed(protocol.name(name), reason)
+    else:
+        getattr(context, status)(protocol.name(name))
+
+
+def _log(
+    run: RunContext,
+    context: Context,
+    *,
+    level: str,
+    text: str,
+    subject: str | None = None,
+    name: Name = None,
+    fields: Mapping[str, Any] | None = None,
+    change: Mapping[str, Any] | None = None,
+) -> None:
+    """Log a line about a ``subject``: a text, or the ``name`` of a resource; without both it is about the type."""
+    if level not in LEVELS:
+        msg = f"'{level}' is no level of the log"
+        raise ValueError(msg)
+    if subject is None:
+        subject = context.type.name if name is None else context.reference(protocol.name(name))
+    known = {field: fields[field] for field in LOG_FIELDS if field in fields} if fields else {}
+    difference = None if change is None else protocol.difference(change)
+    run.log.write(level, subject, text, context.type.name, lambda: known, change=difference)
+
+
+def _changed_fields(name: Name, subject: Subject) -> dict[str, Any]:
+    """Return a subject as an object, without the fields that have their defaults."""
+    defaults = Subject._field_defaults
+    fields = {key: value for key, value in subject._asdict().items() if key not in defaults or value != defaults[key]}
+    return {"name": name, **fields}

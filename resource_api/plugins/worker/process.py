@@ -1,7 +1,7 @@
 """A worker process as the runtime sees it: start it, exchange frames, read its output, end it and its programs.
 
-It is a new interpreter, not a fork: a fork would inherit every secret, lock and connection of this process. What the
-frames mean is in ``call`` and ``proxy``.
+A Python provider is served by a new interpreter, not by a fork, which would inherit every secret, lock and connection
+of this process; a provider in another language is an executable. What the frames mean is in ``call`` and ``proxy``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ProviderError
@@ -28,7 +29,7 @@ from resource_api.system.process.process import STDERR, STDOUT, Process, describ
 from resource_api.system.process.spawn import Invocation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.model.values.masking import Mask
     from resource_api.plugins.worker.protocol import Frame
@@ -57,61 +58,56 @@ class WorkerLost(ProviderError):  # noqa: N818 - reads as what it says
 class WorkerProcess(Process):
     """A process that serves one provider. One thread at a time may use it."""
 
-    def __init__(
-        self, directories: Sequence[str], log: Callable[[int, str], None], mask: Mask, trust: Sequence[str] = ()
-    ) -> None:
-        """Start the process; ``directories`` is its module path. Raise ``OSError`` if it cannot be started.
+    #: The descriptor on which it answers, and what it writes to its other streams: descriptor → number of the stream.
+    _answers: int
+    _streams: Mapping[int, int]
 
-        Code beneath the directories of ``trust`` is not checked.
+    def __init__(self, invocation: Invocation, requests: int, log: Callable[[int, str], None], mask: Mask) -> None:
+        """Start the process, which reads what is sent from the other end of ``requests``.
 
         ``log`` is called with each line that it writes to its standard output (1) or error (2), cut at
-        no secret of ``mask``.
+        no secret of ``mask``. Raise ``OSError`` if it cannot be started.
         """
-        requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
-        #: The ends of the pipes: requests, replies, one whose closing shows the worker that this process is gone, and
-        #: one on which a byte means that the run is interrupted.
-        self._theirs = (requests[0], replies[1], lifeline[0], interrupts[0])
-        self._ours = (requests[1], replies[0], lifeline[1], interrupts[1])
-        self._interrupting = threading.Lock()
+        self._requests = requests
         self._log = log
         self._lines = {STDOUT: LineSplitter(mask), STDERR: LineSplitter(mask)}
         self._frames: deque[Frame] = deque()
         self._decoder = Decoder()
+        self._calls = 0
         self.begin_call()
         self._programs: dict[int, process_tree.Row] = {}
         self._closed = False
-        found = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
-        options = json.dumps({**found, "core": core_dumps.callers_limit()})
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
-        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
-        try:
-            super().__init__(Invocation(sys.executable, arguments, os.environ, os.curdir))
-        except BaseException:
-            _close(self._ours)
-            raise
-        finally:
-            _close(self._theirs)
+        super().__init__(invocation)
         self._poller = select.poll()
-        for fd in (self._out, self._err, self._ours[1], self._watch):
+
+    def _watch_streams(self, answers: int, streams: Mapping[int, int]) -> None:
+        """Read frames from ``answers``, and lines for the log from ``streams``, by descriptor."""
+        self._answers, self._streams = answers, streams
+        for fd in {answers, *streams, self._watch}:
             self._poller.register(fd, select.POLLIN)
 
-    def begin_call(self) -> None:
-        """Begin a call: the worker may read the assets and archives that are sent from now on, and no others."""
+    def begin_call(self) -> int:
+        """Return the number of a call that begins.
+
+        The worker may read the assets and archives that are sent from now on, and no others.
+        """
+        self._calls += 1
         self.assets = AssetSender()
         self._decoder.content = self.assets.content
+        return self._calls
 
     def send(self, kind: str, **body: Any) -> None:
         """Send a frame; nothing happens when the worker is gone. Raise ``ProviderError`` for one that is too large."""
         data = memoryview(encode(kind, body, self.assets.add))
         with suppress(BrokenPipeError):
             while data and not self._closed:
-                data = data[os.write(self._ours[0], data) :]
+                data = data[os.write(self._requests, data) :]
 
     def interrupt(self) -> None:
-        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so."""
-        with self._interrupting, suppress(BrokenPipeError):
-            if not self._closed:
-                os.write(self._ours[3], b"!")
+        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so.
+
+        A program is told by the frame ``cancel`` within the call, or by ``close``.
+        """
 
     def receive(self, check: Callable[[], None] = lambda: None) -> Frame:
         """Wait for the next frame; ``check`` is called now and then, and ends the waiting by raising.
@@ -193,8 +189,8 @@ class WorkerProcess(Process):
         for fd in ready:
             if not (data := os.read(fd, _CHUNK)):
                 self._poller.unregister(fd)
-            elif fd != self._ours[1]:
-                self._log_lines(STDOUT if fd == self._out else STDERR, data)
+            elif fd != self._answers:
+                self._log_lines(self._streams[fd], data)
             else:
                 try:
                     self._frames.extend(self._decoder.feed(data))
@@ -215,6 +211,65 @@ class WorkerProcess(Process):
         else:
             self._programs.pop(pid, None)
 
+    def _leave(self) -> None:
+        self._closed = True
+        super()._leave()
+        os.close(self._requests)
+
+
+class ProgramWorker(WorkerProcess):
+    """An executable that speaks the protocol on its standard input and output, in any language.
+
+    What it writes to standard output without the mark of a frame is logged, as is its standard error.
+    """
+
+    def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
+        """Start the executable at ``path``."""
+        source, requests = os.pipe2(os.O_CLOEXEC)
+        try:
+            super().__init__(Invocation(path, (), os.environ, str(Path.cwd()), stdin=source), requests, log, mask)
+        except BaseException:
+            os.close(requests)
+            raise
+        finally:
+            os.close(source)
+        self._decoder = Decoder(lambda line: self._log_lines(STDOUT, line + b"\n"))
+        self.begin_call()
+        self._watch_streams(self._out, {self._err: STDERR})
+
+
+class PythonWorker(WorkerProcess):
+    """A new interpreter that serves a Python provider, on descriptors of its own."""
+
+    def __init__(
+        self, directories: Sequence[str], log: Callable[[int, str], None], mask: Mask, trust: Sequence[str] = ()
+    ) -> None:
+        """Start the interpreter; ``directories`` is its module path, code beneath those of ``trust`` is not checked."""
+        requests, replies, lifeline, interrupts = (os.pipe2(os.O_CLOEXEC) for _ in range(4))
+        #: The ends of the pipes: requests, replies, one whose closing shows the worker that this process is gone, and
+        #: one on which a byte means that the run is interrupted.
+        self._theirs = (requests[0], replies[1], lifeline[0], interrupts[0])
+        self._ours = (replies[0], lifeline[1], interrupts[1])
+        self._interrupting = threading.Lock()
+        found = {"path": sys.path, "directories": list(directories), "trust": list(trust)}
+        options = json.dumps({**found, "core": core_dumps.callers_limit()})
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # noqa: SLF001 - as multiprocessing does
+        arguments = (*flags, "-P", "-c", _BOOT, *map(str, self._theirs), options)
+        try:
+            super().__init__(Invocation(sys.executable, arguments, os.environ, os.curdir), requests[1], log, mask)
+        except BaseException:
+            _close((*self._ours, requests[1]))
+            raise
+        finally:
+            _close(self._theirs)
+        self._watch_streams(replies[0], {self._out: STDOUT, self._err: STDERR})
+
+    def interrupt(self) -> None:
+        """Have ``cancel`` of its provider called, beside the call that runs; any thread may do so."""
+        with self._interrupting, suppress(BrokenPipeError):
+            if not self._closed:
+                os.write(self._ours[2], b"!")
+
     def _starter(self) -> Callable[[Invocation, int, int, int], Any]:
         return self._start
 
@@ -230,9 +285,8 @@ class WorkerProcess(Process):
 
     def _leave(self) -> None:
         with self._interrupting:
-            self._closed = True
-        super()._leave()
-        _close(self._ours)
+            super()._leave()
+            _close(self._ours)
 
 
 def _close(descriptors: Iterable[int]) -> None:

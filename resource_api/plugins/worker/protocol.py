@@ -1,9 +1,9 @@
-"""The wire format between the runtime and a worker: values, errors and frames as bytes and back.
+"""The provider protocol: values, errors and frames as lines and back.
 
-A frame is a header of eight bytes (a mark, the length of the rest) and a JSON array of its kind and its body. Values
-that JSON does not have are tagged: secrets, unknowns, tuples, sets, assets (their digests, not their bytes), and values
-that are no data at all, of which the class's name and a text are kept. Which side sends which frame when is in
-``docs/isolation.md``; nothing is sent or received here.
+A frame is a line: a mark, and a JSON object with its kind and its values. One that is longer than a line may be is
+sent in parts. Values that JSON does not have are tagged: secrets, unknowns, tuples, sets, assets (their digests, not
+their bytes), and values that are no data at all, of which the class's name and a text are kept. Which side sends which
+frame when is in ``docs/protocol.md``; nothing is sent or received here.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Change, Difference
-from resource_api.model.provider_functions import Planned
+from resource_api.model.change import Difference
 from resource_api.model.values import errors
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import KINDS, Content
@@ -26,14 +25,22 @@ from resource_api.model.values.values import UNKNOWN, Sensitive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from resource_api.model.type_definition import Name
+
 #: The version of the protocol: counts up with every change of the frames that the other side could not understand.
-VERSION: Final = 2
+VERSION: Final = 3
 #: Bytes of one frame: a limit for providers whose answers never end.
 MAX_FRAME: Final = 256 * 1024 * 1024
+#: Bytes of one line, with its end.
+MAX_LINE: Final = 1024 * 1024
 
-_MARK: Final = b"RApi"
-_HEADER: Final = 8
+#: A line with this mark is a frame, or the end of one; one with the other is a part of a frame that goes on.
+_MARK: Final = b"RApi "
+_PART: Final = b"RApi+ "
 _TAG: Final = "$resource_api"
+#: The methods that a program may leave out; it says in ``ready`` which of them it has.
+OPTIONAL_METHODS: Final = ("check_config", "diff_config", "suitable")
+
 #: Levels of nested values; below them, and for a value within itself, only a text is kept.
 _MAX_DEPTH: Final = 200
 #: Characters that are kept of a value that is no data, and of the text of an error.
@@ -41,8 +48,6 @@ _MAX_REPR: Final = 200
 _MAX_ERROR: Final = 64 * 1024
 _PLAIN: Final = frozenset({str, int, bool, type(None)})
 _TEXT: Final = frozenset({str})
-#: Classes of named tuples, sent as their fields in order.
-_TUPLES: Final[Mapping[str, Any]] = {each.__name__: each for each in (Change, Difference, Planned, Problem)}
 
 
 class Frame(NamedTuple):
@@ -69,6 +74,37 @@ def unreadable_content(word: str, sha256: str, origin: str, given: Any) -> Conte
     return KINDS[word](sha256, origin, given)
 
 
+def name(value: Any) -> Name:
+    """Return the name of a resource, several parts as a tuple, also from a program that has no tuples."""
+    return tuple(value) if type(value) is list else value
+
+
+def problem_fields(found: Problem) -> dict[str, Any]:
+    """Return what a frame holds of a problem: the fields that have a value."""
+    return {name: value for name, value in found._asdict().items() if value != Problem._field_defaults.get(name)}
+
+
+def problem(found: Any) -> Problem:
+    """Return the problem that a frame holds: a text, or its fields. Raise ``ProviderError`` for anything else."""
+    if isinstance(found, str):
+        return Problem(None, found)
+    if isinstance(found, dict) and found.keys() <= set(Problem._fields) and isinstance(found.get("message"), str):
+        return Problem(**{"attribute": None, **found})
+    msg = f"a problem is a text, or an object with a message, not {found!r:.80}"
+    raise ProviderError(msg)
+
+
+def difference_fields(found: Difference) -> dict[str, Any]:
+    """Return what a frame holds of a changed attribute."""
+    attribute, is_, should, message = found
+    return {"attribute": attribute, "is": is_, "should": should, "message": message}
+
+
+def difference(fields: Mapping[str, Any]) -> Difference:
+    """Return the changed attribute that a frame holds. Raise ``LookupError`` where one of its fields is missing."""
+    return Difference(fields["attribute"], fields["is"], fields["should"], fields.get("message", ""))
+
+
 def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], object] = id) -> bytes:
     """Return the bytes of a frame; ``on_content`` is called with each asset and archive in it.
 
@@ -76,22 +112,27 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
     """
     encoder = _Encoder(on_content)
     try:
-        text = json.dumps([kind, {key: encoder.encode(value) for key, value in body.items()}], separators=(",", ":"))
+        values = {key: encoder.encode(value) for key, value in body.items()}
+        text = json.dumps({"kind": kind, **values}, separators=(",", ":")).encode("ascii")
     except ValueError as error:
         msg = f"a value cannot be passed on: {error}"
         raise ProviderError(msg) from error
     if len(text) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
         raise ProviderError(msg)
-    return b"%b%b%b" % (_MARK, len(text).to_bytes(_HEADER - len(_MARK), "big"), text.encode("ascii"))
+    size = MAX_LINE - len(_PART) - 1
+    parts = [text[at : at + size] for at in range(0, len(text), size)]
+    return b"".join([*(b"%b%b\n" % (_PART, part) for part in parts[:-1]), b"%b%b\n" % (_MARK, parts[-1])])
 
 
 class Decoder:
     """Decodes frames from bytes that arrive in pieces of any size."""
 
-    def __init__(self) -> None:
-        """Begin before the first frame."""
-        self._buffer = bytearray()
+    def __init__(self, on_other: Callable[[bytes], object] | None = None) -> None:
+        """Begin before the first frame; ``on_other`` is called with lines that are no frames, None: there are none."""
+        self._line = bytearray()
+        self._parts = bytearray()
+        self._on_other = on_other
         #: Makes assets and archives from what a frame holds of them.
         self.content: Callable[[str, str, str, Any], Content] = unreadable_content
         #: Is called with each secret that arrives.
@@ -99,23 +140,50 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
-        buffer = self._buffer
-        buffer += data
-        while len(buffer) >= _HEADER:
-            size = int.from_bytes(buffer[len(_MARK) : _HEADER], "big")
-            if not buffer.startswith(_MARK) or size > MAX_FRAME:
-                msg = f"{bytes(buffer[:_HEADER])!r} begins no frame"
-                raise ValueError(msg)
-            if len(buffer) < _HEADER + size:
-                return
-            text = buffer[_HEADER : _HEADER + size].decode("ascii")
-            del buffer[: _HEADER + size]
-            try:
-                kind, body = json.loads(text, object_hook=self._decode)
-            except RecursionError as error:
-                msg = "a frame is nested too deeply"
-                raise ValueError(msg) from error
-            yield Frame(kind, body)
+        first, *others = data.split(b"\n")
+        self._line += first
+        for following in others:
+            line, self._line = self._line, bytearray(following)
+            yield from self._frames(line)
+        if len(self._line) >= MAX_LINE:
+            self._check_other(self._line)
+            self._line = bytearray()
+
+    def _frames(self, line: bytearray) -> Iterator[Frame]:
+        """Yield the frame that a whole line completes, if it does."""
+        if len(line) >= MAX_LINE or not line.startswith((_MARK, _PART)):
+            self._check_other(line)
+            return
+        final = line.startswith(_MARK)
+        self._parts += line[len(_MARK if final else _PART) :]
+        if len(self._parts) > MAX_FRAME:
+            msg = f"a frame of more than {MAX_FRAME >> 20} MiB"
+            raise ValueError(msg)
+        if final:
+            text, self._parts = self._parts, bytearray()
+            yield self._frame(text)
+
+    def _frame(self, text: bytearray) -> Frame:
+        try:
+            body = json.loads(text.decode("utf-8"), object_hook=self._decode)
+        except RecursionError as error:
+            msg = "a frame is nested too deeply"
+            raise ValueError(msg) from error
+        kind = body.pop("kind", None) if type(body) is dict else None
+        if type(kind) is not str:
+            msg = f"a frame must be an object with a 'kind': {text[:40].decode('utf-8', 'replace')}"
+            raise ValueError(msg)
+        return Frame(kind, body)
+
+    def _check_other(self, line: bytearray) -> None:
+        """Pass on a line, or the beginning of a long one, that is no frame."""
+        if line.startswith((_MARK, _PART)):
+            msg = f"a line of more than {MAX_LINE >> 20} MiB"
+            raise ValueError(msg)
+        if self._on_other is None:
+            msg = f"{bytes(line[:40])!r} is no frame"
+            raise ValueError(msg)
+        self._on_other(bytes(line))
 
     def _decode(self, found: dict[str, Any]) -> Any:
         tag = found.get(_TAG)
@@ -185,7 +253,7 @@ _ENCODERS: Final[Mapping[type, Callable[[_Encoder, Any], Any]]] = {
     MappingProxyType: _Encoder.mapping,
     Sensitive: _Encoder.sensitive,
     bytes: _Encoder.bytes,
-    **dict.fromkeys((tuple, set, frozenset, *_TUPLES.values()), _Encoder.sequence),
+    **dict.fromkeys((tuple, set, frozenset, Problem), _Encoder.sequence),
     **dict.fromkeys(KINDS.values(), _Encoder.content),
 }
 
@@ -213,7 +281,7 @@ _DECODERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "sensitive": Sensitive,
     "bytes": b64decode,
     "odd": lambda found: _opaque_class(found[0])(found[1]),
-    **{name: each._make for name, each in _TUPLES.items()},
+    "Problem": Problem._make,
 }
 
 #: The classes of errors that both sides have.
@@ -245,12 +313,16 @@ def encode_error(error: BaseException, mask: Callable[[str], str] = str) -> dict
 
 
 def decode_error(body: Mapping[str, Any]) -> BaseException:
-    """Return the error of a frame: one of ours with its fields, a foreign one as a new class of the same name."""
-    base = _ERRORS[body["base"]]
-    kind = base if base.__name__ == body["name"] else _error_class(body["name"], body["base"])
+    """Return the error of a frame: one of ours with its fields, a foreign one as a new class of the same name.
+
+    One of which only the text is given is a ``ResourceError``.
+    """
+    base = _ERRORS[body.get("base", "ResourceError")]
+    name = body.get("name", base.__name__)
+    kind = base if base.__name__ == name else _error_class(name, base.__name__)
     error = kind.__new__(kind)
-    error.args = (body["text"],) if body["text"] else ()
-    vars(error).update(body["more"])
+    error.args = (str(body["text"]),) if body["text"] else ()
+    vars(error).update(body.get("more", {}))
     return error
 
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 import weakref
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Changes
+from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import DefinitionError, ProviderError
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.call import (
@@ -20,15 +22,17 @@ from resource_api.plugins.worker.call import (
     never_interrupted,
     result,
 )
-from resource_api.plugins.worker.process import WorkerLost, WorkerProcess
+from resource_api.plugins.worker.process import WorkerLost
 from resource_api.provider.context import Context
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.provider_functions import Question
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
+    from resource_api.model.values.masking import Mask
+    from resource_api.plugins.worker.process import WorkerProcess
     from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import RunContext
 
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 2.0
 
 #: Methods whose arguments and answer are sent as they are.
-_PASSED_ON: Final = frozenset({"suitable", "get", "refresh", "due", "canonicalize", "plan", "preflight"})
+_PASSED_ON: Final = frozenset({"get", "refresh", "canonicalize"})
 #: The log level of what a worker writes to its standard output and error.
 _LEVELS: Final = {1: "notice", 2: "warning"}
 
@@ -47,21 +51,23 @@ class WorkerProvider:
     def __init__(
         self,
         definition: TypeDefinition,
-        directories: Sequence[str],
         run: RunContext,
-        trust: Sequence[str] = (),
+        start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
         implementation: str = "",
     ) -> None:
-        """Start the first worker, with ``trust`` as for ``Registry``; ``implementation``: one of several providers.
+        """Start the first worker; ``implementation``: one of several providers.
 
+        ``start`` starts a process, with what is called with each line that it writes, and what masks its secrets.
         Raise ``DefinitionError`` when it cannot load the type and its provider.
         """
-        self._workers = _WorkerPool(definition, directories, run, trust, implementation)
+        self._workers = _WorkerPool(definition, run, start, implementation)
         self._finalizer = weakref.finalize(self, self._workers.close)
         self._workers.start_first()
         #: What decides between several providers: its priority, and whether it has ``suitable``.
-        self.priority: int = self._workers.ready["priority"]
-        self.decides: bool = self._workers.ready["decides"]
+        ready = self._workers.ready
+        self._methods: Sequence[str] = ready.get("methods", ())
+        self.priority: int = ready.get("priority", 0)
+        self.decides: bool = "suitable" in self._methods
 
     def set(self, context: Context, changes: Mapping[Name, Any], **_noop: bool) -> None:
         """Bring every name from ``is_`` to ``should``."""
@@ -70,14 +76,36 @@ class WorkerProvider:
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
         """Yield what is wrong with each resource, found in one call."""
-        for found in self._answers(context, "validate", [[(should,)] for should in resources]):
-            yield found if isinstance(found, Exception) else found[0]
+        for found in self._answers(context, "validate", [[should] for should in resources]):
+            yield found if isinstance(found, Exception) else list(map(protocol.problem, found or ()))
 
     def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, found in one call."""
-        return self._answers(
-            context, "insync", [[(name, each, is_, should) for each in some] for name, some, is_, should in questions]
-        )
+        asked = list(questions)
+        calls = [[name, each, is_, should] for name, attributes, is_, should in asked for each in attributes]
+        answers = iter(self._answers(context, "insync", calls))
+        for _, attributes, _, _ in asked:
+            found = list(islice(answers, len(attributes)))
+            yield next((each for each in found if isinstance(each, Exception)), None) or list(map(_pair, found))
+
+    def due(self, context: Context, name: Name, should: Mapping[str, Any]) -> Any:
+        """Return whether an imperative resource is to be run, and perhaps why."""
+        return _pair(self._workers.call(context, "due", name, should))
+
+    def plan(self, context: Context, name: Name, is_: Resource | None, should: Resource) -> Any:
+        """Return the provider's prediction for a change."""
+        answer = self._workers.call(context, "plan", name, is_, should)
+        return Planned(**answer) if isinstance(answer, dict) and answer.keys() <= set(Planned._fields) else answer
+
+    def preflight(self, context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what the changes need and this machine lacks."""
+        listed = [{"name": name, "should": should} for name, should in changes.items()]
+        for name, found in self._workers.call(context, "preflight", listed) or ():
+            yield protocol.name(name), protocol.problem(found)
+
+    def suitable(self, context: Context) -> Any:
+        """Return True, or why the provider cannot be used on this machine."""
+        return self._workers.call(context, "suitable") if self.decides else True
 
     def upgrade(self, version: int, values: Resource) -> Any:
         """Return recorded values in the form of the type's schema version."""
@@ -89,10 +117,14 @@ class WorkerProvider:
 
     def check_config(self, context: Context, config: Resource, former: Resource | None = None) -> Any:
         """Return the configuration with the values that the provider adds."""
+        if "check_config" not in self._methods:
+            return config
         return self._workers.call(context, "check_config", config, former)
 
     def diff_config(self, context: Context, is_: Resource, should: Resource) -> Any:
         """Return the names of attributes whose change makes existing resources unreachable."""
+        if "diff_config" not in self._methods:
+            return []
         return self._workers.call(context, "diff_config", is_, dict(should))
 
     def __getattr__(self, name: str) -> Any:
@@ -115,14 +147,23 @@ class WorkerProvider:
         """End the workers."""
         self._finalizer()
 
-    def _answers(self, context: Context, method: str, questions: list[list[tuple[Any, ...]]]) -> Iterator[Any]:
-        """Yield for each question, a list of the arguments of calls, what these returned, or the first error."""
+    def _answers(self, context: Context, method: str, calls: list[list[Any]]) -> Iterator[Any]:
+        """Yield what each of many calls of a method, lists of arguments, returned or raised; all are made in one."""
         try:
-            answers = self._workers.call(context, method, questions) if questions else []
+            answers = self._workers.call(context, method, calls) if calls else []
         except Exception as error:  # noqa: BLE001 - the answer to each
-            answers = [{"raised": protocol.encode_error(error)}] * len(questions)
+            answers = [{"raised": protocol.encode_error(error)}] * len(calls)
+        if type(answers) is not list or len(answers) != len(calls):
+            msg = f"{context.type.name}: {method} must return one answer to each of {len(calls)} calls"
+            raise ProviderError(msg)
         for answer in answers:
-            yield protocol.decode_exception(answer["raised"]) if "raised" in answer else answer["value"]
+            raised = answer.get("raised") if isinstance(answer, dict) else {"text": f"{answer!r:.80} is no answer"}
+            yield protocol.decode_exception(raised) if raised is not None else answer.get("value")
+
+
+def _pair(answer: Any) -> Any:
+    """Return an answer of two parts as a tuple, also from a program without tuples."""
+    return tuple(answer) if type(answer) is list else answer
 
 
 class _WorkerPool:
@@ -131,15 +172,13 @@ class _WorkerPool:
     def __init__(
         self,
         definition: TypeDefinition,
-        directories: Sequence[str],
         run: RunContext,
-        trust: Sequence[str],
+        start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
         implementation: str,
     ) -> None:
         self._definition = definition
         self._implementation = implementation
-        self._directories = directories
-        self._trust = trust
+        self._start_process = start
         self._run = run
         self.functions = definition.functions
         #: The configuration of the provider; None while it has none.
@@ -226,7 +265,7 @@ class _WorkerPool:
     def _start(self) -> WorkerProcess:
         name = self._definition.name
         try:
-            worker = WorkerProcess(self._directories, self._log_output, self._run.log.mask, self._trust)
+            worker = self._start_process(self._log_output, self._run.log.mask)
         except OSError as error:
             msg = f"the worker of '{name}' cannot be started: {error.strerror}"
             raise ProviderError(msg) from error
@@ -259,9 +298,10 @@ class _WorkerPool:
         if ready.get("protocol") != protocol.VERSION:
             return ProviderError(
                 f"the worker of '{name}' uses protocol {ready.get('protocol')} and this run {protocol.VERSION}:"
-                " resource-api has been replaced meanwhile; run again"
+                " resource-api or the provider has been replaced; run again with versions that fit each other"
             )
-        if ready.get("schema_version") != definition.schema_version or ready.get("features") != definition.features:
+        loaded = ready.get("schema_version", definition.schema_version), ready.get("features", definition.features)
+        if loaded != (definition.schema_version, definition.features):
             return DefinitionError(f"the worker of '{name}' has loaded another version of the type; run again")
         return None
 

@@ -19,7 +19,7 @@ from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
 from resource_api.plugins.worker.asset_transfer import requesting_content
-from resource_api.plugins.worker.protocol import Decoder, decode_error, encode
+from resource_api.plugins.worker.protocol import Decoder, decode_error, difference_fields, encode
 from resource_api.provider.context import RunContext
 from resource_api.provider.outcomes import CallOutcomes
 from resource_api.system.log import Log
@@ -188,7 +188,8 @@ class WorkerRun(RunContext):
             self._channel.send(kind, **body)
 
     def _send_event(self, event: LogEvent) -> None:
-        self._channel.send("line", **event._asdict())
+        change = event.change and difference_fields(event.change)
+        self._channel.send("log", **event._replace(change=None)._asdict() | {"change": change})
 
 
 class _SendingOutcomes(CallOutcomes):
@@ -201,11 +202,11 @@ class _SendingOutcomes(CallOutcomes):
     def set_status(self, names: list[Name], status: str, why: object = "") -> None:
         for name in names:
             super().set_status([name], status, why)
-            self._send("status", name=name, status=status, reason=self[name].reason)
+            self._send("status", name=name, status=status, reason=self[name].reason, logged=True)
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         super().add_attribute(name, difference, text)
-        self._send("attribute", name=name, difference=difference)
+        self._send("attribute", name=name, **difference_fields(difference))
 
 
 class _SendingMask(Mask):

@@ -1,7 +1,7 @@
 """The program of a worker process: it makes the provider of one type and answers the runtime's calls one by one.
 
 The provider is made, given a context and guarded as it is in the runtime. Which frames there are is in
-``docs/isolation.md``; how the process is started is in ``process``.
+``docs/protocol.md``; how the process is started is in ``process``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Changes
+from resource_api.model.change import Change, Changes
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.reference import split_instance
@@ -45,10 +45,8 @@ if TYPE_CHECKING:
 
 #: Methods that need a configured provider.
 _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight"})
-#: Methods of which one frame holds the questions about many resources.
+#: Methods of which one frame holds many calls.
 _BATCHED: Final = frozenset({"validate", "insync"})
-#: Methods that a provider may leave out.
-_OPTIONAL: Final = frozenset({"check_config", "diff_config", "suitable"})
 
 
 def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
@@ -62,6 +60,22 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
         core_dumps.forbid(core)
     requests, replies, lifeline, interrupts = descriptors
     _end_with_runtime(lifeline)
+    _serve(
+        requests, replies, Registry(ModulePath(directories, distributions=False), trust), move_descriptor(interrupts)
+    )
+
+
+def serve_standard_streams(directories: Sequence[str]) -> None:
+    """Serve a provider as a program does: frames on standard input and output; prints go to standard error."""
+    requests, replies = os.dup(0), os.dup(1)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(2, 1)
+    os.close(null)
+    _serve(requests, replies, Registry.from_path(*directories))
+
+
+def _serve(requests: int, replies: int, registry: Registry, interrupts: int | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr] # real streams
     channel = Channel(requests, replies)
@@ -70,9 +84,9 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
         if hello["protocol"] != protocol.VERSION:
             channel.send("ready", protocol=protocol.VERSION)
             return
-        registry = Registry(ModulePath(directories, distributions=False), trust)
         server = _Server(channel, registry, hello)
-        _thread.start_new_thread(server.await_interrupt, (move_descriptor(interrupts),))
+        if interrupts is not None:
+            _thread.start_new_thread(server.await_interrupt, (interrupts,))
         server.serve()
     except Disconnected:
         os._exit(DISCONNECTED)
@@ -119,16 +133,17 @@ class _Server:
             return
         while (frame := self._channel.receive()).kind != "close":
             if frame.kind == "call":
-                self._answer("done", partial(self._call_frame, frame.body))
+                number, body = frame.body["id"], _without(frame.body, "id")
+                self._answer("done", partial(self._call_frame, body), id=number)
         self._answer("closed", lambda: self._close(**frame.body))
 
     def _load(self) -> Mapping[str, Any]:
         definition = self._definition()
         provider = self._registry.provider(definition.name, implementation=self._providers.only)
         return {
-            "priority": getattr(provider, "priority", 0),
-            "decides": hasattr(provider, "suitable"),
             "protocol": protocol.VERSION,
+            "priority": getattr(provider, "priority", 0),
+            "methods": [method for method in protocol.OPTIONAL_METHODS if hasattr(provider, method)],
             "schema_version": definition.schema_version,
             "features": definition.features,
         }
@@ -140,7 +155,7 @@ class _Server:
         self._providers.close(interrupted=interrupted)
         return {}
 
-    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]]) -> bool:
+    def _answer(self, kind: str, make_body: Callable[[], Mapping[str, Any]], **common: Any) -> bool:
         """Send a frame of ``kind``, or one with the error that its body raised; return whether it was the first."""
         try:
             try:
@@ -151,12 +166,12 @@ class _Server:
                 for stream in (sys.stdout, sys.stderr):
                     with suppress(OSError, ValueError):
                         stream.flush()
-            self._channel.send(kind, **body)
+            self._channel.send(kind, **body, **common)
         except Disconnected:
             raise
         except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
             self._run.log_traceback(error, self._instance)
-            self._channel.send("raised", **protocol.encode_error(error, self._run.log.mask))
+            self._channel.send("raised", **protocol.encode_error(error, self._run.log.mask), **common)
             return False
         return True
 
@@ -190,13 +205,13 @@ class _Server:
 
     def _call_method(self, provider: Any, context: Context, method: str, arguments: Sequence[Any]) -> Any:
         """Call one method with the arguments that it expects; return plain data."""
-        if method in _OPTIONAL and not hasattr(provider, method):
-            return {"check_config": arguments[:1], "suitable": [True]}.get(method, [None])[0]
         call = getattr(provider, method)
         if method in _BATCHED:
-            return [_answer_question(context, method, call, calls) for calls in arguments[0]]
+            return [_answer(context, method, call, each) for each in arguments[0]]
         if method in context.type.functions:
             return call(context, **arguments[0])
+        if method == "preflight":
+            arguments = [{each["name"]: each["should"] for each in arguments[0]}]
         if method == "set":
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             changes = self._changes(**arguments[0])
@@ -212,27 +227,30 @@ class _Server:
         return Context(
             self._definition(),
             self._run,
-            subjects={name: Subject(*shown) for name, *shown in subjects},
+            subjects={each["name"]: Subject(**_without(each, "name")) for each in subjects},
             noop=noop,
             reading=reading,
             deadline=None if seconds is None else time.monotonic() + seconds,
         )
 
-    def _changes(self, offered: Sequence[Any], blocked: Sequence[Any]) -> Changes:
+    def _changes(self, changes: Sequence[Mapping[str, Any]], blocked: Sequence[Name]) -> Changes:
+        offered = {each["name"]: Change(each["is"], each["should"]) for each in changes}
         before = set(blocked)
 
         def is_blocked(name: Name) -> bool:
             return name in before or self._run.blocked(name)
 
-        return Changes(dict(offered), is_blocked, lambda: self._run.cancelled)
+        return Changes(offered, is_blocked, lambda: self._run.cancelled)
 
 
-def _answer_question(
-    context: Context, method: str, call: Callable[..., Any], calls: Sequence[Sequence[Any]]
-) -> Mapping[str, Any]:
-    """Return the answers to one of many questions, or the error that one of its calls raised."""
+def _without(fields: Mapping[str, Any], left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != left_out}
+
+
+def _answer(context: Context, method: str, call: Callable[..., Any], arguments: Sequence[Any]) -> Mapping[str, Any]:
+    """Return the answer to one of many calls, or the error that it raised."""
     try:
-        return {"value": [_plain_data(context.type, method, call(context, *each)) for each in calls]}
+        return {"value": _plain_data(context.type, method, call(context, *arguments))}
     except Disconnected:
         raise
     except BaseException as error:  # noqa: BLE001 - the runtime decides what follows
@@ -246,13 +264,13 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     if method == "refresh":
         return None
     if method == "preflight":
-        return list(answer or ())
+        return [[name, protocol.problem_fields(problem)] for name, problem in answer or ()]
     if method == "validate":
         found = [answer] if isinstance(answer, (str, Problem)) else () if answer is None else answer
-        return [each if isinstance(each, Problem) else Problem(None, str(each)) for each in found]
+        return [protocol.problem_fields(each) if isinstance(each, Problem) else str(each) for each in found]
     if method == "plan" and isinstance(answer, Planned):
         state = dict(answer.state) if hasattr(answer.state, "items") else answer.state
-        return Planned(state, list(answer.unknown), list(answer.replace), answer.delete_first)
+        return {**answer._asdict(), "state": state, "unknown": list(answer.unknown), "replace": list(answer.replace)}
     if method == "upgrade" and hasattr(answer, "keys"):
         return dict(answer)
     return answer

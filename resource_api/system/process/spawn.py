@@ -31,7 +31,8 @@ _CODEC: Final = "resource_api_argv"
 class Invocation(NamedTuple):
     """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment.
 
-    ``identity`` is the user as whom it is run; None is that of this process.
+    ``identity`` is the user as whom it is run; None is that of this process. ``stdin`` is the descriptor that it reads
+    from; None: ``input``.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Invocation(NamedTuple):
     cwd: str = "/"
     input: bytes | None = None
     identity: identity.Identity | None = None
+    stdin: int | None = None
 
 
 def starter() -> Callable[[Invocation, int, int, int], Any]:
@@ -128,7 +130,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
     if invocation.identity is not None:
         identity.prepare()
         cwd, enter = "/", partial(_execute_as, invocation.identity, invocation, report, os.getpid())
-    stdin = _stdin(invocation.input)
+    stdin = _stdin(invocation.input) if invocation.stdin is None else os.dup(invocation.stdin)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
     try:

@@ -41,14 +41,14 @@ class _Hostile(WorkerProcess):
             os.write(theirs, frames)
         os.close(theirs)
         sink = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-        self._ours = (sink, mine, sink, sink)
+        self._requests, self._answers, self._streams = sink, mine, {}
         self._out = self._err = self._watch = -1
         self._log = lambda _stream, _line: None
         mask = Log("off").mask
         self._lines = {1: LineSplitter(mask), 2: LineSplitter(mask)}
         self._frames: deque[Any] = deque()
         self._decoder = Decoder()
-        self.begin_call()
+        self._calls = 0
         self._programs = {}
         self._closed = False
         self.stopped = False
@@ -69,8 +69,8 @@ class _Hostile(WorkerProcess):
         return WorkerLost("ended with exit code 0")
 
     def close(self) -> None:
-        os.close(self._ours[0])
-        os.close(self._ours[1])
+        os.close(self._requests)
+        os.close(self._answers)
 
 
 TAGS: Final = [*sorted(_DECODERS), "asset", "archive"]
@@ -87,7 +87,7 @@ ODD: Final = st.recursive(
 KINDS: Final = [
     "done",
     "raised",
-    "line",
+    "log",
     "status",
     "attribute",
     "conceal",
@@ -109,7 +109,12 @@ FIELDS: Final = [
     "name",
     "status",
     "reason",
-    "difference",
+    "attribute",
+    "is",
+    "should",
+    "message",
+    "change",
+    "logged",
     "value",
     "pid",
     "running",
@@ -123,21 +128,22 @@ FIELDS: Final = [
 ]
 FRAMES: Final = st.lists(
     st.builds(
-        lambda kind, body: _frame(json.dumps([kind, body]).encode()),
+        lambda kind, number, body: _frame(json.dumps({"kind": kind, "id": number, **body}).encode()),
         st.sampled_from(KINDS) | ODD,
-        st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=5) | ODD,
+        st.just(1) | ODD,
+        st.dictionaries(st.sampled_from(FIELDS), ODD, max_size=5),
     ),
     max_size=5,
 )
 
 
 def _frame(text: bytes) -> bytes:
-    return b"RApi" + len(text).to_bytes(4, "big") + text
+    return b"RApi " + text + b"\n"
 
 
 @target(
     generate=FRAMES.map(b"".join),
-    words=" ".join(f'"{word}"' for word in [*KINDS, *FIELDS, *TAGS]) + ' "$resource_api" RApi [ ] { } NaN',
+    words=" ".join(f'"{word}"' for word in [*KINDS, *FIELDS, *TAGS]) + ' "$resource_api" RApi RApi+ [ ] { } NaN',
 )
 def worker_frames(data: bytes) -> None:
     """Frames of a hostile worker, in the middle of a call: decoded, logged, recorded, answered.
@@ -194,10 +200,10 @@ SITE: Final[Mapping[str, Any]] = {
 def provider_answers(data: bytes) -> None:
     """Strange answers of `get` and `canonicalize`: planned, applied, listed, at each level of `--strict`."""
     try:
-        ((_, answers),) = Decoder().feed(_frame(b'["x",' + data + b"]"))
+        ((_, body),) = Decoder().feed(_frame(b'{"kind":"x","value":' + data.replace(b"\n", b" ") + b"}"))
     except (ValueError, LookupError, TypeError, RecursionError, AttributeError):
         return
-    if not isinstance(answers, dict):
+    if not isinstance(answers := body.get("value"), dict):
         return
     for strict in ("error", "warning", "off"):
         things.reset({"a": {"name": "a", "ensure": "present", "size": 3}}, **{str(k): v for k, v in answers.items()})

@@ -9,12 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api import UNKNOWN, Change, CommandError, ManifestError, Problem, ProviderError, Sensitive
-from resource_api.model.change import Difference
-from resource_api.model.provider_functions import Planned
+from resource_api import UNKNOWN, CommandError, ManifestError, Problem, ProviderError, Sensitive
 from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import CannotList, ResourceError, reason
 from resource_api.plugins.worker import protocol
@@ -39,9 +37,7 @@ def containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.sets(HASHABLE),
         st.frozensets(HASHABLE),
         inner.map(Sensitive),
-        st.builds(Change, st.dictionaries(st.text(), inner), st.dictionaries(st.text(), inner)),
-        st.builds(Difference, st.text(), inner, inner, st.text()),
-        st.builds(Planned, st.dictionaries(st.text(), inner), st.lists(st.text())),
+        st.builds(Problem, st.text(), st.text()),
     )
 
 
@@ -97,7 +93,7 @@ def test_file_names_that_are_not_utf8_are_kept() -> None:
 
 def test_a_read_only_view_is_decoded_as_a_dict() -> None:
     """The states of a change are such views."""
-    assert round_trip(Change(None, MappingProxyType({"size": (1, 2)}))) == Change(None, {"size": (1, 2)})
+    assert round_trip([MappingProxyType({"size": (1, 2)})]) == [{"size": (1, 2)}]
 
 
 class Colour(StrEnum):
@@ -159,12 +155,51 @@ def test_contents_are_encoded_as_digests() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"GET / HTTP/1.1\r\n\r\n", b"RApi\xff\xff\xff\xff", b"RApi\0\0\0\1x", b"RApi\0\0\0\4[[]]", b"RApi\0\0\0\1\xff"],
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"RApi x\n",
+        b"RApi []\n",
+        b"RApi {}\n",
+        b'RApi {"kind": 1}\n',
+        b'RApi {"kind": "done", "value": "\xff"}\n',
+        b'RApi {"kind": "done"\n',
+        b"RApi+ [\nx\n",
+        b"RApi " + b"[" * 100_000 + b"\n",
+        b"RApi " + b" " * (1 << 20) + b"\n",
+    ],
 )
 def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
-    """At the first eight bytes, or when the frame is complete."""
+    """When the line is complete, or longer than a line may be."""
     with pytest.raises(ValueError, match=r".*"):
         list(Decoder().feed(data))
+
+
+@given(st.integers(0, 3 << 20))
+@settings(max_examples=10, deadline=None)
+def test_a_long_frame_is_sent_in_lines_of_bounded_length(size: int) -> None:
+    """No line is longer than 1 MiB, and the frame is decoded as it was."""
+    data = encode("kind", {"value": "x" * size})
+    assert max(map(len, data.splitlines(keepends=True))) <= protocol.MAX_LINE
+    assert list(Decoder().feed(data)) == [Frame("kind", {"value": "x" * size})]
+
+
+@given(st.lists(st.one_of(st.binary(max_size=30), st.just(b"RApi"), st.just(b"\r"))), st.integers(1, 20))
+def test_what_else_is_written_between_frames_is_passed_on(noise: list[bytes], size: int) -> None:
+    """Lines without the mark, of a program that prints to the same stream, are no part of any frame."""
+    lines = [line for each in noise for line in each.split(b"\n") if not line.startswith((b"RApi ", b"RApi+ "))]
+    other: list[bytes] = []
+    decoder = Decoder(other.append)
+    data = b"".join(line + b"\n" + encode("kind", {"value": number}) for number, line in enumerate(lines))
+    found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
+    assert found == [Frame("kind", {"value": number}) for number in range(len(lines))]
+    assert other == lines
+
+
+def test_a_frame_in_parts_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it fills the memory."""
+    monkeypatch.setattr(protocol, "MAX_FRAME", 1 << 20)
+    with pytest.raises(ValueError, match="a frame of more than 1 MiB"):
+        list(Decoder().feed((b"RApi+ " + b"x" * 500_000 + b"\n") * 3))
 
 
 def test_a_frame_that_is_too_large_is_refused_by_the_sender(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,10 +253,25 @@ def test_errors_have_the_same_message_after_decoding(case: str) -> None:
         assert isinstance(found, kind) == isinstance(error, kind)
 
 
+@pytest.mark.parametrize("found", [None, 3, {}, {"message": 3}, {"message": "x", "colour": "red"}, ["x"]])
+def test_what_is_no_problem_is_refused(found: object) -> None:
+    """A program's ``validate`` returns texts, or objects with a message."""
+    with pytest.raises(ProviderError, match="a problem is a text, or an object with a message"):
+        protocol.problem(found)
+
+
+@given(st.builds(Problem, st.one_of(st.none(), st.text()), st.text(), st.sampled_from(["error", "warning"])))
+def test_problems_keep_their_fields(problem: Problem) -> None:
+    """Only those that have a value are sent."""
+    assert protocol.problem(round_trip(protocol.problem_fields(problem))) == problem
+
+
 def test_errors_of_ours_keep_their_fields() -> None:
     """The output of a program, the problems of a manifest."""
     found: Any = decode_error(round_trip(encode_error(CommandError("failed", ["ls", "x"], 2, "no such"))))
     assert (found.argv, found.status, found.stderr) == (("ls", "x"), 2, "no such")
+    assert str(decode_error({"text": "the disk is full"})) == "the disk is full"
+    assert isinstance(decode_error({"text": ""}), ResourceError)
     problem = Problem("size", "is odd", line=3)
     found = decode_error(round_trip(encode_error(ManifestError([problem]))))
     assert (found.problems, found.exit_code) == ([problem], 65)

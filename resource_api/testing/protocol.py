@@ -1,0 +1,219 @@
+"""The laws of programs that speak the provider protocol: test methods for authors to inherit.
+
+They exchange frames with the program itself, as a run does (``docs/protocol.md``); what its provider does is for
+``ProviderCompliance``.
+"""
+
+# ruff: noqa: S101 - a law is an assertion
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+
+import pytest
+
+from resource_api.model.values.values import reveal
+from resource_api.plugins.registry import Registry
+from resource_api.plugins.worker.protocol import MAX_LINE, VERSION, Decoder, Frame, encode
+from resource_api.system.process.process import STDOUT, Invocation, Process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from resource_api.model.type_definition import Resource
+
+#: Seconds that a program has for each answer, and for its end.
+PATIENCE: Final = 20.0
+_FIRST_UNKNOWN_VERSION: Final = 1_000_000
+
+
+class Conversation:
+    """A running program, and the frames that are exchanged with it."""
+
+    def __init__(self, command: Sequence[str], instance: str) -> None:
+        """Start the program; ``instance`` is the type that ``greet`` names."""
+        self._instance = instance
+        self._decoder = Decoder(lambda _line: None)
+        self._frames: deque[Frame] = deque()
+        self._line = 0
+        self._calls = 0
+        self._until = 0.0
+        #: Bytes of the longest line so far.
+        self.longest_line = 0
+        source, self._requests = os.pipe2(os.O_CLOEXEC)
+        program, *arguments = command
+        self._process = Process(Invocation(program, tuple(arguments), os.environ, str(Path.cwd()), stdin=source))
+        os.close(source)
+        self._chunks = self._process.chunks(self._seconds_left)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """End the program."""
+        self._process.__exit__(None, None, None)
+        self._hang_up()
+
+    def send(self, kind: str, **body: Any) -> None:
+        """Send a frame."""
+        data = memoryview(encode(kind, body))
+        while data:
+            data = data[os.write(self._requests, data) :]
+
+    def receive(self, *kinds: str) -> Frame:
+        """Return the next frame of one of these kinds; others are reports, which are dropped."""
+        self._until = time.monotonic() + PATIENCE
+        while True:
+            while self._frames:
+                if (frame := self._frames.popleft()).kind in kinds:
+                    return frame
+                if frame.kind == "blocked":
+                    self.send("answer", value=False)
+            assert self._read(), f"the program ended before it answered {' or '.join(kinds)}"
+
+    def greet(self, version: int = VERSION, **more: Any) -> Frame:
+        """Send ``hello`` and return the answer."""
+        self.send("hello", protocol=version, instance=self._instance, implementation="", level="debug", **more)
+        return self.receive("ready", "raised")
+
+    def call(self, method: str, *arguments: Any, **more: Any) -> Frame:
+        """Make a call and return its last frame."""
+        terms = {"subjects": [], "noop": False, "reading": method != "set", "seconds": 60}
+        common = {"terms": terms, "bound": {}, "fresh": False, "config": None}
+        self._calls += 1
+        self.send("call", id=self._calls, method=method, arguments=list(arguments), **common, **more)
+        answer = self.receive("done", "raised")
+        assert answer.body.get("id") == self._calls, f"'{answer.kind}' must repeat the id of its call, {self._calls}"
+        return answer
+
+    def end(self, *, hang_up: bool = False) -> int:
+        """Wait until the program ends, after closing its standard input if ``hang_up``; return its exit code."""
+        if hang_up:
+            self._hang_up()
+        self._until = time.monotonic() + PATIENCE
+        while self._read():
+            pass
+        assert self._process.exit_code is not None
+        return self._process.exit_code
+
+    def _hang_up(self) -> None:
+        if self._requests >= 0:
+            os.close(self._requests)
+            self._requests = -1
+
+    def _seconds_left(self) -> float:
+        left = self._until - time.monotonic()
+        assert left > 0, f"the program did not answer, or end, within {PATIENCE:g} s"
+        return left
+
+    def _read(self) -> bool:
+        """Read what it writes; return False at the end."""
+        stream, data = next(self._chunks, (0, b""))
+        if stream == STDOUT:
+            for piece in data.splitlines(keepends=True):
+                self._line += len(piece)
+                self.longest_line = max(self.longest_line, self._line)
+                self._line = 0 if piece.endswith(b"\n") else self._line
+            self._frames += self._decoder.feed(data)
+        return bool(data)
+
+
+class ProtocolConformance:
+    """The laws of programs. A subclass names the type and gives an example by the fixture ``present``.
+
+    ``module_path``: directories that hold ``types/`` and ``providers/``. A provider in Python is served by an
+    interpreter.
+    """
+
+    type_name: ClassVar[str]
+    module_path: ClassVar[Sequence[str | os.PathLike[str]]] = ()
+
+    @pytest.fixture
+    def conversation(self) -> Iterator[Conversation]:
+        """Yield a conversation with the program, which has just started."""
+        registry = Registry.from_path(*self.module_path)
+        executable = registry.executable(self.type_name, "", "")
+        python = [sys.executable, "-m", "resource_api.plugins.worker", *map(str, self.module_path)]
+        with Conversation([executable] if executable else python, self.type_name) as conversation:
+            yield conversation
+
+    def test_it_greets_with_the_version_of_the_protocol(self, conversation: Conversation) -> None:
+        """``hello`` is answered by ``ready``; members that it does not know make no difference."""
+        answer = conversation.greet(unheard_of={"a": [1]})
+        assert answer.kind == "ready", f"no type could be used: {answer.body.get('text')}"
+        assert answer.body.get("protocol") == VERSION, f"it speaks version {answer.body.get('protocol')}, not {VERSION}"
+
+    def test_it_answers_an_unknown_version(self, conversation: Conversation) -> None:
+        """It names its own, or says why it cannot work: it neither hangs nor ends in silence."""
+        answer = conversation.greet(_FIRST_UNKNOWN_VERSION)
+        assert answer.kind == "raised" or answer.body.get("protocol") == VERSION
+
+    def test_it_reads_what_it_has_set(self, conversation: Conversation, present: Resource) -> None:
+        """A resource that ``set`` creates is in ``get``, and one that it deletes is not."""
+        conversation.greet()
+        name = present[self._definition.namevars[0]]
+        changes = [{"name": name, "is": None, "should": {"ensure": "present", **present}}]
+        try:
+            assert conversation.call("set", {"changes": changes, "blocked": [name]}).kind == "done"
+            assert self._get(conversation, name) is None, f"{name} was to be left out: it is in 'blocked'"
+            assert conversation.call("set", {"changes": changes, "blocked": []}).kind == "done"
+            row = self._get(conversation, name)
+            assert row is not None, f"{name} was set, and get does not return it"
+            assert {key: reveal(row[key]) for key in present if key in row} == dict(present)
+        finally:
+            gone = [{"name": name, "is": dict(present), "should": {**present, "ensure": "absent"}}]
+            conversation.call("set", {"changes": gone, "blocked": []})
+        assert self._get(conversation, name) is None, f"{name} was deleted, and get still returns it"
+
+    def test_it_reads_frames_in_parts_and_writes_bounded_lines(self, conversation: Conversation) -> None:
+        """A frame that is longer than a line is put together; none of its own lines is too long."""
+        conversation.greet()
+        answer = conversation.call("get", *self._names(None), unheard_of="x" * (MAX_LINE + 10))
+        assert answer.kind == "done", f"a long frame was not understood: {answer.body.get('text')}"
+        assert conversation.longest_line <= MAX_LINE, f"a line of {conversation.longest_line} bytes; send it in parts"
+
+    def test_a_failed_call_is_not_the_end(self, conversation: Conversation) -> None:
+        """A method that it does not have is answered by ``raised``, and the next call works."""
+        conversation.greet()
+        answer = conversation.call("no_such_method")
+        assert answer.kind == "raised", "a call that cannot be made must be answered by 'raised'"
+        assert answer.body.get("text"), "'raised' has no text: a user would not learn why"
+        assert conversation.call("get", *self._names(None)).kind == "done"
+
+    def test_a_late_cancel_is_ignored(self, conversation: Conversation) -> None:
+        """It may arrive after the call that it is about."""
+        conversation.greet()
+        conversation.send("cancel")
+        assert conversation.call("get", *self._names(None)).kind == "done"
+
+    def test_it_closes(self, conversation: Conversation) -> None:
+        """``close`` is answered by ``closed``, then it ends with the exit code 0."""
+        conversation.greet()
+        conversation.send("close", interrupted=False)
+        conversation.receive("closed")
+        assert conversation.end() == 0
+
+    def test_it_ends_with_its_input(self, conversation: Conversation) -> None:
+        """When the run is gone, nothing is left."""
+        conversation.greet()
+        conversation.end(hang_up=True)
+
+    @property
+    def _definition(self) -> Any:
+        return Registry.from_path(*self.module_path).type(self.type_name)
+
+    def _names(self, names: list[Any] | None) -> list[Any]:
+        return [names] if "simple_get_filter" in self._definition.features else []
+
+    def _get(self, conversation: Conversation, name: Any) -> Mapping[str, Any] | None:
+        """Return the row of one resource, None if it does not exist."""
+        answer = conversation.call("get", *self._names([name]))
+        assert answer.kind == "done", f"get fails: {answer.body.get('text')}"
+        rows = [row for row in answer.body["value"] if row[self._definition.namevars[0]] == name]
+        return next((row for row in rows if row.get("ensure") != "absent"), None)

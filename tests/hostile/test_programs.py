@@ -1,0 +1,223 @@
+"""A provider that is an executable and does not keep to the protocol loses its current call, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from tests import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TYPE = {
+    "name": "thing",
+    "docs": "Things.",
+    "attributes": {
+        "name": {"type": "String", "kind": "namevar", "docs": "n"},
+        "ensure": {"type": "Enum[present, absent]", "docs": "e", "default": "present"},
+        "size": {"type": "Optional[Integer]", "docs": "s"},
+    },
+}
+#: A program that keeps things in a file; CASE is executed for each change of the thing 'b'.
+PROGRAM = """#!{python} -S
+import json, os, sys, time
+def send(kind, **body):
+    sys.stdout.write("RApi " + json.dumps(dict(body, kind=kind)) + chr(10))
+    sys.stdout.flush()
+def load():
+    return json.load(open("things.json")) if os.path.exists("things.json") else {{}}
+for line in sys.stdin:
+    frame = json.loads(line[5:])
+    if frame["kind"] == "hello":
+        send("ready", protocol=VERSION)
+    elif frame["kind"] == "close":
+        send("closed")
+        break
+    elif frame["kind"] == "call" and frame["method"] == "get":
+        send("done", id=frame["id"], value=[dict(row, name=name, ensure="present") for name, row in load().items()])
+    elif frame["kind"] == "call":
+        for change in frame["arguments"][0]["changes"]:
+            name = change["name"]
+            if name == "b":
+                CASE
+            things = load()
+            things[name] = {{"size": change["should"].get("size")}}
+            json.dump(things, open("things.json", "w"))
+        else:
+            send("done", id=frame["id"], value=None)
+"""
+MANIFEST = {"project": "p", "resources": {f"Thing[{name}]": {"size": 1} for name in "abc"}}
+
+
+class Box:
+    """A directory with a type as data, its program, and a manifest of three things."""
+
+    def __init__(self, path: Path) -> None:
+        """Write the type and the manifest."""
+        self.path = path
+        for kind in ("types", "providers"):
+            (path / kind).mkdir()
+        (path / "types" / "thing.json").write_text(json.dumps(TYPE))
+        (path / "site.json").write_text(json.dumps(MANIFEST))
+
+    def program(self, case: str = "pass", version: object = 3) -> Path:
+        """Write the program, with a statement for the thing 'b'."""
+        path = self.path / "providers" / "thing"
+        text = PROGRAM.format(python=Path(sys.executable).resolve())
+        path.write_text(text.replace("CASE", case.replace("HANG", "time.sleep(600)")).replace("VERSION", repr(version)))
+        path.chmod(0o755)
+        return path
+
+    def apply(self, *options: str) -> Any:
+        """Apply the manifest."""
+        environment = {"PATH": "/usr/bin:/bin", "RESOURCE_API_STATE": "memory:", "PYTHONPATH": str(command.ROOT)}
+        return command.run(["apply", "site.json", *options], cwd=self.path, env=environment, text=True, timeout=50)
+
+    def things(self) -> list[str]:
+        """Return the names of the things that exist."""
+        file = self.path / "things.json"
+        return sorted(json.loads(file.read_text())) if file.exists() else []
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Box]:
+    """Yield a box; afterwards no program of it runs."""
+    yield Box(tmp_path)
+    left = [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path)]
+    psutil.wait_procs(left, timeout=5)
+    assert not [each for each in left if each.is_running()]
+
+
+def test_a_program_converges(box: Box) -> None:
+    """What it does not report is read and reported by the run; a second run changes nothing."""
+    box.program()
+    done = box.apply()
+    assert (done.returncode, done.stderr.splitlines()) == (0, [f"Notice: Thing[{name}]: created" for name in "abc"])
+    assert "Applied in" in done.stdout
+    assert box.apply("--detailed-exitcodes", "--isolate").returncode == 0
+
+
+LOST = {
+    "os._exit(3)": "the worker of 'thing' ended with exit code 3 while in set",
+    "os.kill(os.getpid(), 9)": "the worker of 'thing' was killed by SIGKILL while in set, perhaps for want of memory",
+    "print('RApi nonsense', flush=True); HANG": "the worker of 'thing' sent bytes that are no frame while in set",
+    "print('RApi {}', flush=True); HANG": "the worker of 'thing' sent bytes that are no frame while in set: a",
+    "send('unheard_of'); HANG": "the worker of 'thing' sent an invalid frame while in set: a frame 'unheard_of'",
+    "send('status', name='b'); HANG": "the worker of 'thing' sent an invalid frame while in set",
+    "send('status', name='b', status='eaten'); HANG": "'eaten' is no status; there are created, updated",
+    "send('log', level='loud', text='x'); HANG": "'loud' is no level of the log",
+    "send('raised', id=frame['id'], text='the disk is full'); break": "the disk is full",
+    "send('done', id=frame['id'] - 1, value=None); HANG": "sent an invalid frame while in set: 'done' has",
+    "send('status', name='b', status='failed', reason='too big'); continue": "too big",
+    "sys.stdout.write('RApi ' + 'x' * (2 << 20)); sys.stdout.flush()": "a line of more than 1 MiB",
+    "[print('RApi+ ' + 'x' * 1000000, flush=True) for _ in range(300)]": "a frame of more than 256 MiB",
+    "os.close(1); time.sleep(1); os._exit(4)": "while in set",
+}
+
+
+@pytest.mark.parametrize("case", LOST)
+def test_a_program_that_fails_loses_its_call(box: Box, case: str) -> None:
+    """The message says how; the other things of the call are created."""
+    box.program(case)
+    done = box.apply()
+    assert done.returncode == 1
+    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: Thing[b]: ")]
+    assert len(errors) == 1, done.stderr
+    assert LOST[case] in errors[0]
+    assert box.things() == ["a", "c"]
+
+
+def test_other_lines_of_a_program_are_logged(box: Box) -> None:
+    """Standard output without the mark at notice, standard error as warnings, cut where they are too long."""
+    box.program("print('hello'); print('x' * 3_000_000); print('oops', file=sys.stderr, flush=True)")
+    done = box.apply()
+    assert done.returncode == 0
+    assert "Notice: thing: hello" in done.stderr.splitlines()
+    assert "Warning: thing: oops" in done.stderr.splitlines()
+    assert done.stderr.count("x" * 60_000) > 40
+    assert box.things() == ["a", "b", "c"]
+
+
+def test_a_program_that_hangs_is_killed_after_its_time(box: Box) -> None:
+    """Its resource fails; a daemon that it has started in its session dies with it."""
+    box.program("os.fork() or time.sleep(600); time.sleep(600)")
+    manifest: dict[str, Any] = json.loads((box.path / "site.json").read_text())
+    manifest["resources"]["Thing[b]"]["timeout"] = 0.5
+    (box.path / "site.json").write_text(json.dumps(manifest))
+    done = box.apply()
+    assert done.returncode == 1
+    assert "Error: Thing[b]: set timed out after 0.5 s and did not end when it was asked to" in done.stderr
+    assert box.things() == ["a", "c"]
+
+
+@pytest.mark.parametrize("version", [2, 4, "3", None])
+def test_another_version_of_the_protocol_is_refused(box: Box, version: object) -> None:
+    """The message names both; nothing is done."""
+    box.program(version=version)
+    done = box.apply()
+    assert done.returncode == 1
+    assert f"the worker of 'thing' uses protocol {version} and this run 3: resource-api or the provider" in done.stderr
+    assert box.things() == []
+
+
+def test_a_program_that_others_can_write_is_refused(box: Box) -> None:
+    """As all code on the module path."""
+    program = box.program()
+    program.chmod(program.stat().st_mode | stat.S_IWOTH)
+    done = box.apply()
+    assert done.returncode == 65
+    assert f"{program}" in done.stderr
+    assert box.things() == []
+
+
+def test_a_program_that_cannot_be_executed_is_refused(box: Box) -> None:
+    """Without the bit, and with an interpreter that does not exist."""
+    program = box.program()
+    program.chmod(0o644)
+    done = box.apply()
+    assert done.returncode == 65
+    assert (
+        f"{program}: a provider without the ending .py is an executable, and this file cannot be executed"
+        in done.stderr
+    )
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    done = box.apply()
+    assert done.returncode != 0
+    assert "the worker of 'thing' cannot be started: No such file or directory" in done.stderr
+
+
+BAD_TYPES: dict[str, tuple[str, str]] = {
+    "no JSON": ("{", "thing.json:1:"),
+    "no object": ("[]", "the type must be an object, not list"),
+    "attributes": ('{"name": "thing", "attributes": []}', "attributes must be an object, not list"),
+    "attribute": ('{"name": "thing", "attributes": {"a": "String"}}', "attributes.a must be an object, not str"),
+    "no data type": ('{"name": "thing", "attributes": {"a": {"kind": "namevar"}}}', "attributes.a: "),
+    "unknown keyword": (
+        '{"name": "thing", "attributes": {"a": {"type": "String", "kind": "namevar", "desc": "x"}}}',
+        "'desc' is not a keyword here, write 'docs'",
+    ),
+    "data type": ('{"name": "thing", "attributes": {"a": {"type": "Strin", "kind": "namevar"}}}', "Strin"),
+    "name": ('{"name": "other", "attributes": {"a": {"type": "String", "kind": "namevar"}}}', "is named 'other'"),
+    "twice": ('{"name": "thing", "name": "thing"}', "name"),
+    "function": ('{"name": "thing", "functions": {"f": {"inputs": 3}}}', "functions.f.inputs must be an object"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TYPES)
+def test_a_wrong_type_as_data_is_named_with_its_place(box: Box, case: str) -> None:
+    """The same checks as of a type in Python."""
+    box.program()
+    text, expected = BAD_TYPES[case]
+    (box.path / "types" / "thing.json").write_text(text)
+    done = box.apply()
+    assert done.returncode == 65
+    assert expected in done.stderr
+    assert "thing.json" in done.stderr
