@@ -30,7 +30,9 @@ _INDENTATION: Final = regex(r"[ \t]*(?:- *)*")
 #: What may be the name of a type or a component.
 _TYPE: Final = regex(r"\b([A-Z]\w*)|\b([a-z]\w*)(?=\[)|\.([a-z]\w*)\(|\bresource\(\s*[\"'](\w+)")
 _SECRET_WORD: Final = regex(r"(?i)pass|secret|token|credential|private|api_?key|\bpin\b")
-_USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)")
+_USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)|[*]([\w-]+)")
+_ANCHOR: Final = regex(r"&([\w-]+)")
+_WORD: Final = regex(r"[A-Za-z_][\w-]*")
 _MOST_TYPES: Final = 1000
 #: The codes of problems of values that were given to inputs.
 _INPUT_CODES: Final = frozenset({"input", "unknown_input"})
@@ -127,9 +129,10 @@ class SourceLines:
         if (names := self._secret_names[file]) is None:
             return True
         secret, plain = names
-        around = _belongs_to(lines, problem.line - 1, siblings=problem.code == "syntax")
-        keys = {name for each in around for name in _KEY.findall(each)}
-        return any(name in secret or (name not in plain and _SECRET_WORD.search(name)) for name in keys)
+        unparsed = problem.code == "syntax"
+        around = _belongs_to(lines, problem.line - 1, siblings=unparsed)
+        found = {name for each in around for name in _names(each, words=unparsed)}
+        return any(name in secret or (name not in plain and _SECRET_WORD.search(name)) for name in found)
 
     def _find_secret_names(self, lines: Sequence[str]) -> tuple[set[str], set[str]] | None:
         """Return the names of sensitive attributes, inputs and values in a file, and those of other attributes.
@@ -148,7 +151,7 @@ class SourceLines:
                 plain |= declared.attributes.keys() - declared.sensitive
         for line in lines:
             if not secret.isdisjoint(_KEY.findall(line)):
-                secret |= set(_USED.findall(line))
+                secret |= {name for found in _USED.findall(line) for name in found}
         return secret, plain - secret
 
 
@@ -160,6 +163,12 @@ def _sensitive_inputs(lines: Sequence[str]) -> Iterator[str]:
             yield from set(_KEY.findall(line)) - _ABOUT_INPUTS
             above = (each for each in reversed(lines[:index]) if each.strip() and _indentation(each) < least)
             yield from set(_KEY.findall(next(above, ""))) - _ABOUT_INPUTS
+
+
+def _names(line: str, *, words: bool) -> set[str]:
+    """Return the keys and anchors of a line; all ``words`` of one that cannot be parsed or has no key."""
+    keys = set(_KEY.findall(line))
+    return keys.union((_WORD if words or not keys else _ANCHOR).findall(line))
 
 
 def _belongs_to(lines: Sequence[str], index: int, *, siblings: bool) -> Iterator[str]:
