@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 #: The first lines of a diff, which name its two sides.
 _HEADER: Final = 2
-#: Lines of a diff, and characters of a value, that a page shows.
-_LINES: Final = 400
+#: Lines of a diff that a page shows: at most and at least, and of all diffs together.
+_LINES: Final = (400, 20)
+_ALL_LINES: Final = 40_000
+#: Characters of a value that a page shows.
 _LONGEST: Final = 2000
 _STYLE: Final = Style()
 #: So many rows of a section are open from the beginning.
@@ -36,16 +38,18 @@ _SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Change
 # Changes
 
 
-def changes(found: Iterable[Mapping[str, Any]], *, before: str = "is", after: str = "should") -> str:
+def changes(found: Iterable[Mapping[str, Any]], most: int, *, before: str = "is", after: str = "should") -> str:
     """Return the changes of a step or of a drift."""
-    return "".join(_change(Difference(c["attribute"], c[before], c[after], c.get("message") or "")) for c in found)
+    return "".join(
+        _change(Difference(c["attribute"], c[before], c[after], c.get("message") or ""), most) for c in found
+    )
 
 
-def _change(difference: Difference) -> str:
+def _change(difference: Difference, most: int) -> str:
     name = f'<span class="label">{e(difference.attribute)}</span>'
     message = f" ({e(difference.message)})" if difference.message else ""
     if is_text_change(difference):
-        lines = (line.removesuffix(" (--diff full)") for line in text_diff(difference, _STYLE, most=_LINES))
+        lines = (line.removesuffix(" (--diff full)") for line in text_diff(difference, _STYLE, most=most))
         shown = "".join(map(_diff_line, islice(lines, _HEADER, None)))
         return f'<p>{name}{message}</p><pre class="diff">{shown}</pre>'
     is_, should = _value(difference.is_), _value(difference.should)
@@ -63,22 +67,29 @@ def _diff_line(line: str) -> str:
     return f'<span class="{kind}">{e(line) or " "}</span>' if kind else f"<span>{e(line) or ' '}</span>"
 
 
+def _lines_of_a_diff(found: Mapping[str, Any]) -> int:
+    """Return how many lines of one diff are shown: fewer, the more there are, so that a page can be opened."""
+    count = sum(len(each["changes"]) for each in (*found["steps"], *found["drift"]))
+    most, least = _LINES
+    return max(least, min(most, _ALL_LINES // max(1, count)))
+
+
 # A run
 
 
 def run(found: Mapping[str, Any]) -> str:
     """Return the page of the document of a run: its failures first."""
-    ids = row_ids(step["reference"] for step in found["steps"])
+    ids, most = row_ids(step["reference"] for step in found["steps"]), _lines_of_a_diff(found)
     notified = _notified(found["notifications"])
     by_status: dict[str, list[Row]] = {status: [] for status in _SECTIONS}
     for step in found["steps"]:
-        by_status[step["status"]].append(_run_row(step, notified, ids))
+        by_status[step["status"]].append(_run_row(step, notified, ids, most))
     failed, *others = (
         rows_section(title, by_status[status], ids, opened=status == "failed" or len(by_status[status]) <= _FEW)
         for status, title in _SECTIONS.items()
     )
     sections = [_problems(found["problems"]), failed, *html_timeline.sections(found, ids), *others]
-    sections += [_drift(found["drift"], ids, "Drifted before"), _notifications(found["notifications"], ids)]
+    sections += [_drift(found["drift"], ids, most, "Drifted before"), _notifications(found["notifications"], ids)]
     if found.get("kept") is False:
         why = "<p>Nothing more is kept of this run: it changed and failed nothing, or it is too old.</p>"
         sections = [Section("Nothing is kept", why)]
@@ -111,13 +122,13 @@ def _notified(pairs: Iterable[Mapping[str, str]]) -> dict[str, tuple[list[str], 
     return found
 
 
-def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
+def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row:
     reference, failed = step["reference"], step["status"] == "failed"
     by, whom = notified.get(reference, ((), ()))
     error = step["error"] or ""
     body = f'<p class="error">{_lines(error)}</p>' if failed else ""
     body += f'<p class="label">{e(step["file"])}:{e(step["line"])}</p>' if step["file"] else ""
-    body += changes(step["changes"]) if step["status"] != "skipped" else ""
+    body += changes(step["changes"], most) if step["status"] != "skipped" else ""
     body += links("refreshed by", by, ids) + links("has notified", whom, ids)
     changed = "" if failed or step["action"] in _WHOLE else _names(step["changes"])
     notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
@@ -135,16 +146,16 @@ def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
     return Section("Problems", "".join(f'<p class="error">{_lines(line)}</p>' for line in lines), len(lines))
 
 
-def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], title: str = "Drifted") -> Section:
+def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
     own = row_ids(each["reference"] for each in drift)
     own = {reference: f"d{id_}" for reference, id_ in own.items()}
-    rows = [Row(each["reference"], "", _names(each["changes"]), _drift_body(each, ids)) for each in drift]
+    rows = [Row(each["reference"], "", _names(each["changes"]), _drift_body(each, ids, most)) for each in drift]
     return rows_section(title, rows, own)
 
 
-def _drift_body(each: Mapping[str, Any], ids: Mapping[str, str]) -> str:
+def _drift_body(each: Mapping[str, Any], ids: Mapping[str, str], most: int) -> str:
     same = links("see", [each["reference"]], ids) if each["reference"] in ids else ""
-    return changes(each["changes"], before="was", after="is") + same
+    return changes(each["changes"], most, before="was", after="is") + same
 
 
 def _names(found: Iterable[Mapping[str, Any]]) -> str:
@@ -161,7 +172,7 @@ def _notifications(pairs: Sequence[Mapping[str, str]], ids: Mapping[str, str]) -
 
 def plan(found: Mapping[str, Any]) -> str:
     """Return the page of the document of a plan: what cannot be planned first."""
-    ids = row_ids(step["reference"] for step in found["steps"])
+    ids, most = row_ids(step["reference"] for step in found["steps"]), _lines_of_a_diff(found)
     bad = [step for step in found["steps"] if step.get("error")]
     acting = [step for step in found["steps"] if not step.get("error") and _acts(step)]
     other = [step for step in found["steps"] if not (step.get("error") or _acts(step))]
@@ -169,9 +180,9 @@ def plan(found: Mapping[str, Any]) -> str:
     counts = {**found["summary"], "noop": False}
     sections = [
         _problems(found.get("problems", ())),
-        rows_section("Cannot be planned", [_plan_row(step, ids) for step in bad], ids, opened=True),
-        rows_section("To do", [_plan_row(step, ids) for step in acting], ids, opened=len(acting) <= _FEW),
-        _drift(found["drift"], ids),
+        rows_section("Cannot be planned", [_plan_row(step, ids, most) for step in bad], ids, opened=True),
+        rows_section("To do", [_plan_row(step, ids, most) for step in acting], ids, opened=len(acting) <= _FEW),
+        _drift(found["drift"], ids, most),
         Section("Notifications", table(("changes", "is refreshed"), _pairs(pairs, ids)), len(pairs)),
         rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in other], ids),
     ]
@@ -193,11 +204,11 @@ def _pairs(pairs: Iterable[Mapping[str, str]], ids: Mapping[str, str]) -> Iterat
     return ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
 
 
-def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
+def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row:
     error = step.get("error") or ""
     body = f'<p class="error">{_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
-    body += changes(each for each in step["changes"] if each["attribute"] not in step["unknown"])
+    body += changes((each for each in step["changes"] if each["attribute"] not in step["unknown"]), most)
     body += "".join(
         f'<p class="change"><span class="label">{e(name)}</span> (known after apply)</p>' for name in step["unknown"]
     )

@@ -132,3 +132,16 @@ def test_failures_come_first_and_are_open() -> None:
     failed = page.split('<section id="failed">')[1].split("</section>")[0]
     assert failed.count("<details") == failed.count(" open>") > 0
     assert " open>" not in page.split('<section id="changed">')[1]
+
+
+def test_a_page_of_many_long_diffs_can_be_opened() -> None:
+    """The more there are, the fewer lines of each are shown, and how many are left out."""
+    document = run_document(3000)
+    long = {"attribute": "content", "is": "old\n", "should": "new\n" * 500, "message": None}
+    for step in document["steps"]:
+        step["changes"] = [long]
+    page = html.run(document)
+    assert page.count('class="plus"') < 3000 * 20
+    assert "… 483 more lines<" in page
+    document["steps"] = document["steps"][:10]
+    assert "… 103 more lines<" in html.run(document)
