@@ -142,6 +142,6 @@ def test_a_page_of_many_long_diffs_can_be_opened() -> None:
         step["changes"] = [long]
     page = html.run(document)
     assert page.count('class="plus"') < 3000 * 20
-    assert "… 483 more lines<" in page
+    assert "… 484 more lines<" in page
     document["steps"] = document["steps"][:10]
-    assert "… 103 more lines<" in html.run(document)
+    assert "… 104 more lines<" in html.run(document)
