@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import Problem
 
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import ConfiguredProvider, Declaration, Manifest, Moved, Place, Removed
     from resource_api.model.entry import Entry
 
+_MANY: Final = 100
+
 
 class Diagnostics:
     """The errors and warnings about one manifest."""
@@ -22,6 +24,11 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
+
+    @property
+    def many(self) -> bool:
+        """Whether there are so many problems that no further word is compared with all names of a manifest."""
+        return len(self.problems) >= _MANY
 
     def resource_error(
         self, named: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""

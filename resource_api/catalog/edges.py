@@ -45,6 +45,7 @@ def build_edges(
 class _EdgeBuilder:
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
         self._table = table
+        self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
         self._types = {entry.definition.name for entry in table.entries}
         #: Reference as text → its resources. Many resources have relationships to the same few.
@@ -126,8 +127,9 @@ class _EdgeBuilder:
         target = self._table.find(wanted)
         if target is None:
             if not self._table.is_broken(wanted.type):
-                names = [*(entry.reference for entry in self._table.entries), *self._table.components]
-                hint = _split(text) or nearest(str(wanted), map(str, names))
+                known = [*(entry.reference for entry in self._table.entries), *self._table.components]
+                names = [] if self._diagnostics.many else map(str, known)
+                hint = _split(text) or nearest(str(wanted), names)
                 self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]

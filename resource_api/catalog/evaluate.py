@@ -161,7 +161,7 @@ class Evaluator:
                 *(Reference(type_name, title) for type_name, by_title in titles for title in by_title),
                 *self._table.components,
             ]
-            hint = nearest(str(path.root), map(str, known))
+            hint = nearest(str(path.root), [] if self._diagnostics.many else map(str, known))
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:
             hint = nearest(path.keys[0], target.definition.attributes)

@@ -6,6 +6,7 @@ Imported only where something is wrong, as the table of words is large. The tabl
 from __future__ import annotations
 
 from difflib import get_close_matches
+from heapq import nlargest
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.peer_words import WORDS
@@ -18,6 +19,8 @@ _ALIKE: Final = 0.72
 #: The same for words of three letters, of which one may be another.
 _ALIKE_SHORT: Final = 0.66
 _SHORT: Final = 3
+#: So many known words are compared at most; of more, those with the same beginning and end.
+_COMPARED: Final = 50
 #: A shorter beginning of a word fits too many.
 _SHORTEST_BEGINNING: Final = 3
 
@@ -46,10 +49,21 @@ def _nearest(word: str, known: Collection[str]) -> str:
     """Return the known word that is nearest; an empty string if none is near."""
     spelt = {_plain(each): each for each in known}
     plain = _plain(word)
-    if found := get_close_matches(plain, spelt, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
+    near = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=lambda each: _common_ends(plain, each))
+    if found := get_close_matches(plain, near, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
         return spelt[found[0]]
     longer = [each for each in spelt if len(plain) >= _SHORTEST_BEGINNING and each.startswith(plain)]
     return spelt[longer[0]] if len(longer) == 1 else ""
+
+
+def _common_ends(word: str, other: str) -> int:
+    """Return how many characters two words have in common at their beginnings and at their ends."""
+    return _common_beginning(word, other) + _common_beginning(word[::-1], other[::-1])
+
+
+def _common_beginning(word: str, other: str) -> int:
+    pairs = zip(word, other, strict=False)
+    return next((number for number, (one, two) in enumerate(pairs) if one != two), min(len(word), len(other)))
 
 
 def _plain(word: str) -> str:

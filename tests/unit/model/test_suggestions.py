@@ -35,6 +35,13 @@ def test_only_a_word_that_is_near_is_suggested(word: str, hint: str) -> None:
     assert nearest(word, ATTRIBUTES) == hint
 
 
+def test_one_of_many_names_is_suggested() -> None:
+    """Of thousands of names only those with the same beginning and end are compared."""
+    assert nearest("File[/srv/flie-77.conf]", [f"File[/srv/file-{n}.conf]" for n in range(5000)]) == (
+        "did you mean 'File[/srv/file-77.conf]'?"
+    )
+
+
 def test_a_word_of_another_tool_leads_to_the_word_of_this_place() -> None:
     """The type decides first, then the place; an entry whose word does not exist here is not shown."""
     assert nearest("state", ["ensure"], "attribute", "file").startswith("did you mean 'ensure'? It is present, file,")
@@ -65,6 +72,7 @@ def _known(place: str, about: str) -> set[str]:
         | {"latest", "file", "directory", "link"},
         "scope": {"inputs", "values", "facts"},
         "fact": set(Facts().names()),
+        "boolean": {"true", "false"},
     }.get(place, set())
 
 
