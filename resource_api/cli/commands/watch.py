@@ -46,8 +46,6 @@ class _Stopped(BaseException):
 @options.command(
     examples=("resource-api watch site.yaml", "resource-api watch site.yaml --target 'File[*]' --diff full")
 )
-@options.manifest
-@options.full_run
 def watch(manifest: str, **settings: Any) -> int:
     """Plan MANIFEST, and again whenever one of its files changes; change nothing. Ctrl-C ends it.
 
@@ -73,6 +71,10 @@ def watch(manifest: str, **settings: Any) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+
+
+#: Its arguments and options are those of ``plan``, whatever these are, but it saves nothing.
+watch.params = [each for each in plan.params if each.name != "out"]
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
