@@ -127,9 +127,9 @@ class _EdgeBuilder:
         target = self._table.find(wanted)
         if target is None:
             if not self._table.is_broken(wanted.type):
-                known = [*(entry.reference for entry in self._table.entries), *self._table.components]
-                names = [] if self._diagnostics.many else map(str, known)
-                hint = _split(text) or nearest(str(wanted), names)
+                many, table = self._diagnostics.many, self._table
+                names = () if many else (*(entry.reference for entry in table.entries), *table.components)
+                hint = _split(text) or nearest(str(wanted), map(str, names))
                 self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]
