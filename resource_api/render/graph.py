@@ -37,7 +37,7 @@ def render(catalog: Catalog, form: Form) -> str:
     component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
     refreshes the second; ``automatic`` where only a type declares it).
     """
-    return _FORMS[form](catalog.entries, _links(catalog))
+    return _html(catalog) if form == "html" else _FORMS[form](catalog.entries, _links(catalog))
 
 
 def _links(catalog: Catalog) -> list[_Link]:
@@ -73,11 +73,11 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
     return json.dumps(document, indent=2)
 
 
-def _html(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
-    from resource_api.render.html import relationships as html_graph  # noqa: PLC0415 - only for a page
+def _html(catalog: Catalog) -> str:
+    from resource_api.render.html import relationships  # noqa: PLC0415 - only for a page
 
-    edges = [html_graph.Edge(*link) for link in links]
-    return html_graph.page([str(entry.reference) for entry in entries], edges)
+    edges = [relationships.Edge(*link) for link in _links(catalog)]
+    return relationships.page(catalog.manifest.project, [str(entry.reference) for entry in catalog.entries], edges)
 
 
 def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
@@ -142,4 +142,4 @@ def _boxed(
     return draw("", "  ")
 
 
-_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json, "html": _html}
+_FORMS: Final = {"dot": _dot, "mermaid": _mermaid, "json": _json}

@@ -28,7 +28,7 @@ class Edge(NamedTuple):
     automatic: bool
 
 
-def page(names: Sequence[str], edges: Sequence[Edge]) -> str:
+def page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
     """Return the page of the resources ``names``, in the order of execution, and their relationships."""
     ids = row_ids(names)
     after: dict[int, list[Edge]] = {}
@@ -43,7 +43,7 @@ def page(names: Sequence[str], edges: Sequence[Edge]) -> str:
     notifying = sum(edge.kind == "notify" for edge in edges)
     outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
-    return write(Page("Relationships", outcome, (), [drawing, rows_section("Resources", rows, ids)]))
+    return write(Page(f"Relationships of {project}", outcome, (), [drawing, rows_section("Resources", rows, ids)]))
 
 
 def _note(edges: Sequence[Edge]) -> str:

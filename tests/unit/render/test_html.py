@@ -117,6 +117,7 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
 
 def test_links_lead_to_rows_of_the_page() -> None:
     """From the timeline, the longest chain, notifications and relationships."""
+    assert "<title>Relationships of hostile</title>" in hostile_graph()
     for source in (hostile_run(), hostile_plan(), hostile_graph()):
         page = Elements(source)
         assert {address[1:] for address in page.attributes("href")} <= page.attributes("id")
