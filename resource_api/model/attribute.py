@@ -41,7 +41,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
-KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be")
+KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -64,7 +64,18 @@ class Attribute:
     It is not checked when it is made, because its name is not known then: the ``TypeDefinition`` checks it.
     """
 
-    __slots__ = ("datatype", "default", "derived_from", "docs", "kind", "must_be", "type", "unknown", "write_only")
+    __slots__ = (
+        "datatype",
+        "default",
+        "derived_from",
+        "docs",
+        "kind",
+        "must_be",
+        "stable",
+        "type",
+        "unknown",
+        "write_only",
+    )
 
     datatype: DataType
 
@@ -78,6 +89,7 @@ class Attribute:
         write_only: bool = False,
         derived_from: str = "",
         must_be: str = "",
+        stable: bool = False,
         **unknown: Never,
     ) -> None:
         """Declare an attribute of data type ``type``; without ``kind`` it is a property.
@@ -85,6 +97,7 @@ class Attribute:
         ``default`` is used where the manifest has no value. ``write_only``: ``get`` does not return it.
         ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
         ``must_be``: what a ``Pattern`` in the data type accepts, in words for messages: ``an absolute path``.
+        ``stable``: an update does not change the value of this ``read_only`` attribute, only a replacement does.
         """
         self.type = type
         self.docs = docs
@@ -93,6 +106,7 @@ class Attribute:
         self.write_only = write_only
         self.derived_from = derived_from
         self.must_be = must_be
+        self.stable = stable
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:
@@ -177,14 +191,7 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
         found.append("the name must be lower case letters, digits and underscores")
     if name in reserved:
         found.append("the name is reserved; a type must not define it")
-    if attribute.kind is not None and attribute.kind not in KINDS:
-        found.append(f"'{attribute.kind}' is not a kind{hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
-    if attribute.write_only and attribute.kind is not None:
-        found.append(f"only a property can be write_only, not a {attribute.kind}")
-    if attribute.derived_from and attribute.kind != "read_only":
-        found.append("only a read_only attribute is derived_from another")
-    if name == "ensure" and attribute.kind is not None:
-        found.append("ensure must be a property")
+    found += _kind_problems(name, attribute)
     try:
         attribute.datatype = datatypes.parse(attribute.type)
     except (DataTypeError, TypeError) as error:
@@ -192,6 +199,22 @@ def attribute_problems(name: object, attribute: object, reserved: Collection[str
     if attribute.must_be and not attribute.datatype.has_pattern:
         found.append(f"must_be says what a Pattern accepts, and there is none in its data type {attribute.type}")
     return [*found, *_value_problems(attribute)]
+
+
+def _kind_problems(name: object, attribute: Attribute) -> list[str]:
+    """Check the kind, and what only an attribute of a certain kind can be."""
+    found = []
+    if attribute.kind is not None and attribute.kind not in KINDS:
+        found.append(f"'{attribute.kind}' is not a kind{hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
+    if attribute.write_only and attribute.kind is not None:
+        found.append(f"only a property can be write_only, not a {attribute.kind}")
+    if attribute.derived_from and attribute.kind != "read_only":
+        found.append("only a read_only attribute is derived_from another")
+    if attribute.stable and attribute.kind != "read_only":
+        found.append("only a read_only attribute can be stable: what is set changes when it is set")
+    if name == "ensure" and attribute.kind is not None:
+        found.append("ensure must be a property")
+    return found
 
 
 def _value_problems(attribute: Attribute) -> list[str]:

@@ -194,6 +194,11 @@ class TypeDefinition(AttributeSet):
         return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}
 
     @cached_property
+    def stable(self) -> frozenset[str]:
+        """The ``read_only`` attributes that keep their values over an update."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.stable)
+
+    @cached_property
     def write_only(self) -> frozenset[str]:
         """The properties that ``get`` does not return."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)

@@ -15,7 +15,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN
 from resource_api.plan.diff import ComparisonError, absence_differs, compare
-from resource_api.plan.provider_plan import predict, predicted_values
+from resource_api.plan.provider_plan import predict, predicted_values, stable_values
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _decide_existing(
             decision = decision._replace(reasons=(*decision.reasons, "imported first"))
         final = decision.error or decision.conditional
         return decision if final else _with_prediction(entry, decision, should, functions)
-    predicted = predicted_values(planned, wanted)
+    predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, wanted)}
     if imports(entry, inputs.record):
         return Decision(Action.IMPORT, found, predicted=predicted)
     if not found:

@@ -57,6 +57,11 @@ def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str
     return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}
 
 
+def stable_values(definition: TypeDefinition, is_: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values that an update of a resource must not change; one that is null may still be set."""
+    return {name: is_[name] for name in definition.stable if is_.get(name) is not None}
+
+
 def _are_names(value: Any) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
@@ -70,6 +75,12 @@ def _broken_rules(
     for name in planned.unknown:
         if should.get(name, UNKNOWN) is not UNKNOWN:
             yield f"'{name}' is planned as not yet known, but declared"
+    for name, value in {} if planned.replace else stable_values(definition, is_).items():
+        if name in planned.unknown:
+            yield f"'{name}' is planned as not yet known, but stable"
+        elif not same_value(planned.state.get(name, value), value):
+            foreseen, other = _texts(definition, name, planned.state[name], value)
+            yield f"'{name}' is planned as {foreseen}, but it is {other} and stable"
     for name, value in planned.state.items():
         if name in definition.attributes and name not in planned.unknown:
             yield from _broken_value_rules(definition, name, value, is_, should)

@@ -126,6 +126,7 @@ def attribute_facts(attribute: Attribute) -> str:
 def _facts(attribute: Attribute) -> Item:
     words: list[str] = [attribute.kind or "property"]
     words += ["write only"] if attribute.write_only else []
+    words += ["stable"] if attribute.stable else []
     words += ["mandatory"] if attribute.mandatory else []
     return [", ".join(words), *([", default ", _Code(_default(attribute))] if attribute.has_default else [])]
 
@@ -390,6 +391,7 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "mandatory": attribute.mandatory,
         "sensitive": attribute.datatype.sensitive,
         "write_only": attribute.write_only,
+        "stable": attribute.stable,
         "docs": cleandoc(attribute.docs),
     }
     if attribute.has_default:

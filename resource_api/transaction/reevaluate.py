@@ -207,7 +207,7 @@ class Reevaluation:
             done = SUMMARY_FIELDS.get(decision.action, decision.action)
             self._results.fail(run, f"would have to be {done}, which was not planned; run again")
             return
-        if changed := _changed_predictions(step.decision, decision):
+        if changed := _changed_predictions(step, decision):
             self._results.fail(run, f"its provider plans {changed} otherwise than before; run again")
             return
         run.decision = decision
@@ -381,7 +381,8 @@ class Reevaluation:
             self._results.unchanged(run)
 
 
-def _changed_predictions(before: Decision, now: Decision) -> str:
+def _changed_predictions(step: Step, now: Decision) -> str:
     """Return the attributes of which a provider predicts another value than in the plan, joined by commas."""
-    old = before.predicted
-    return ", ".join(name for name, value in now.predicted.items() if name in old and not same_value(old[name], value))
+    # What is stable was not predicted but read: where it is read differently now, others are decided with that.
+    before = {name: value for name, value in step.decision.predicted.items() if name not in step.definition.stable}
+    return ", ".join(name for name, value in before.items() if not same_value(now.predicted.get(name, value), value))

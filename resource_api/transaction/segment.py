@@ -11,7 +11,7 @@ import time
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Change, Difference, exists
+from resource_api.model.change import CREATING, Action, Change, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
@@ -24,7 +24,7 @@ from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.verify import missing, verified
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
@@ -300,9 +300,8 @@ class Segment:
 
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
         """Return why a change that the provider did not report as failed has failed, as far as ``--strict`` wants."""
-        named = "; ".join(map(_unequal, differences))
         unknown = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
-        text = unknown[0] if unknown else f"did not converge: {named}"
+        text = unknown[0] if unknown else "; ".join(_not_as_requested(run, differences))
         if self._options.strict == "warning":
             self._events.log("warning", run, text)
         return text if self._options.strict == "error" else ""
@@ -359,6 +358,16 @@ class Segment:
 
 def _set_error(run: OperationRun, error: Exception) -> None:
     run.result = run.result._replace(error=reason(error))
+
+
+def _not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:
+    """Yield what is not as it should be, then each value that an update should have kept."""
+    stable = () if run.decision.action in CREATING else run.definition.stable
+    if named := "; ".join(_unequal(each) for each in differences if each.attribute not in stable):
+        yield f"did not converge: {named}"
+    for each in differences:
+        if each.attribute in stable:
+            yield f"did not keep {each.attribute}, which is stable: it was {show(each.should)} and is {show(each.is_)}"
 
 
 def _unequal(difference: Difference) -> str:

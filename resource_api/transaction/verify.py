@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Difference, exists
+from resource_api.model.change import Difference, conceal_difference, exists
+from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 
@@ -68,9 +69,16 @@ def missing(run: OperationRun, seen: Observation, functions: ProviderFunctions) 
         return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
     if row is None or not exists(row):
         return [Difference("ensure", "absent", requested.get("ensure", "present"))]
-    expected = run.decision.predicted.items()
-    unpredicted = [Difference(k, row.get(k), v) for k, v in expected if not same_value(row.get(k), v)]
     try:
-        return compare(run.step.entry, row, requested, functions) + unpredicted
+        return [*compare(run.step.entry, row, requested, functions), *_unpredicted(run, row)]
     except ComparisonError as error:
         return [Difference("ensure", None, None, str(error))]
+
+
+def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Difference]:
+    """Yield the values that are not as predicted; secrets in them are wrapped."""
+    definition, predicted = run.step.definition, run.decision.predicted
+    marked = mark_secrets(definition, predicted, run.should) if predicted else {}
+    for name, value in predicted.items():
+        if not same_value(row.get(name), value):
+            yield conceal_difference(definition, Difference(name, row.get(name), marked[name]))

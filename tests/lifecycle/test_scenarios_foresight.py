@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
+from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.values import UNKNOWN
 from tests.lifecycle.world import acted, planned
 
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 class Shelf:
     """A runtime with the type ``cup``, whose provider predicts as the test sets."""
 
-    def __init__(self) -> None:
-        """Predict the true number of every cup."""
+    def __init__(self, *, stable: bool = False) -> None:
+        """Predict the true number of every cup; with ``stable`` nothing: its type says that updates keep it."""
         self.rows: dict[str, dict[str, Any]] = {}
         self.foresee: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], Any] = lambda name, _is, should: (
-            Planned({**should, "number": f"N-{name}-{should.get('size')}"})
+            Planned() if stable else Planned({**should, "number": f"N-{name}-{should.get('size')}"})
         )
         shelf = self
 
@@ -60,7 +61,7 @@ class Shelf:
                     "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
                     "size": Attribute("Optional[Integer]", "How big it is."),
                     "colour": Attribute("Optional[String]", "Its colour."),
-                    "number": Attribute("Optional[String]", "Its number.", kind="read_only"),
+                    "number": Attribute("Optional[String]", "Its number.", kind="read_only", stable=stable),
                 },
             )
         )
@@ -181,3 +182,38 @@ def test_a_provider_can_require_a_replacement_unless_that_is_never(shelf: Shelf)
     assert acted(shelf.apply(a={"size": 2})) == {"Cup[a]": ("replace", "success")}
     first = {"size": 3, "lifecycle": {"replace": "create_first"}}
     assert "delete first" in shelf.plan(a=first).steps[0].decision.error
+
+
+def test_a_stable_value_is_known_over_an_update_and_unknown_over_a_replacement() -> None:
+    """Without a word of the provider; the update fails if the provider changes it, naming it and both values."""
+    shelf = Shelf(stable=True)
+    resources: dict[str, Any] = {"a": {"size": 1}, "b": {"colour": "${Cup[a].number}"}}
+    assert shelf.plan(**resources).steps[1].should["colour"] is UNKNOWN
+    shelf.apply(**resources)
+    assert planned(shelf.plan(**{**resources, "a": {"size": 1, "colour": "red"}})) == {"Cup[a]": "update"}
+    assert shelf.apply(**{**resources, "a": {"size": 1, "colour": "red"}}).exit_code == 0
+    replaced = {**resources, "a": {"size": 1, "colour": "blue", "lifecycle": {"replace_on_changes": ["colour"]}}}
+    assert planned(shelf.plan(**replaced)) == {"Cup[a]": "replace", "Cup[b]": "update"}
+    first, second = shelf.apply(a={"size": 2}, b={"colour": "${Cup[a].number}"}).steps
+    assert first.error == "did not keep number, which is stable: it was N-a-1 and is N-a-2"
+    assert second.status != "failed"
+    assert shelf.rows["b"]["colour"] == "N-a-1"
+
+
+def test_a_prediction_must_not_contradict_stable() -> None:
+    """Neither with another value nor with none; for what is replaced it may."""
+    shelf = Shelf(stable=True)
+    shelf.rows = {"a": {"size": 1, "number": "N-a-1"}}
+    shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N-a-2"})
+    assert "'number' is planned as N-a-2, but it is N-a-1 and stable" in shelf.plan(a={"size": 2}).steps[0].error
+    shelf.foresee = lambda _name, _is, should: Planned(should, unknown=["number"])
+    assert "'number' is planned as not yet known, but stable" in shelf.plan(a={"size": 2}).steps[0].error
+    shelf.foresee = lambda _name, _is, should: Planned({**should, "number": "N"}, replace=["size"])
+    assert planned(shelf.plan(a={"size": 2})) == {"Cup[a]": "replace"}
+
+
+def test_only_a_read_only_attribute_can_be_stable() -> None:
+    """What is set changes when it is set."""
+    attributes = {"name": Attribute("String", kind="namevar"), "size": Attribute("Integer", stable=True)}
+    with pytest.raises(DefinitionError, match="attribute 'size': only a read_only attribute can be stable"):
+        TypeDefinition(name="cup", docs="A cup.", attributes=attributes)
