@@ -156,9 +156,10 @@ class ManifestApi:
         """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
         return {"archive": given}
 
-    def output(self, name: str, value: Any) -> None:
-        """Declare an output of the stack."""
-        self._declare("outputs", name, _plain(value))
+    def output(self, name: str, value: Any, *, sensitive: bool = False) -> None:
+        """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value."""
+        found = _plain(value)
+        self._declare("outputs", name, {"value": found, "sensitive": True} if sensitive else found)
 
     def invoke(
         self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any

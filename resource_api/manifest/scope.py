@@ -291,6 +291,8 @@ class Scope:
 
     def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
         datatype = datatypes.parse(declared.type)
+        if declared.sensitive and not datatype.sensitive:
+            datatype = datatypes.parse(f"Sensitive[{declared.type}]")
         if name in given:
             value = given[name]
         elif declared.default is not MISSING:

@@ -18,6 +18,7 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
+from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -41,7 +42,9 @@ SECTIONS: Final = (
 MAPPING: Final = "<mapping>"
 
 _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
-_INPUT_KEYS: Final = ("type", "default", "docs")
+_INPUT_KEYS: Final = ("type", "default", "docs", "sensitive")
+#: An output that is a mapping of exactly these keys is a value and whether it is a secret.
+_OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
@@ -146,7 +149,7 @@ class ManifestBuilder:
         for section, values in (("values", self.values), ("outputs", self.outputs)):
             for name, value in self._section(section, data).items():
                 if self._is_new(section, name):
-                    values[name] = value
+                    values[name] = self._output(name, value) if section == "outputs" else value
         for name, body in self._section("providers", data).items():
             if self._is_new("providers", name):
                 self._add_provider(name, body)
@@ -237,7 +240,21 @@ class ManifestBuilder:
                 hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
                 self._error((*path, key), f"{key} of an input must be a string", hint)
         default = body.get("default", MISSING)
-        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), Origin(self._source, path))
+        origin, secret = Origin(self._source, path), self._flag(path, body, "sensitive", "an input")
+        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), origin, secret)
+
+    def _flag(self, path: Path, body: dict[str, Any], key: str, what: str) -> bool:
+        """Return a key that is true or false, false unless given; report another value."""
+        if type(found := body.get(key)) is not bool and found is not None:
+            self._error((*path, key), f"{key} of {what} must be true or false", "write it without quotes")
+        return found is True
+
+    def _output(self, name: str, body: Any) -> Any:
+        """Return the value of an output, which is secret if its declaration says so."""
+        if type(body) is not dict or body.keys() != _OUTPUT_KEYS:
+            return body
+        secret = self._flag(("outputs", name), body, "sensitive", "an output")
+        return Sensitive(body["value"]) if secret else body["value"]
 
     def _add_provider(self, name: str, body: Any) -> None:
         """Add a configured provider; without ``type``, its name is the type, and it is the default one of that type."""

@@ -54,12 +54,13 @@ class Origin(NamedTuple):
 
 
 class Input(NamedTuple):
-    """A declared input: data type as text, default or ``MISSING``, documentation."""
+    """A declared input: data type as text, default or ``MISSING``, documentation, whether it is declared a secret."""
 
     type: str
     default: Any
     docs: str
     origin: Origin
+    sensitive: bool = False
 
 
 class Moved(NamedTuple):

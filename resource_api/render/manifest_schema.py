@@ -134,6 +134,7 @@ _INPUT: Final[Schema] = {
     "type": _or_null("Its data type, as in Integer[1, 9]; Any unless given.", {"type": "string"}),
     "default": {"description": "Its value unless given; without a default it must be given."},
     "docs": _or_null("What it is for.", {"type": "string"}),
+    "sensitive": _or_null("Whether it is a secret, whatever its data type; false unless given.", _BOOLEAN),
 }
 #: A type's name has no hyphen, so these names cannot clash with one.
 _SHARED: Final[Schema] = {
@@ -157,6 +158,10 @@ _SHARED: Final[Schema] = {
             "provider": _or_null("The entry of providers that answers.", _WORD),
         }
     ),
+    "output": {
+        "if": {"type": "object", "required": ["sensitive", "value"], "maxProperties": 2},
+        "then": {"properties": {"sensitive": _BOOLEAN}},
+    },
     "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),
     **{f"metaparameter-{name}": body for name, body in _METAPARAMETERS.items()},
 }
@@ -185,7 +190,7 @@ def _sections(types: Sequence[TypeDefinition | ComponentDefinition], providers: 
         },
         "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),
         "removed": _or_null("Resources to forget.", _list(_ref("reference"))),
-        "outputs": _named("Values for others: name, then value.", {_NAME: {}}),
+        "outputs": _named("Values for others: name, then value.", {_NAME: _ref("output")}),
     }
 
 

@@ -233,7 +233,7 @@ def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench
         inputs:
           stage: {type: "Enum[test, production]"}
           # what others must not see
-          token: {type: "Sensitive[String]"}
+          token: {type: String, sensitive: true}
 
         resources:
           'Widget[it''s]': {}

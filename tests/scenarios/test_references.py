@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -330,12 +331,13 @@ def test_an_invalid_input_is_reported_once(bench: Bench, given: list[str]) -> No
     assert "site.yaml:1:10: input 'n': " in line
 
 
-def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> None:
-    """A sensitive input must come from a file, and no output contains it."""
-    manifest = """
-    inputs: {secret: {type: "Sensitive[String]"}}
-    resources: {'Account[a]': {note: "${inputs.secret}"}}
-    outputs: {s: "${inputs.secret}"}
+@pytest.mark.parametrize("declared", ['type: "Sensitive[String]"', "type: String, sensitive: true"])
+def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench, declared: str) -> None:
+    """A sensitive input, by its data type or as declared, must come from a file, and no output contains it."""
+    manifest = f"""
+    inputs: {{secret: {{{declared}}}}}
+    resources: {{'Account[a]': {{note: "${{inputs.secret}}"}}}}
+    outputs: {{s: "${{inputs.secret}}"}}
     """
     plain = bench.apply(manifest, "-i", "secret=hunter2abc")
     assert plain.code == 64
@@ -346,6 +348,27 @@ def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench) -> N
     assert "hunter2abc" not in done.err + done.out
     assert bench.things("account")["a"]["note"] == "hunter2abc"
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
+
+
+def test_an_output_may_be_declared_sensitive(bench: Bench) -> None:
+    """A mapping of exactly ``value`` and ``sensitive`` is masked, known or not; with another key it is a value."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    manifest = """
+    resources: {'Widget[a]': {size: 7}}
+    outputs:
+      serial: {value: "${Widget[a].serial}", sensitive: true}
+      size: {value: "${Widget[a].size}", sensitive: false}
+      more: {value: open, sensitive: true, other: 1}
+    """
+    assert bench.plan(manifest, "--json").document["outputs"]["serial"] is None
+    done = bench.apply(manifest)
+    shown = ["more: {value: open, sensitive: true, other: 1}", "serial: <sensitive>", "size: 7"]
+    assert done.out.splitlines()[:3] == shown
+    assert bench.run("output").out.splitlines()[1] == "serial: <sensitive>"
+    assert "S-a" not in json.dumps(bench.run("state", "export").document["outputs"])
+    wrong = bench.apply("outputs: {x: {value: 1, sensitive: maybe}}\nresources: {}\n")
+    assert wrong.code == 65
+    assert wrong.lines[0].endswith(":1:25: sensitive of an output must be true or false; write it without quotes")
 
 
 def test_a_reference_to_a_secret_is_sensitive(bench: Bench) -> None:

@@ -103,10 +103,16 @@ def inputs(context: click.Context, incomplete: str) -> Items:
     """Return the inputs of the manifest, as ``NAME=``, or ``NAME=@`` for a secret, which comes from a file."""
     declared = _declared_inputs(_first_argument(context, "manifest"))
     offered = {
-        name: (str(each.get("type") or ""), str(each.get("docs") or "")) if isinstance(each, dict) else (str(each), "")
+        name: (_input_type(each), str(each.get("docs") or "")) if isinstance(each, dict) else (str(each), "")
         for name, each in declared.items()
     }
     return _assignments({name: each for name, each in offered.items() if isinstance(name, str)}, incomplete)
+
+
+def _input_type(declared: Mapping[str, Any]) -> str:
+    """Return the data type of an input as text, ``Sensitive[...]`` where only another key says so."""
+    written = str(declared.get("type") or "Any")
+    return f"Sensitive[{written}]" if declared.get("sensitive") is True else written
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:
@@ -141,7 +147,7 @@ def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Ite
         found = _enumerated(offered[name][0]) if name in offered else []
         return [CompletionItem(f"{name}={each}") for each in found if each.startswith(value)]
     return [
-        CompletionItem(f"{each}=@" if datatype.startswith("Sensitive") else f"{each}=", help=_first_sentence(docs))
+        CompletionItem(f"{each}=@" if "Sensitive[" in datatype else f"{each}=", help=_first_sentence(docs))
         for each, (datatype, docs) in offered.items()
         if each.startswith(incomplete)
     ]

@@ -160,7 +160,8 @@ def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
     if isinstance(value, Expression):
         return _join(value, resolve)
     if isinstance(value, Sensitive):
-        return Sensitive(evaluate(value.reveal(), resolve))
+        found = evaluate(value.reveal(), resolve)
+        return UNKNOWN if found is UNKNOWN else Sensitive(found)
     return value
 
 

@@ -101,7 +101,7 @@ _META: Final = {
     "tags": ("tag", "A string or a list"),
     "check_mode": ("noop", ""),
     "dry_run": ("noop", ""),
-    "no_log": ("", "a value is kept out of logs where it comes from an input of the type Sensitive[String]"),
+    "no_log": ("", "a value is kept out of logs where it comes from an input with sensitive: true"),
     "aliases": ("alias", "Former names are under lifecycle: {aliases: [...]}"),
     "prevent_destroy": ("lifecycle", "As in lifecycle: {protect: true}"),
     "protect": ("lifecycle", "As in lifecycle: {protect: true}"),
@@ -320,8 +320,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
     "input declaration": {
         "description": ("docs", ""),
-        "sensitive": ("type", "As in type: Sensitive[String]"),
-        "secret": ("type", "As in type: Sensitive[String]"),
+        "secret": ("sensitive", "As in sensitive: true"),
         "nullable": ("type", "As in type: Optional[String]"),
         "required": ("type", "An input without a default must be given, unless its type is Optional[...]"),
         "validation": ("type", "As in type: Integer[1, 65535] or Enum[dev, prod]"),

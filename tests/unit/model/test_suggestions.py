@@ -64,7 +64,7 @@ def _known(place: str, about: str) -> set[str]:
         "read_only": attributes,
         "section": set(sections.SECTIONS),
         "lifecycle": set(validate._LIFECYCLE),
-        "input": {"type", "default", "docs"},
+        "input": set(sections._INPUT_KEYS),
         "type": set(registry.names()),
         "option": options | {"-V", "--version", "--parallel"},
         "command": set(state.commands) if about else set(COMMANDS),
