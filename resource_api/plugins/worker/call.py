@@ -111,7 +111,7 @@ class WorkerCall:
     def _terms(self) -> Mapping[str, Any]:
         context = self._context
         return {
-            "subjects": [_changed_fields(name, subject) for name, subject in context.subjects.items()],
+            "subjects": [_subject(name, subject) for name, subject in context.subjects.items()],
             "noop": context.noop,
             "reading": context.reading,
             "seconds": self._seconds,
@@ -198,8 +198,14 @@ def _log(
     run.log.write(level, subject, text, context.type.name, lambda: known, change=difference)
 
 
-def _changed_fields(name: Name, subject: Subject) -> dict[str, Any]:
-    """Return a subject as an object, without the fields that have their defaults."""
-    defaults = Subject._field_defaults
-    fields = {key: value for key, value in subject._asdict().items() if key not in defaults or value != defaults[key]}
-    return {"name": name, **fields}
+def _subject(name: Name, subject: Subject) -> dict[str, Any]:
+    """Return a subject as an object, without what is as usual: thousands are sent at once."""
+    title, loglevel, parent, hidden, action = subject
+    fields: dict[str, Any] = {"name": name, "title": title, "action": str(action)}
+    if loglevel != "notice":
+        fields["loglevel"] = loglevel
+    if parent:
+        fields["parent"] = parent
+    if hidden:
+        fields["hidden"] = list(hidden)
+    return fields

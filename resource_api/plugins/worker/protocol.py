@@ -37,6 +37,7 @@ MAX_LINE: Final = 1024 * 1024
 #: A line with this mark is a frame, or the end of one; one with the other is a part of a frame that goes on.
 _MARK: Final = b"RApi "
 _PART: Final = b"RApi+ "
+_MARKS: Final = (_MARK, _PART)
 _TAG: Final = "$resource_api"
 #: The methods that a program may leave out; it says in ``ready`` which of them it has.
 OPTIONAL_METHODS: Final = ("check_config", "diff_config", "suitable")
@@ -142,28 +143,32 @@ class Decoder:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
         first, *others = data.split(b"\n")
         self._line += first
-        for following in others:
-            line, self._line = self._line, bytearray(following)
-            yield from self._frames(line)
+        if others:
+            yield from self._frames(self._line)
+            for line in others[:-1]:
+                yield from self._frames(line)
+            self._line = bytearray(others[-1])
         if len(self._line) >= MAX_LINE:
             self._check_other(self._line)
             self._line = bytearray()
 
-    def _frames(self, line: bytearray) -> Iterator[Frame]:
+    def _frames(self, line: bytes | bytearray) -> Iterator[Frame]:
         """Yield the frame that a whole line completes, if it does."""
-        if len(line) >= MAX_LINE or not line.startswith((_MARK, _PART)):
+        if len(line) >= MAX_LINE or not line.startswith(_MARKS):
             self._check_other(line)
-            return
-        final = line.startswith(_MARK)
-        self._parts += line[len(_MARK if final else _PART) :]
-        if len(self._parts) > MAX_FRAME:
-            msg = f"a frame of more than {MAX_FRAME >> 20} MiB"
-            raise ValueError(msg)
-        if final:
-            text, self._parts = self._parts, bytearray()
-            yield self._frame(text)
+        elif line.startswith(_MARK) and not self._parts:
+            yield self._frame(line[len(_MARK) :])
+        else:
+            final = line.startswith(_MARK)
+            self._parts += line[len(_MARK if final else _PART) :]
+            if len(self._parts) > MAX_FRAME:
+                msg = f"a frame of more than {MAX_FRAME >> 20} MiB"
+                raise ValueError(msg)
+            if final:
+                text, self._parts = self._parts, bytearray()
+                yield self._frame(text)
 
-    def _frame(self, text: bytearray) -> Frame:
+    def _frame(self, text: bytes | bytearray) -> Frame:
         try:
             body = json.loads(text.decode("utf-8"), object_hook=self._decode)
         except RecursionError as error:
@@ -175,9 +180,9 @@ class Decoder:
             raise ValueError(msg)
         return Frame(kind, body)
 
-    def _check_other(self, line: bytearray) -> None:
+    def _check_other(self, line: bytes | bytearray) -> None:
         """Pass on a line, or the beginning of a long one, that is no frame."""
-        if line.startswith((_MARK, _PART)):
+        if line.startswith(_MARKS):
             msg = f"a line of more than {MAX_LINE >> 20} MiB"
             raise ValueError(msg)
         if self._on_other is None:

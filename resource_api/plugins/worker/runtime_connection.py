@@ -188,8 +188,9 @@ class WorkerRun(RunContext):
             self._channel.send(kind, **body)
 
     def _send_event(self, event: LogEvent) -> None:
-        change = event.change and difference_fields(event.change)
-        self._channel.send("log", **event._replace(change=None)._asdict() | {"change": change})
+        level, subject, text, fields, change = event
+        more = {} if change is None else {"change": difference_fields(change)}
+        self._channel.send("log", level=level, subject=subject, text=text, fields=fields, **more)
 
 
 class _SendingOutcomes(CallOutcomes):
