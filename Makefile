@@ -18,7 +18,7 @@ DIR ?=
 SECONDS ?= 60
 TARGET ?=
 
-.PHONY: help run man bench bench-peers fuzz quick test test-all tools lint format clean
+.PHONY: help run man docs bench bench-peers fuzz quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
 
@@ -34,6 +34,7 @@ help:
 	@echo 'make bench-peers      install other tools into .peers (as root, Debian: puppet too) and measure them as well'
 	@echo '                      BENCH_ARGS="--only W2 10000" measures a part: see python -m benchmarks --help'
 	@echo 'make man              write the manual pages to build/man'
+	@echo 'make docs             make a site of the documentation in build/docs; warnings and broken links are errors'
 	@echo 'make clean            remove what these commands made'
 
 .venv/bin/python:
@@ -66,6 +67,16 @@ run: .venv/.run
 
 man: .venv/.run
 	@$(BIN)/python -m resource_api.cli.man_pages build/man
+
+.venv/.docs: setup.cfg | .venv/bin/python
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
+	@touch $@ .venv/.run
+
+docs: .venv/.docs
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx --builder html --conf-dir docs --jobs auto --fail-on-warning --keep-going --quiet --fresh-env . build/docs
+	@rm -rf build/docs/.doctrees
+	@echo 'The documentation is in build/docs/index.html.'
 
 bench: .venv/.run
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

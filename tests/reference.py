@@ -1,30 +1,84 @@
-"""The pages of ``docs/reference``, generated from the bundled types: ``python -m tests.reference`` writes them."""
+"""The pages of ``docs/reference``, generated from the program: ``python -m tests.reference`` writes them."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from resource_api import Registry
+from resource_api.cli import help_text
+from resource_api.cli import main as cli
+from resource_api.cli.options import Command, Group
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "docs" / "reference"
 #: The types that come with the package, whatever else is installed.
 REGISTRY: Final = Registry(ModulePath([BUNDLED], distributions=False))
-_WHAT: Final = "Each page is the output of `resource-api describe TYPE --format markdown`, without the origin."
+_OVERVIEW: Final = """\
+# Types and options
+
+These pages are generated from the program. The [options of every command](commands.md) are what
+`resource-api help COMMAND --all` shows. Each page of a type is the output of
+`resource-api describe TYPE --format markdown`, without the origin:
+"""
+_COMMANDS: Final = """\
+# Options of every command
+
+What `resource-api help COMMAND --all` shows, on one page. [Commands](../commands.md) explains them with examples.
+"""
 
 
 def pages() -> Mapping[str, str]:
-    """Return name → text: a page for each type, and ``README.md``, which lists them."""
+    """Return name → text: a page for each type, one for the commands, and ``README.md``, which lists the types."""
     definitions = [REGISTRY.type(name) for name in REGISTRY.names()]
     lines = [f"- [{each.name}]({each.name}.md): {describe.summary(each)}" for each in definitions]
-    found = {"README.md": "\n".join(["# Types", "", _WHAT, "", *lines])}
+    found = {"README.md": "\n".join([_OVERVIEW, *lines]), "commands.md": "\n".join([_COMMANDS, *_commands()])}
     found |= {f"{each.name}.md": describe.markdown(each) for each in definitions}
-    return {name: f"{page}\n" for name, page in found.items()}
+    return {name: f"{page.strip()}\n" for name, page in found.items()}
+
+
+def _commands() -> Iterator[str]:
+    top = click.Context(cli.cli, info_name="resource-api", **cli.cli.context_settings)
+    for title, names in cli.COMMAND_GROUPS.items():
+        yield f"## {title}\n"
+        for name in names:
+            yield from _command(click.Context(_member(cli.cli, top, name), parent=top, info_name=name))
+
+
+def _member(group: click.Group, context: click.Context, name: str) -> click.Command:
+    command = group.get_command(context, name)
+    assert command is not None
+    return command
+
+
+def _command(context: click.Context) -> Iterator[str]:
+    command = context.command
+    yield f"### {context.command_path.partition(' ')[2]}\n"
+    yield f"{inspect.cleandoc(command.help or '')}\n"
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    examples = command.examples if isinstance(command, Command | Group) else ()
+    yield "\n".join(["```", usage, *(["", *examples] if examples else []), "```\n"])
+    for title, options in help_text.groups(command, context).items():
+        yield "\n".join([f"| {title} | |", "| --- | --- |", *(_row(option, context) for option in options), ""])
+    if isinstance(command, click.Group):
+        for name in sorted(command.commands):
+            yield from _command(click.Context(_member(command, context, name), parent=context, info_name=name))
+
+
+def _row(option: click.Option, context: click.Context) -> str:
+    """Return the line of a table for an option, with the variable of the environment that gives it."""
+    short, text = option.get_help_record(context) or ("", "")
+    words = re.sub(r"[*<_]", r"\\\g<0>", " ".join(text.split()))
+    variable = f" Also `{option.envvar}`." if option.envvar else ""
+    return "| `{}` | {}{} |".format(*(each.replace("|", "\\|") for each in (short, words, variable)))
 
 
 def write(directory: Path) -> None:

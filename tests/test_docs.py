@@ -418,7 +418,7 @@ def test_every_sentence_of_pulumis_model_has_its_row() -> None:
 
 
 def test_every_page_can_be_reached() -> None:
-    """Starting from the README, links lead to every page; one to a directory leads to all that is in it."""
+    """Starting from the README, links lead to every page; one to the overview of a directory to all that is in it."""
     seen: set[Path] = set()
     left = [ROOT / "README.md"]
     while left:
@@ -427,9 +427,19 @@ def test_every_page_can_be_reached() -> None:
             continue
         seen.add(page)
         paths = [link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8"))]
-        targets = [(page.parent / path).resolve() for path in paths if path]
-        left += [each for target in targets for each in (target.iterdir() if target.is_dir() else [target])]
+        left += [(page.parent / path).resolve() for path in paths if path]
+        if page.name == "README.md" and page.parent != ROOT:
+            left += page.parent.glob("*.md")
     assert set(PAGES) - seen == set()
+
+
+def test_the_index_names_every_page() -> None:
+    """The navigation of the site is made from its links; a page in a directory belongs to the overview there."""
+    named = {link.partition("#")[0] for link in _LINK.findall((DOCS / "index.md").read_text(encoding="utf-8"))}
+    pages = {path.name for path in DOCS.glob("*.md")} | {
+        f"{path.parent.name}/README.md" for path in DOCS.glob("*/*.md")
+    }
+    assert pages - named == {"index.md"}
 
 
 EXAMPLES: Final = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix in {".yaml", ".json", ".py"})
