@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Action, Difference
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import is_secret
+from resource_api.model.values.values import is_secret, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
@@ -59,7 +59,7 @@ class Decision(NamedTuple):
     error: str = ""
     #: Attributes whose change needs a replacement.
     replaces_because: Sequence[str] = ()
-    #: Values of read-only attributes that the provider predicts.
+    #: Values that are not declared and that the provider predicts; ``UNKNOWN``: they will be others than now.
     predicted: Mapping[str, Any] = {}
     #: The reason of a replacement that the differences do not show; its text is also the first of ``reasons``.
     replacement: Replacement | None = None
@@ -68,6 +68,8 @@ class Decision(NamedTuple):
     conditional: bool = False
     #: Why a conditional replacement fails if it turns out to be needed; empty: nothing forbids it.
     forbidden: str = ""
+    #: Declared attributes that stay as they are, because that means the same according to the provider's plan.
+    kept: Collection[str] = ()
 
 
 SAME: Final = Decision(Action.SAME)
@@ -208,6 +210,20 @@ class Step(NamedTuple):
                     if self.action is Action.CREATE or is_ != self.should[name]:
                         found[name] = Difference(name, is_, self.should[name])
         return tuple(found.values())
+
+    @property
+    def predictions(self) -> Sequence[Difference]:
+        """What will change besides, in attributes that are not declared, according to the provider's plan."""
+        predicted, now = self.decision.predicted, self.masked_is if self.decision.predicted else None
+        if not predicted:
+            return ()
+        before = {} if now is None or self.action is Action.CREATE else now
+        marked = mark_secrets(self.definition, predicted, self.should)
+        return [
+            Difference(name, before.get(name), marked[name], "predicted")
+            for name, value in predicted.items()
+            if not same_value(before.get(name), value)
+        ]
 
     @property
     def reasons(self) -> Sequence[str]:

@@ -15,7 +15,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN
 from resource_api.plan.diff import ComparisonError, absence_differs, compare
-from resource_api.plan.provider_plan import predict, predicted_values, stable_values
+from resource_api.plan.provider_plan import kept_attributes, predict, predicted_values, stable_values
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
@@ -158,12 +158,15 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
     return Decision(Action.DELETE, differences)
 
 
-def effective_should(entry: Entry, is_: Resource | None, should: Resource) -> Resource:
+def effective_should(entry: Entry, is_: Resource | None, should: Resource, kept: Collection[str] = ()) -> Resource:
     """Return ``should`` for a resource that exists and stays: attributes in ``ignore_changes`` have the present value.
 
-    So have all attributes of an ``external`` resource, which is only read.
+    So have those that its provider has ``kept``, and all of an ``external`` resource, which is only read.
     """
-    ignored: Collection[str] = should if entry.meta.lifecycle.external else entry.meta.lifecycle.ignore_changes
+    lifecycle = entry.meta.lifecycle
+    ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
+    if kept:
+        ignored = {*ignored, *kept}
     if not ignored or is_ is None or not exists(is_):
         return should
     kept = {name: value for name, value in should.items() if name not in ignored}
@@ -180,6 +183,8 @@ def _decide_existing(
         return SAME
     found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
     planned = predict(entry, is_, wanted, functions) if found else Planned()
+    kept = kept_attributes(planned, is_, wanted) if planned.state else frozenset()
+    found = [difference for difference in found if difference.attribute not in kept]
     replacing = _replacing_attributes(entry, found, planned, inputs)
     if inputs.lost_sources and not replacing.certain:
         replacing = _replacing_without_sources(entry, is_, wanted, functions, inputs)
@@ -195,11 +200,12 @@ def _decide_existing(
         return decision if final else _with_prediction(entry, decision, should, functions)
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, wanted)}
     if imports(entry, inputs.record):
-        return Decision(Action.IMPORT, found, predicted=predicted)
+        return Decision(Action.IMPORT, found, predicted=predicted, kept=kept)
     if not found:
-        return SAME
+        return Decision(Action.SAME, kept=kept) if kept else SAME
     partial = inputs.record is not None and inputs.record.status == "partial"
-    return Decision(Action.UPDATE, found, ("a failed run has left it partial",) if partial else (), predicted=predicted)
+    reasons = ("a failed run has left it partial",) if partial else ()
+    return Decision(Action.UPDATE, found, reasons, predicted=predicted, kept=kept)
 
 
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:

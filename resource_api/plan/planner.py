@@ -219,7 +219,7 @@ class _Planner:
         inputs = self.collector.inputs(entry, self.steps)
         decision = decide(entry, row, should, self.queries.functions(entry.instance), inputs)
         if decision.action not in CREATING:
-            should = effective_should(entry, row, should)
+            should = effective_should(entry, row, should, decision.kept)
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:

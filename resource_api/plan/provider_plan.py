@@ -1,7 +1,7 @@
 """The ``plan`` of a provider with this feature, checked against the rules of a plan.
 
-A declared value is planned as declared, a value that nothing declares stays as it is; only what the resource alone
-decides is free (``AssertPlanValid`` in OpenTofu). Pure.
+A declared value is planned as declared, or as it is where the two mean the same; a value that nothing declares, as
+anything of its data type (``AssertPlanValid`` in OpenTofu). Pure.
 """
 
 from __future__ import annotations
@@ -52,9 +52,21 @@ def predict(
 
 
 def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the planned values that are not declared and are known."""
-    known = {name: value for name, value in planned.state.items() if name not in planned.unknown}
-    return {name: value for name, value in known.items() if name not in should and value is not UNKNOWN}
+    """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield."""
+    if not (planned.state or planned.unknown):
+        return {}
+    known = {name: UNKNOWN if is_unknown(value) else value for name, value in planned.state.items()}
+    known |= dict.fromkeys(planned.unknown, UNKNOWN)
+    return {name: value for name, value in known.items() if name not in should}
+
+
+def kept_attributes(planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]) -> frozenset[str]:
+    """Return the attributes that are planned as they are, because what is declared means the same."""
+    return frozenset(
+        name
+        for name, value in planned.state.items()
+        if name in should and name in is_ and same_value(value, is_[name]) and not same_value(value, should[name])
+    )
 
 
 def stable_values(definition: TypeDefinition, is_: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,14 +102,15 @@ def _broken_value_rules(
     definition: TypeDefinition, name: str, value: Any, is_: Mapping[str, Any], should: Mapping[str, Any]
 ) -> Iterator[str]:
     if name in should:
-        if should[name] is not UNKNOWN and not same_value(value, should[name]):
+        kept = name in is_ and same_value(value, is_[name])
+        if not (should[name] is UNKNOWN or kept or same_value(value, should[name])):
             planned, other = _texts(definition, name, value, should[name])
             yield f"'{name}' is planned as {planned}, but declared as {other}"
-    elif definition.attributes[name].kind != "read_only":
+    elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:
         if not same_value(value, is_.get(name)):
             planned, other = _texts(definition, name, value, is_.get(name))
             yield f"'{name}' is planned as {planned}, but it is {other} and not declared"
-    elif not is_unknown(value) and check_values(definition, {name: value}):
+    elif not (is_unknown(value) or same_value(value, is_.get(name))) and check_values(definition, {name: value}):
         planned, _ = _texts(definition, name, value, None)
         yield f"'{name}' is planned as {planned}, which its data type {definition.attributes[name].type} refuses"
 

@@ -32,6 +32,8 @@ def predicted_value(path: Path, step: Step) -> Any:
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
         return expression.follow_keys(step.should[attribute], path, path.keys[1:])
+    if step.decision.predicted.get(attribute) is UNKNOWN:
+        return UNKNOWN
     if attribute in step.decision.predicted:
         marked = mark_secrets(step.definition, step.decision.predicted, step.should)
         return expression.follow_keys(marked[attribute], path, path.keys[1:])

@@ -72,6 +72,8 @@ def step(each: Step) -> dict[str, Any]:
         "refreshed_by": list(each.refreshed_by),
         "options": each.options,
     }
+    if predictions := each.predictions:
+        document["predicted"] = [planned_change(each, difference._replace(message="")) for difference in predictions]
     if each.error:
         document["error"] = each.error
     return document

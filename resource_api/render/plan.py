@@ -110,9 +110,10 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         step.action is Action.REFRESH and "imperative" in step.definition.features
     )
     parameters = _parameters(step) if runs else {}
-    width = max(map(len, (*parameters, *(each.attribute for each in step.changes))), default=0)
+    differences = (*step.changes, *step.predictions)
+    width = max(map(len, (*parameters, *(each.attribute for each in differences))), default=0)
     left = SCREEN
-    for difference in step.changes:
+    for difference in differences:
         shown = list(_attribute(step.definition, difference, width, style, left))
         left = max(0, left - (len(shown) - 1))
         yield from shown

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from resource_api.state.encryption.keys import Key
 
 #: The fields of a step that must be as they were saved.
-_COMPARED: Final = ("reference", "action", "is", "should", "unknown", "changes", "previous", "refreshed_by")
+_COMPARED: Final = (
+    "reference",
+    "action",
+    "is",
+    "should",
+    "unknown",
+    "changes",
+    "predicted",
+    "previous",
+    "refreshed_by",
+)
 
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:

@@ -199,6 +199,8 @@ class Reevaluation:
         functions = self._providers.functions(step.entry.instance)
         removed = step.action is Action.REPLACE and exists(step.is_)
         inputs = self._inputs(step)._replace(removed=removed)
+        if step.decision.kept and not step.entry.pending:
+            run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
@@ -212,7 +214,7 @@ class Reevaluation:
             return
         run.decision = decision
         if decision.action not in CREATING:
-            run.should = effective_should(step.entry, run.is_, run.should)
+            run.should = effective_should(step.entry, run.is_, run.should, decision.kept)
         if decision.error and step.noop and step.deferred:
             run.decision = step.decision  # an earlier step would do what is missing
         elif decision.error:
@@ -384,5 +386,9 @@ class Reevaluation:
 def _changed_predictions(step: Step, now: Decision) -> str:
     """Return the attributes of which a provider predicts another value than in the plan, joined by commas."""
     # What is stable was not predicted but read: where it is read differently now, others are decided with that.
-    before = {name: value for name, value in step.decision.predicted.items() if name not in step.definition.stable}
-    return ", ".join(name for name, value in before.items() if not same_value(now.predicted.get(name, value), value))
+    stable, later = step.definition.stable, now.predicted
+    return ", ".join(
+        name
+        for name, value in step.decision.predicted.items()
+        if not (value is UNKNOWN or name in stable or same_value(later.get(name, value), value))
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Difference, conceal_difference, exists
 from resource_api.model.secrets import mark_secrets
-from resource_api.model.values.values import same_value
+from resource_api.model.values.values import UNKNOWN, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 
 if TYPE_CHECKING:
@@ -80,5 +80,5 @@ def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Differen
     definition, predicted = run.step.definition, run.decision.predicted
     marked = mark_secrets(definition, predicted, run.should) if predicted else {}
     for name, value in predicted.items():
-        if not same_value(row.get(name), value):
+        if not (value is UNKNOWN or same_value(row.get(name), value)):
             yield conceal_difference(definition, Difference(name, row.get(name), marked[name]))

@@ -9,6 +9,7 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
 from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.values import UNKNOWN
 from resource_api.runtime.refresh import refresh
 from tests.lifecycle.world import acted, manifest, planned
 
@@ -128,7 +129,7 @@ def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:
     tickets.asked.clear()
     plan = tickets.runtime.plan(manifest(resources))
     assert tickets.asked == [("a", True), ("a", False)]
-    assert "number" not in plan.steps[0].decision.predicted
+    assert plan.steps[0].decision.predicted == {"number": UNKNOWN}
     tickets.runtime.apply(manifest(resources))
     assert tickets.rows["a"] == {"image": "y", "number": 12}
 

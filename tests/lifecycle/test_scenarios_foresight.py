@@ -110,7 +110,8 @@ def test_an_attribute_that_a_prediction_names_unknown_is_unknown(shelf: Shelf) -
     ("answer", "words"),
     [
         (Planned({"size": 5}), "'size' is planned as 5, but declared as 2"),
-        (Planned({"colour": "red"}), "'colour' is planned as red, but it is blue and not declared"),
+        (Planned({"colour": 3}), "'colour' is planned as 3, which its data type Optional[String] refuses"),
+        (Planned({"name": "b"}), "'name' is planned as b, but declared as a"),
         (Planned({"weight": 1}), "no attribute 'weight'"),
         (Planned(unknown=["size"]), "'size' is planned as not yet known, but declared"),
         (Planned({"number": 7}), "'number' is planned as 7, which its data type Optional[String] refuses"),
@@ -198,6 +199,41 @@ def test_a_stable_value_is_known_over_an_update_and_unknown_over_a_replacement()
     assert first.error == "did not keep number, which is stable: it was N-a-1 and is N-a-2"
     assert second.status != "failed"
     assert shelf.rows["b"]["colour"] == "N-a-1"
+
+
+def test_an_undeclared_property_can_be_predicted(shelf: Shelf) -> None:
+    """It is shown in the plan, known to others, and must come true; one that will be another is unknown."""
+    shelf.foresee = lambda _name, _is, should: Planned({"colour": "red", **should})
+    resources = {"a": {"size": 1}, "b": {"colour": "${Cup[a].colour}"}}
+    plan = shelf.plan(**resources)
+    assert plan.steps[1].should["colour"] == "red"
+    assert " colour: (none) → red (predicted)" in str(plan)
+    expected = {"attribute": "colour", "is": None, "should": "red", "message": None, "kind": "add"}
+    assert plan.to_dict()["steps"][0]["predicted"] == [expected]
+    assert shelf.apply(a={"size": 1}).steps[0].error == "did not converge: colour is undef, should be red"
+    shelf.rows["a"]["colour"] = "blue"
+    shelf.foresee = lambda _name, _is, should: Planned(should, unknown={"colour"} - should.keys())
+    plan = shelf.plan(a={"size": 2}, b={"colour": "${Cup[a].colour}"})
+    assert " colour: blue → (known after apply) (predicted)" in str(plan)
+    assert plan.steps[1].should["colour"] is UNKNOWN
+    shelf.apply(a={"size": 2}, b={"colour": "${Cup[a].colour}"})
+    assert shelf.rows["b"]["colour"] == "blue"
+
+
+def test_a_declared_value_can_be_planned_as_it_is(shelf: Shelf) -> None:
+    """It means the same: nothing differs, and ``set`` gets the present value; a reference is to what is declared."""
+    shelf.rows = {"a": {"size": 1, "colour": "Red"}}
+    shelf.foresee = lambda _name, is_, should: Planned(
+        {**should, "colour": is_["colour"]} if is_ and is_["colour"].lower() == should["colour"] else should
+    )
+    assert planned(shelf.plan(a={"size": 1, "colour": "red"})) == {}
+    assert planned(shelf.plan(a={"size": 1, "colour": "blue"})) == {"Cup[a]": "update"}
+    resources = {"a": {"size": 2, "colour": "red"}, "b": {"colour": "${Cup[a].colour}"}}
+    (change,) = shelf.plan(**resources).steps[0].changes
+    assert change.attribute == "size"
+    assert shelf.apply(**resources).exit_code == 0
+    assert (shelf.rows["a"]["colour"], shelf.rows["b"]["colour"]) == ("Red", "red")
+    assert planned(shelf.plan(a={"size": 2, "colour": "red"})) == {}
 
 
 def test_a_prediction_must_not_contradict_stable() -> None:
