@@ -48,11 +48,14 @@ class Planner(NamedTuple):
 def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: StateStore) -> None:
     """Save the conclusion of a run that had nothing to do, if it has written nothing either.
 
-    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it.
+    Nothing is saved of a run that printed warnings or other output while compiling: later runs would not print it; and
+    nothing of a manifest with ephemeral inputs.
     """
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)
     printed = catalog.warnings or catalog.notes or providers.wrote_output
+    if any(each.ephemeral for each in catalog.manifest.inputs.values()):
+        return
     if plan.cached_unchanged or printed or store.load(name).serial != prior.state.serial:
         return
     if (conclusion := conclude(plan)) is None:

@@ -85,6 +85,7 @@ def compile_catalog(
     _check_removals(manifest, table, diagnostics)
     for name, value in manifest.outputs.items():
         try:
+            evaluator.refuse_ephemeral(value)
             evaluator.evaluate(value)
         except ValueError as error:
             diagnostics.output_error(name, str(error))

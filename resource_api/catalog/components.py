@@ -50,6 +50,7 @@ class Expander:
         self._manifest = diagnostics.manifest
         self._diagnostics = diagnostics
         self._find_component = find_component
+        self._scope = scope
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
@@ -125,10 +126,10 @@ class Expander:
             return UNKNOWN
 
     def _evaluate(self, value: Any) -> Any:
-        """Return a value as far as it is known now; a reference to another resource stays an expression."""
+        """Return a value as far as it is known now; one of another resource or ephemeral stays an expression."""
         if type(value) is str and "${" in value:
             found = expression.evaluate(value, self._resolve)
-            return expression.parse(value) if is_unknown(found) else found
+            return expression.parse(value) if is_unknown(found) or self._scope.ephemeral_input(value) else found
         if isinstance(value, dict):
             return {key: self._evaluate(item) for key, item in value.items()}
         if isinstance(value, list):

@@ -126,6 +126,7 @@ class Evaluator:
             try:
                 paths = [path for path in self._paths(value) if isinstance(path.root, Reference)]
                 message = next(filter(None, map(self._path_problem, paths)), "")
+                message = message or self._ephemeral_problem(entry, name, value)
             except ValueError as error:
                 paths, message = [], str(error)
             if message:
@@ -134,6 +135,24 @@ class Evaluator:
             elif paths:
                 found[name] = paths
         return found
+
+    def _ephemeral_problem(self, entry: Entry, name: str, value: Any) -> str:
+        """Note that an attribute is made from an ephemeral input; return why it cannot be, empty where it can."""
+        if not (source := self._scope.ephemeral_input(value)):
+            return ""
+        entry.ephemeral = (*entry.ephemeral, name)
+        attribute = entry.definition.attributes.get(name)
+        fits = attribute is None or attribute.kind == "parameter" or attribute.write_only
+        return "" if fits else _ephemeral(source)
+
+    def refuse_ephemeral(self, value: Any) -> None:
+        """Raise ``ValueError`` where a value that will be recorded is made from an ephemeral input."""
+        if source := self._scope.ephemeral_input(value):
+            raise ValueError(_ephemeral(source))
+
+    def is_ephemeral(self, value: Any) -> bool:
+        """Whether a value is made from an ephemeral input. Raises ``ValueError`` with a message for users."""
+        return bool(self._scope.ephemeral_input(value))
 
     def _targets(self, paths: Sequence[Path]) -> list[Entry]:
         """Return the resources that paths lead to, also through the outputs of components."""
@@ -191,6 +210,9 @@ class Evaluator:
     def _of_resource(self, path: Path) -> Any:
         """Return the declared value that a path leads to; unknown where only the state has it."""
         target = self._find(path)
+        if target is not None and path.keys[0] in target.ephemeral:
+            msg = f"{path} is ephemeral: write the expression that it is declared with"
+            raise ValueError(msg)
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
         if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignore_changes:
@@ -251,6 +273,12 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
     if is_secret(name):
         return "a namevar cannot be a secret: it is shown and recorded wherever its resource is", "secret"
     return None
+
+
+def _ephemeral(name: str) -> str:
+    """Return the message that an ephemeral input would be recorded."""
+    where = "only parameters, write_only attributes and configurations of providers can be made from it"
+    return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {where}"
 
 
 def _named_value(name: str) -> Expression:

@@ -153,7 +153,8 @@ class _InstanceBuilder:
             self._report(name, declared, users, ("config", key), what + (hint(key, known) if known else ""))
         if wrong := unknown_implementation(declared.implementation if declared else "", provider):
             self._report(name, declared, users, ("implementation",), wrong)
-        values, pending = self._evaluate(name, declared, {key: config[key] for key in known if key in config}, users)
+        given = {key: config[key] for key in known if key in config}
+        values, pending, ephemeral = self._evaluate(name, declared, given, users)
         checked, problems = validate_config(provider, values)
         for problem in problems:
             path = ("config", problem.attribute) if problem.attribute else ("config",)
@@ -164,18 +165,23 @@ class _InstanceBuilder:
         else:
             place = manifest.place(users[0].declaration if users else ("values", self._callers[name]))
         version, stated = (declared.version, declared.implementation) if declared else ("", "")
-        return ProviderInstance(name, place, version, checked, pending, stated)
+        return ProviderInstance(name, place, version, checked, pending, stated, ephemeral)
 
     def _evaluate(
         self, name: str, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the evaluated values, ``UNKNOWN`` where only a state has them, and the pending ones as written."""
+    ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
+        """Return the evaluated values, ``UNKNOWN`` where only a state has them, the pending ones as written, and keys.
+
+        The keys are those of the values that are made from ephemeral inputs.
+        """
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}
+        ephemeral: list[str] = []
         for key, value in config.items():
             try:
                 targets = self._evaluator.prerequisites(value)
                 values[key] = self._evaluator.evaluate(value)
+                ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
             except ValueError as error:
                 self._report(name, declared, users, ("config", key), str(error))
                 values[key] = UNKNOWN
@@ -184,7 +190,7 @@ class _InstanceBuilder:
                 pending[key], values[key] = value, UNKNOWN
             for entry in users if targets else ():
                 self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
-        return values, pending
+        return values, pending, ephemeral
 
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str

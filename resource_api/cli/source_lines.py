@@ -30,6 +30,8 @@ _INDENTATION: Final = regex(r"[ \t]*(?:- *)*")
 #: What may be the name of a type or a component.
 _TYPE: Final = regex(r"\b([A-Z]\w*)|\b([a-z]\w*)(?=\[)|\.([a-z]\w*)\(|\bresource\(\s*[\"'](\w+)")
 _SECRET_WORD: Final = regex(r"(?i)pass|secret|token|credential|private|api_?key|\bpin\b")
+#: What declares an input, output or attribute to be a secret.
+_DECLARED_SECRET: Final = regex(r"Sensitive|\b(?:sensitive|ephemeral)\b")
 _USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)|[*]([\w-]+)")
 _ANCHOR: Final = regex(r"&([\w-]+)")
 _WORD: Final = regex(r"[A-Za-z_][\w-]*")
@@ -37,7 +39,9 @@ _MOST_TYPES: Final = 1000
 #: The codes of problems of values that were given to inputs.
 _INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 #: The keys of an input that hold no value of it.
-_ABOUT_INPUTS: Final = frozenset({"type", "docs", "kind", "inputs", "attributes", "resources", "INPUTS", "TYPE"})
+_ABOUT_INPUTS: Final = frozenset(
+    {"type", "docs", "sensitive", "ephemeral", "kind", "inputs", "outputs", "attributes", "resources", "INPUTS", "TYPE"}
+)
 
 
 class SourceLines:
@@ -122,7 +126,7 @@ class SourceLines:
     def _may_be_secret(self, problem: Problem, lines: Sequence[str]) -> bool:
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""
         file, line = problem.file, lines[problem.line - 1]
-        if self._mask(line) != line or "Sensitive" in line:
+        if self._mask(line) != line or _DECLARED_SECRET.search(line):
             return True
         if file not in self._secret_names:
             self._secret_names[file] = self._find_secret_names(lines)
@@ -156,9 +160,9 @@ class SourceLines:
 
 
 def _sensitive_inputs(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the keys on each line with ``Sensitive``, and on the one it is indented under: inputs that are secrets."""
+    """Yield the keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
     for index, line in enumerate(lines):
-        if "Sensitive" in line:
+        if _DECLARED_SECRET.search(line):
             least = _indentation(line)
             yield from set(_KEY.findall(line)) - _ABOUT_INPUTS
             above = (each for each in reversed(lines[:index]) if each.strip() and _indentation(each) < least)

@@ -85,7 +85,7 @@ def blueprint(
     file = function.__code__.co_filename if hasattr(function, "__code__") else definition.name
 
     def build(parent: str, title: str, inputs: Mapping[str, Any]) -> Document:
-        on_inputs(inputs)
+        on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
             run_author_code(file, None, lambda: function(m))
@@ -93,6 +93,11 @@ def blueprint(
         return mapping_reader.read(declared, file, lambda: positions(calls, source(file)))
 
     return LoadedComponent(definition, build)
+
+
+def _is_pending(value: Any) -> bool:
+    """Whether an input is an expression, whose own text is no secret."""
+    return isinstance(value.reveal() if isinstance(value, Sensitive) else value, Expression)
 
 
 def _given(value: Any) -> Any:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import mapping_reader
-from resource_api.manifest.python_api import ManifestApi
+from resource_api.manifest.python_api import ManifestApi, PendingValue
 from resource_api.manifest.python_positions import CONSTANTS, positions, raised_at, source
 from resource_api.manifest.scope import Scope
 from resource_api.manifest.sections import assemble
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, reason
+from resource_api.model.values.expression import Expression, Path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ def read(
         raise document.manifest_error(file, (1, 1), "manifest", "it defines no function manifest(m)")
     checked = _inputs(_document(data, file, raw, {}), inputs, facts)
     on_inputs(checked)
-    m = ManifestApi(file, checked, facts)
+    m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts)
     run_author_code(file, raw, lambda: _check_executed(function(m)))
     declared, calls = m.data()
     return _document({**data, **declared}, file, raw, calls)
@@ -66,6 +67,13 @@ def _inputs(constants: Document, given: Mapping[str, Any], facts: Any) -> Mappin
     if scope.problems:
         raise ManifestError(scope.problems)
     return scope.inputs
+
+
+def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
+    """Return the ephemeral inputs as pending values: where they go is checked, so that none is recorded."""
+    declared = constants.get("inputs") or {}
+    names = [name for name, body in declared.items() if body and body.get("ephemeral")]
+    return {name: PendingValue(Expression((Path("inputs", (name,)),))) for name in names}
 
 
 def _execute(raw: bytes, file: str) -> dict[str, Any]:

@@ -155,9 +155,10 @@ class Scope:
             for path in self.paths(value)
         )
 
-    def paths(self, value: Any) -> Iterator[Path]:
+    def paths(self, value: Any, *, of_configurations: bool = True) -> Iterator[Path]:
         """Yield every path in a value, and those in the named values and outputs that it uses.
 
+        ``of_configurations``: also those in the configurations of the providers that are called for it.
         Raises ``ValueError`` with a message for users.
         """
         seen: set[Path] = set()
@@ -166,18 +167,28 @@ class Scope:
             for path in filter(None, map(self._with_name, expression.find_paths(waiting.pop()))):
                 yield path
                 named = path._replace(keys=path.keys[:1])
-                if named not in seen and (definition := self._definition(named)) is not None:
+                definition = None if named in seen else self._definition(named, of_configurations=of_configurations)
+                if definition is not None:
                     seen.add(named)
                     waiting.append(definition)
 
-    def _definition(self, path: Path) -> Any:
+    def ephemeral_input(self, value: Any) -> str:
+        """Return the name of an ephemeral input from which a value is made; empty where there is none.
+
+        What a provider answers is not made from its configuration. Raises ``ValueError`` with a message for users.
+        """
+        ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
+        paths = self.paths(value, of_configurations=False) if ephemeral else ()
+        return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
+
+    def _definition(self, path: Path, *, of_configurations: bool) -> Any:
         """Return the named value or output that a path means, as written; None for other paths."""
         if path.root == "values":
             name = path.keys[0]
             call = self.calls.get(name)
             # An invalid one has been reported.
             value = None if name in self.calls and call is None else self._manifest.values.get(name)
-            configured = self._manifest.providers.values() if call else ()
+            configured = self._manifest.providers.values() if call and of_configurations else ()
             return [value, *(each.config for each in configured if call and each.instance == call.instance)]
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return component.outputs.get(path.keys[0]) if component is not None else None
@@ -291,7 +302,7 @@ class Scope:
 
     def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
         datatype = datatypes.parse(declared.type)
-        if declared.sensitive and not datatype.sensitive:
+        if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
             datatype = datatypes.parse(f"Sensitive[{declared.type}]")
         if name in given:
             value = given[name]

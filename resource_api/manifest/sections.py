@@ -42,7 +42,7 @@ SECTIONS: Final = (
 MAPPING: Final = "<mapping>"
 
 _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
-_INPUT_KEYS: Final = ("type", "default", "docs", "sensitive")
+_INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of exactly these keys is a value and whether it is a secret.
 _OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
@@ -240,8 +240,9 @@ class ManifestBuilder:
                 hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
                 self._error((*path, key), f"{key} of an input must be a string", hint)
         default = body.get("default", MISSING)
-        origin, secret = Origin(self._source, path), self._flag(path, body, "sensitive", "an input")
-        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), origin, secret)
+        flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
+        origin = Origin(self._source, path)
+        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), origin, *flags)
 
     def _flag(self, path: Path, body: dict[str, Any], key: str, what: str) -> bool:
         """Return a key that is true or false, false unless given; report another value."""

@@ -61,6 +61,8 @@ class Input(NamedTuple):
     docs: str
     origin: Origin
     sensitive: bool = False
+    #: Whether nothing of its value is ever recorded; such an input is a secret too.
+    ephemeral: bool = False
 
 
 class Moved(NamedTuple):

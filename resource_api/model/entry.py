@@ -83,6 +83,7 @@ class Entry:
     __slots__ = (
         "declaration",
         "definition",
+        "ephemeral",
         "index",
         "meta",
         "name",
@@ -108,6 +109,8 @@ class Entry:
         self.pending: Mapping[str, Any] = EMPTY
         #: Attribute → the resources from which its value is computed, known or not.
         self.sources: Mapping[str, Sequence[Entry]] = EMPTY
+        #: The attributes whose values are made from ephemeral inputs: nothing of them is recorded.
+        self.ephemeral: Sequence[str] = ()
         self.meta = NO_META
 
     @property

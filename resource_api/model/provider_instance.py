@@ -11,7 +11,7 @@ from resource_api.model.entry import EMPTY
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.declaration import Place
 
@@ -30,3 +30,5 @@ class ProviderInstance(NamedTuple):
     pending: Mapping[str, Any] = EMPTY
     #: Which of several providers of the type it is; empty: the machine decides.
     implementation: str = ""
+    #: The keys of ``config`` that are made from ephemeral inputs: they are not recorded.
+    ephemeral: Sequence[str] = ()

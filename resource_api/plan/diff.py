@@ -112,7 +112,8 @@ def _compare_by_provider(
 def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) -> Iterator[Difference]:
     recorded = inputs.record.should if inputs.record is not None else {}
     for attribute in sorted(entry.definition.write_only):
-        if attribute not in should:
+        # Of an ephemeral value no digest is recorded: like a parameter it is no reason for a change.
+        if attribute not in should or attribute in entry.ephemeral:
             continue
         value = should[attribute]
         if value is UNKNOWN or recorded.get(attribute) != digest_secret(value, inputs.salt):

@@ -73,6 +73,8 @@ def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
     """Return whether a step corrects drift: the declaration equals the recorded one, and the system has changed."""
     definition = step.definition
     for attribute in definition.managed:
+        if attribute in step.entry.ephemeral:
+            continue
         declared, recorded = step.should.get(attribute), record.should.get(attribute)
         if attribute in definition.write_only and declared is not None:
             declared = digest_secret(declared, salt)

@@ -70,11 +70,14 @@ def unused_instances(records: Iterable[Record]) -> list[Key]:
 
 
 def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
-    """Return the record of an instance with the configuration ``config``."""
-    inputs = {"version": instance.version}
+    """Return the record of an instance with the configuration ``config``, of what is ephemeral only the names."""
+    inputs: dict[str, Any] = {"version": instance.version}
     if instance.implementation:
         inputs["implementation"] = instance.implementation
-    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(dict(config), salt), {})
+    if instance.ephemeral:
+        inputs["ephemeral"] = list(instance.ephemeral)
+    kept = {name: value for name, value in config.items() if name not in instance.ephemeral}
+    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(kept, salt), {})
 
 
 def match_instances(
@@ -239,11 +242,13 @@ def current_name(name: str) -> str:
 
 
 def recorded_config(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
-    """Return the recorded configuration, and the names of secrets of which only a digest is recorded.
+    """Return the recorded configuration, and the names of secrets of which only a digest is recorded, or nothing.
 
-    A secret whose digest is that of the same value in ``other`` is taken from there.
+    A secret whose digest is that of the same value in ``other`` is taken from there, as is one that is ephemeral.
     """
-    config, hidden = {}, []
+    ephemeral = record.inputs.get("ephemeral", ())
+    config = {name: other[name] for name in ephemeral if name in other}
+    hidden = [name for name in ephemeral if name not in other]
     for name, value in record.should.items():
         config[name] = open_sealed(value)
         if has_sealed(config[name]):

@@ -135,6 +135,7 @@ _INPUT: Final[Schema] = {
     "default": {"description": "Its value unless given; without a default it must be given."},
     "docs": _or_null("What it is for.", {"type": "string"}),
     "sensitive": _or_null("Whether it is a secret, whatever its data type; false unless given.", _BOOLEAN),
+    "ephemeral": _or_null("Whether nothing of its value is ever recorded; false unless given.", _BOOLEAN),
 }
 #: A type's name has no hyphen, so these names cannot clash with one.
 _SHARED: Final[Schema] = {

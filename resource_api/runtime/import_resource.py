@@ -93,7 +93,8 @@ def _declared(catalog: Catalog, target: str) -> Entry:
 
 def _record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
     """Return the record of an imported resource; declared values that differ from ``row`` are not recorded as asked."""
-    known = {key: value for key, value in entry.should.items() if key not in entry.definition.write_only}
+    hidden = {*entry.definition.write_only, *entry.ephemeral}
+    known = {key: value for key, value in entry.should.items() if key not in hidden}
     lifecycle = entry.meta.lifecycle
     record = Record(
         entry.type,

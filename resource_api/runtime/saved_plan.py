@@ -43,7 +43,13 @@ _COMPARED: Final = (
 
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
-    """Save a plan. Raise ``ResourceAPIError`` when it holds a secret and there is no ``key`` to encrypt it with."""
+    """Save a plan.
+
+    Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
+    """
+    if name := next((name for name, each in plan.catalog.manifest.inputs.items() if each.ephemeral), ""):
+        msg = f"a plan with the ephemeral input '{name}' cannot be saved: nothing of it is kept; apply the manifest"
+        raise ResourceAPIError(msg)
     if key is None and (name := _find_secret(plan)):
         msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)

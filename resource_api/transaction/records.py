@@ -202,7 +202,7 @@ def sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
 
     A write-only value is left out where the operation ``failed``: whether it was set is unknown, the next run sets it.
     """
-    definition, should, row = run.step.definition, run.should, run.is_
+    definition, should, row = run.step.definition, _without_ephemeral(run.step.entry, run.should), run.is_
     is_ = None if row is None else _sealed(recorded_state(definition, should, row), salt)
     known, write_only = _sealed(should, salt), definition.write_only
     if failed:
@@ -218,10 +218,16 @@ def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Map
     hidden = definition.sensitive | definition.write_only
     if not is_flat(should):
         hidden |= {name for name, value in should.items() if is_secret(value)}
-    kept = _sealed(entry.inputs, salt)
+    kept = _sealed(_without_ephemeral(entry, entry.inputs), salt)
     if hidden := hidden & kept.keys():
         return {**kept, **{name: digest_secret(entry.inputs[name], salt) for name in hidden}}
     return kept
+
+
+def _without_ephemeral(entry: Entry, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values of a resource of which something may be recorded."""
+    hidden = entry.ephemeral
+    return {name: value for name, value in values.items() if name not in hidden} if hidden else values
 
 
 def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

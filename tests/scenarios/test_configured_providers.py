@@ -62,12 +62,15 @@ def test_a_resource_is_created_by_the_provider_that_it_selects(site: Site) -> No
     assert (again.code, "2 unchanged" in again.out) == (0, True)
 
 
-def test_a_deletion_takes_the_provider_secret_from_the_manifest(site: Site) -> None:
+@pytest.mark.parametrize("ephemeral", ["", ", ephemeral: true"])
+def test_a_deletion_takes_the_provider_secret_from_the_manifest(site: Site, ephemeral: str) -> None:
     """Without the secret of the provider nothing is deleted or forgotten; with it everything is deleted."""
     server = site.serve()
-    manifest = site.write("site.yaml", ONE.format(url=server.url).replace(", default: token-one", ""))
+    manifest = site.write("site.yaml", ONE.format(url=server.url).replace(", default: token-one", ephemeral))
     token = site.write("token", "token-one")
     assert site.run("apply", manifest, "-i", f"token=@{token}").code == 0
+    assert "2 unchanged" in site.run("apply", manifest, "-i", f"token=@{token}").out
+    assert ("token" in site.recorded()["Provider[inventory_host@lab]"]["should"]) is not bool(ephemeral)
     refused = site.run("destroy", "--yes", manifest)
     assert refused.code == 1
     assert "is recorded without its secrets (token)" in refused.err

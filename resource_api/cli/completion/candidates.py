@@ -112,7 +112,7 @@ def inputs(context: click.Context, incomplete: str) -> Items:
 def _input_type(declared: Mapping[str, Any]) -> str:
     """Return the data type of an input as text, ``Sensitive[...]`` where only another key says so."""
     written = str(declared.get("type") or "Any")
-    return f"Sensitive[{written}]" if declared.get("sensitive") is True else written
+    return f"Sensitive[{written}]" if True in map(declared.get, ("sensitive", "ephemeral")) else written
 
 
 def facts(_context: click.Context, incomplete: str) -> Items:
