@@ -81,10 +81,11 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
+        from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
 
         attribute = definition.attributes[name]
         for path, message in schemas.explain(attribute.datatype, value, attribute.must_be):
-            place = "".join(f"[{step}]" for step in path)
+            place = place_text(path)
             problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))
     return problems
 

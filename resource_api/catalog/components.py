@@ -143,9 +143,10 @@ class Expander:
         if _is_pending(value) or datatype.accepts(reveal(value)):
             return
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
+        from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
 
         for path, message in schemas.explain(datatype, value, attribute.must_be):
-            place = "".join(f"[{step}]" for step in path)
+            place = place_text(path)
             self._error(component, name, f"{name}{place} {message}", "type_mismatch")
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:

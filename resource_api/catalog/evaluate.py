@@ -215,7 +215,7 @@ class Evaluator:
             raise ValueError(msg)
         if target is None or path.keys[0] not in target.should:
             return UNKNOWN
-        if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignore_changes:
+        if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignored_attributes:
             # The declared value is not applied: only reading yields the value.
             return UNKNOWN
         return expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])

@@ -21,7 +21,7 @@ from resource_api.model.values.errors import DefinitionError, nearest
 from resource_api.model.values.reference import capitalize_type, child_reference, component_chain, parse, split_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.manifest.scope import Scope
@@ -232,15 +232,23 @@ class ResourceBuilder:
         """Report attributes that do not exist: to ignore one of them would have no effect."""
         lifecycle, known = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
-        for key, names in (
-            ("ignore_changes", lifecycle.ignore_changes),
-            ("replace_on_changes", lifecycle.replace_on_changes),
-        ):
+        ignored = self._ignored(entry) if lifecycle.ignore_changes else ()
+        for key, names in (("ignore_changes", ignored), ("replace_on_changes", lifecycle.replace_on_changes)):
             for name in names:
                 if name not in known:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
                     hint = nearest(name, known)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
+
+    def _ignored(self, entry: Entry) -> Iterator[str]:
+        """Yield the attribute of each place in ``ignore_changes``; report a text that is none."""
+        from resource_api.model.values.nested import parse_place  # noqa: PLC0415 - few resources ignore anything
+
+        for text in entry.meta.lifecycle.ignore_changes:
+            try:
+                yield parse_place(text)[0]
+            except ValueError as error:
+                self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.ignore_changes: {error}", "lifecycle")
 
     def _check_former_names(self, named: Entry | ComponentInstance) -> None:
         for text in named.meta.lifecycle.aliases:

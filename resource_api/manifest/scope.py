@@ -332,8 +332,10 @@ class Scope:
 
 
 def _placed(path: tuple[str | int, ...], message: str) -> str:
-    """Return a message about a part of a value, with its index or key: ``[1] must be an integer``."""
-    place = "".join(f"[{step}]" for step in path)
+    """Return a message about a part of a value, with its place: ``[1] must be an integer``."""
+    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only explains a refusal
+
+    place = place_text(path).removeprefix(".")
     return f"{place} {message}" if place else message
 
 

@@ -176,6 +176,37 @@ def nested_differences(
         yield from nested_differences(before, after, (*path, key))
 
 
+def nested_parts(difference: Difference) -> list[Difference]:
+    """Return the difference of each part of two hashes, or of two arrays of one length, named by its place.
+
+    Any other difference is its only part, and so is one that its provider explains.
+    """
+    name, is_, should, message = difference
+    if message or not _is_nested(is_, should):
+        return [difference]
+    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only for such a value
+
+    return [Difference(name + place_text(path), *pair) for path, *pair in _parts(is_, should, ())]
+
+
+def _is_nested(is_: Any, should: Any) -> bool:
+    """Return whether two values are compared part by part: elements that have moved are not."""
+    arrays = isinstance(is_, list) and isinstance(should, list) and len(is_) == len(should)
+    return arrays or (isinstance(is_, dict) and isinstance(should, dict) and not is_.keys().isdisjoint(should))
+
+
+def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], Any, Any]]:
+    if not _is_nested(is_, should):
+        if not same_value(is_, should):
+            yield path, is_, should
+    elif isinstance(is_, dict):
+        for key in {**is_, **should}:
+            yield from _parts(is_.get(key), should.get(key), (*path, key))
+    else:
+        for index, (before, after) in enumerate(zip(is_, should, strict=True)):
+            yield from _parts(before, after, (*path, index))
+
+
 def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
     longest = max(map(len, lists))
     return ([*each, *[_NOTHING] * (longest - len(each))] for each in lists)

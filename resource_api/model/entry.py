@@ -14,7 +14,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.declaration import Declaration
     from resource_api.model.type_definition import Name, TypeDefinition
@@ -35,6 +35,15 @@ class Lifecycle(NamedTuple):
     aliases: Sequence[str] = ()
     import_: str | None = None
     external: bool = False
+
+    @property
+    def ignored_attributes(self) -> Collection[str]:
+        """The attributes of which ``ignore_changes`` names the whole or a part."""
+        if not self.ignore_changes:
+            return ()
+        from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few resources ignore anything
+
+        return set(map(attribute_of, self.ignore_changes))
 
 
 class Meta(NamedTuple):

@@ -170,7 +170,14 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, kept:
     if not ignored or is_ is None or not exists(is_):
         return should
     kept = {name: value for name, value in should.items() if name not in ignored}
-    return {**kept, **{name: is_[name] for name in ignored if name in should and name in is_}}
+    kept |= {name: is_[name] for name in ignored if name in should and name in is_}
+    if places := [name for name in ignored if name not in entry.definition.attributes]:
+        from resource_api.model.values.nested import parse_place, with_present  # noqa: PLC0415 - only for parts
+
+        for name, path in map(parse_place, places):
+            if name in kept and name in is_:
+                kept[name] = with_present(kept[name], is_[name], path)
+    return kept
 
 
 def _decide_existing(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, is_text_change
+from resource_api.model.change import CREATING, Action, conceal_difference, is_text_change, nested_parts
 from resource_api.model.values.assets import Content
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
@@ -110,7 +110,7 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         step.action is Action.REFRESH and "imperative" in step.definition.features
     )
     parameters = _parameters(step) if runs else {}
-    differences = (*step.changes, *step.predictions)
+    differences = [part for each in (*step.changes, *step.predictions) for part in _parts(step.definition, each)]
     width = max(map(len, (*parameters, *(each.attribute for each in differences))), default=0)
     left = SCREEN
     for difference in differences:
@@ -121,6 +121,12 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         yield f"{_MARGIN}{name:>{width}}: {style.value(value)}"
     for attribute in step.decision.replaces_because:
         yield f"{_MARGIN}# a change of {attribute} replaces it"
+
+
+def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Difference]:
+    """Return the parts of a difference that are shown on lines of their own; too many are shown as one value."""
+    found = nested_parts(conceal_difference(definition, difference))
+    return found if len(found) <= SCREEN else [difference]
 
 
 def _parameters(step: Step) -> dict[str, Any]:
@@ -141,7 +147,7 @@ def _attribute(
 ) -> Iterator[str]:
     """Yield the lines of one attribute; names end in the same column, so that ``name: is → should`` stays together."""
     name, is_, should, message = difference
-    start, end = f"{_MARGIN}{name:>{width}}", f" ({escape(message)})" if message else ""
+    start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if any(isinstance(_concealed(definition, name, value), Sensitive) for value in (is_, should)):
         yield f"{start}: <sensitive>"
     elif isinstance(should, Content):
@@ -156,12 +162,14 @@ def _attribute(
 
 def _drift(drift: Drift, style: Style) -> Iterator[str]:
     """Yield the lines about a resource that has drifted: what was recorded and what is there."""
+    parts = [part for each in drift.changes for part in nested_parts(each)]
+    changes = parts if len(parts) <= SCREEN else drift.changes
     words = [
         f"{each.attribute} changed {count_lines(each)}"
         if is_text_change(each)
         else f"{each.attribute} was {style.value(each.is_)}, is {style.value(each.should)}"
-        for each in drift.changes
+        for each in changes
     ]
     yield escape(f"# {drift.reference} has drifted: {'; '.join(words)}")
-    for each in filter(is_text_change, drift.changes):
+    for each in filter(is_text_change, changes):
         yield from (f"{_MARGIN}{line}" for line in text_diff(each, style, names=("was", "is")))

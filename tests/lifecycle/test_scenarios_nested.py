@@ -1,0 +1,177 @@
+"""Values within values: what differs, is ignored, secret, wrong or not yet known is named by its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.nested import parse_place, place_text, with_present
+from tests.lifecycle.world import planned
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SETTINGS = (
+    "Optional[Struct[{Optional[port] => Integer, Optional[tls] => Struct[{port => Integer,"
+    " Optional[key] => String, Optional[names] => Array[String]}]}]]"
+)
+
+
+class Sites:
+    """A runtime with the type ``site``, whose attributes are nested."""
+
+    def __init__(self) -> None:
+        """Begin with no site."""
+        self.rows: dict[str, dict[str, Any]] = {}
+        self.received: list[Mapping[str, Any]] = []
+        sites = self
+
+        class Provider(BaseProvider):
+            def get(self, context: Any) -> Any:  # noqa: ARG002
+                return [{"name": name, "ensure": "present", **row} for name, row in sites.rows.items()]
+
+            def set(self, context: Any, changes: Mapping[str, Any]) -> None:  # noqa: ARG002
+                for name, (_, should) in changes.items():
+                    sites.received.append(should)
+                    sites.rows[name] = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
+
+        registry = Registry()
+        registry.register_type(
+            TypeDefinition(
+                name="site",
+                docs="A site.",
+                attributes={
+                    "name": Attribute("String", "Its name.", kind="namevar"),
+                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                    "settings": Attribute(SETTINGS, "Its settings."),
+                    "labels": Attribute("Optional[Hash[String, Any]]", "Its labels."),
+                    "rules": Attribute("Optional[Array[Hash[String, Integer]]]", "Its rules."),
+                    "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
+                },
+            )
+        )
+        registry.register_provider("site", Provider)
+        self.runtime = Runtime(registry)
+
+    def plan(self, **resources: Any) -> Any:
+        """Plan sites."""
+        return self.runtime.plan(manifest(resources))
+
+    def apply(self, **resources: Any) -> Any:
+        """Apply sites."""
+        return self.runtime.apply(manifest(resources))
+
+
+def manifest(resources: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of sites."""
+    return {"project": "web", "resources": {f"Site[{name}]": values for name, values in resources.items()}}
+
+
+@pytest.fixture
+def sites() -> Sites:
+    """Return a runtime without sites."""
+    return Sites()
+
+
+def test_a_plan_shows_what_differs_within_a_value_by_its_place(sites: Sites) -> None:
+    """Of hashes, and of arrays of one length; one that is longer now is shown as a whole."""
+    sites.rows["a"] = {
+        "settings": {"port": 80, "tls": {"port": 443}},
+        "labels": {"old": "x", "a.b": 1, "same": 1},
+        "rules": [{"from": 1}, {"from": 2}],
+    }
+    text = str(
+        sites.plan(
+            a={
+                "settings": {"port": 80, "tls": {"port": 8443, "names": ["a"]}},
+                "labels": {"a.b": 2, "same": 1, "new": True},
+                "rules": [{"from": 1}, {"from": 3}],
+            }
+        )
+    )
+    assert [line.strip() for line in text.splitlines()[1:-2]] == [
+        "settings.tls.port: 443 → 8443",
+        "settings.tls.names: (none) → [a]",
+        "labels.old: x → (none)",
+        "labels['a.b']: 1 → 2",
+        "labels.new: (none) → true",
+        "rules[1].from: 2 → 3",
+    ]
+    assert "rules: [{from: 1}, {from: 2}] → [{from: 1}]" in str(sites.plan(a={"rules": [{"from": 1}]}))
+
+
+def test_drift_within_a_value_is_named_by_its_place(sites: Sites) -> None:
+    """Not by the whole value."""
+    sites.apply(a={"labels": {"a": 1, "b": 2}})
+    sites.rows["a"]["labels"] = {"a": 1, "b": 3}
+    assert "# Site[a] has drifted: labels.b was 2, is 3" in str(sites.plan(a={"labels": {"a": 1, "b": 2}}))
+
+
+def test_a_part_of_a_value_can_be_ignored(sites: Sites) -> None:
+    """It is set at creation; then the present part is kept, also where the rest changes."""
+    ignored = {"ignore_changes": ["settings.tls.port", "labels.a", "labels['x.y']", "rules[0].from"]}
+    value: dict[str, Any] = {"settings": {"port": 80, "tls": {"port": 443}}, "labels": {"a": 1, "b": 1}}
+    value |= {"rules": [{"from": 1}], "lifecycle": ignored}
+    assert sites.apply(a=value).exit_code == 0
+    sites.rows["a"] = {
+        "settings": {"port": 80, "tls": {"port": 1}},
+        "labels": {"b": 1, "x.y": 5},
+        "rules": [{"from": 9}],
+    }
+    assert planned(sites.plan(a=value)) == {}
+    changed = {**value, "settings": {"port": 81, "tls": {"port": 443}}}
+    assert sites.apply(a=changed).exit_code == 0
+    assert sites.rows["a"]["settings"] == {"port": 81, "tls": {"port": 1}}
+    assert sites.rows["a"]["labels"] == {"b": 1, "x.y": 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("setings.port", "unknown attribute 'setings'; did you mean 'settings'?"),
+        ("settings..port", "'settings..port' is no place in an attribute; write settings.tls.key"),
+        ("labels[a]", "'labels[a]' is no place in an attribute"),
+    ],
+)
+def test_what_cannot_be_ignored_is_an_error(sites: Sites, text: str, words: str) -> None:
+    """A misspelt place would have no effect."""
+    with pytest.raises(ManifestError) as caught:
+        sites.plan(a={"lifecycle": {"ignore_changes": [text]}})
+    assert f"lifecycle.ignore_changes: {words}" in str(caught.value)
+
+
+def test_a_refused_part_is_named_by_its_place(sites: Sites) -> None:
+    """As plans and ``ignore_changes`` name it."""
+    with pytest.raises(ManifestError) as caught:
+        sites.plan(a={"settings": {"tls": {"port": "x", "names": [1]}}, "rules": [{"from": "y"}]})
+    text = str(caught.value)
+    assert "settings.tls.port must be an integer" in text
+    assert "settings.tls.names[0] must be a string" in text
+    assert "rules[0].from must be an integer" in text
+
+
+@pytest.mark.parametrize("place", [("a",), ("tls", "key"), (0, "b"), ("a.b", 3), ("",), ("it's", "a\nb")])
+def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> None:
+    """Whatever its keys are."""
+    assert parse_place(f"settings{place_text(place)}") == ("settings", place)
+
+
+@pytest.mark.parametrize(
+    ("should", "is_", "place", "found"),
+    [
+        ({"a": 1}, {"a": 2}, ("a",), {"a": 2}),
+        ({"a": 1}, {}, ("a",), {}),
+        ({}, {"a": 2}, ("a",), {"a": 2}),
+        ({}, {"a": {"b": 2}}, ("a", "b"), {}),
+        ({"a": 1}, {"a": {"b": 2}}, ("a", "b"), {"a": 1}),
+        ([1, 2], [3], (0,), [3, 2]),
+        ([1, 2], [3], (1,), [1, 2]),
+        ([1], {"a": 1}, ("a",), [1]),
+    ],
+)
+def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, place: Any, found: Any) -> None:
+    """Where both have something like it."""
+    assert with_present(should, is_, place) == found
