@@ -1,0 +1,113 @@
+"""Conditions of this machine and of services: what `wait_for` waits for, and `assert` requires."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Command, CommandError, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Bytes of a file in which a pattern is searched, at its end.
+LOG_LIMIT = 16 * 1024 * 1024
+#: Seconds that one attempt may take.
+ATTEMPT = 10.0
+
+
+def problems(should: Mapping[str, Any], others: tuple[str, ...] = ()) -> Iterator[Problem]:
+    """Yield what is wrong with declared conditions: there are none, or they do not go together."""
+    given = [name for name in ("path", "missing", "port", "url", "command", *others) if should.get(name) is not None]
+    if not given:
+        yield Problem(None, "declares no condition; give a path, a port, a url or a command")
+    for name, needed in (("pattern", "path"), ("status", "url")):
+        if should.get(name) is not None and should.get(needed) is None:
+            yield Problem(name, f"'{name}' belongs to '{needed}', which is not declared")
+    if isinstance(pattern := should.get("pattern"), str):
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            yield Problem("pattern", f"is no regular expression: {error}")
+    if isinstance(command := should.get("command"), str):
+        try:
+            shlex.split(command)
+        except ValueError as error:
+            yield Problem("command", f"cannot be split into words: {error}: {command}")
+
+
+def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:
+    """Return the first declared condition that does not hold, in words; empty: all hold.
+
+    ``seconds`` limits each attempt.
+    """
+    checks = (
+        ("missing", _missing),
+        ("path", _path),
+        ("port", _port),
+        ("url", _url),
+        ("command", _command),
+    )
+    found = (check(should, seconds) for name, check in checks if should.get(name) is not None)
+    return next(filter(None, found), "")
+
+
+def _missing(should: Mapping[str, Any], _seconds: float) -> str:
+    return f"'{should['missing']}' exists" if os.path.lexists(should["missing"]) else ""
+
+
+def _path(should: Mapping[str, Any], _seconds: float) -> str:
+    path, pattern = should["path"], should.get("pattern")
+    if pattern is None:
+        return "" if os.path.exists(path) else f"'{path}' does not exist"  # noqa: PTH110 - text in, text out
+    try:
+        with files.open_source(path) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_LIMIT))
+            content = file.read(LOG_LIMIT) or b""
+    except (OSError, ResourceError) as error:
+        return f"'{path}' cannot be searched: {files.describe_error(error, path)}"
+    lines = content.decode(errors="replace").splitlines()
+    return "" if any(re.search(pattern, line) for line in lines) else f"no line of '{path}' contains '{pattern}'"
+
+
+def _port(should: Mapping[str, Any], seconds: float) -> str:
+    import socket  # noqa: PLC0415 - only for ports
+
+    address = should["host"], should["port"]
+    try:
+        socket.create_connection(address, timeout=seconds).close()
+    except OSError as error:
+        return f"port {address[1]} of {address[0]} accepts no connection: {error.strerror or error}"
+    return ""
+
+
+def _url(should: Mapping[str, Any], seconds: float) -> str:
+    import ssl  # noqa: PLC0415 - only for URLs
+    import urllib.error  # noqa: PLC0415 - the same
+    import urllib.request  # noqa: PLC0415 - the same
+
+    url, wanted = should["url"], should.get("status")
+    try:
+        with urllib.request.urlopen(url, timeout=seconds, context=ssl.create_default_context()) as answer:  # noqa: S310 - http and https only, by the data type
+            status = answer.status
+    except urllib.error.HTTPError as error:
+        status = error.code
+        error.close()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return f"{url} does not answer: {getattr(reason, 'strerror', None) or reason}"
+    if status == wanted or (wanted is None and status < 400):  # noqa: PLR2004 - the first status of an error
+        return ""
+    return f"{url} answers {status}" + (f" instead of {wanted}" if wanted else "")
+
+
+def _command(should: Mapping[str, Any], seconds: float) -> str:
+    command = should["command"]
+    words = shlex.split(command) if isinstance(command, str) else command
+    try:
+        result = Command(words[0], read_only=True, timeout=seconds).attempt(*words[1:])
+    except CommandError as error:
+        return str(error)
+    return "" if result.exit_code == 0 else f"'{shlex.join(words)}' returned {result.exit_code}"

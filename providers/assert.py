@@ -1,0 +1,80 @@
+"""Check conditions, and fail what does not hold."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lib import conditions
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+#: How a value is compared.
+COMPARISONS = ("equals", "one_of", "matches")
+
+
+class Provider(BaseProvider):
+    """The assertions of one run."""
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse an assertion of nothing, and comparisons without a value."""
+        yield from conditions.problems(should, ("value",))
+        given = [name for name in COMPARISONS if should.get(name) is not None]
+        if given and "value" not in should:
+            yield Problem(given[0], f"'{given[0]}' compares 'value', which is not declared")
+        if "value" in should and not given:
+            yield Problem("value", f"is compared with nothing; declare one of {', '.join(COMPARISONS)}")
+        if isinstance(pattern := should.get("matches"), str):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                yield Problem("matches", f"is no regular expression: {error}")
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return nothing: an assertion leaves nothing behind."""
+        if names is None:
+            msg = "assertions leave nothing behind that could be listed"
+            raise CannotList(msg)
+        return []
+
+    def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
+        """Return whether a condition does not hold, and which: then the assertion will fail."""
+        unmet = _unmet(should)
+        return (True, f"does not hold: {unmet}") if unmet else False
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Fail each assertion that does not hold."""
+        for name, (_, should) in changes.items():
+            with context.updating(name, message="Checking"):
+                if unmet := _unmet(should):
+                    message = should.get("message")
+                    msg = f"{message} ({unmet})" if message else unmet
+                    raise ResourceError(msg)
+                context.unchanged(name)
+
+
+def _unmet(should: Mapping[str, Any]) -> str:
+    return (_compare(should) if "value" in should else "") or conditions.unmet(should)
+
+
+def _compare(should: Mapping[str, Any]) -> str:
+    """Return why a value is not as it must be; a secret is not shown."""
+    given = should["value"]
+    value = given.reveal() if isinstance(given, Sensitive) else given
+    shown = "the value" if isinstance(given, Sensitive) else f"'{value}'"
+    if "equals" in should and not _same(value, should["equals"]):
+        return f"{shown} is not '{should['equals']}'"
+    if "one_of" in should and not any(_same(value, each) for each in should["one_of"]):
+        return f"{shown} is not one of {', '.join(map(str, should['one_of']))}"
+    if "matches" in should and not re.search(should["matches"], str(value)):
+        return f"{shown} does not match '{should['matches']}'"
+    return ""
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two values are the same, a number and a truth value never."""
+    return type(value) is type(other) and bool(value == other)

@@ -1,0 +1,56 @@
+"""Write messages of manifests into the log."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, CannotList, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from resource_api import Change, Context, Resource
+
+
+class Provider(BaseProvider):
+    """The messages of one run."""
+
+    def __init__(self) -> None:
+        """Start without a declared message."""
+        self._declared: dict[str, Mapping[str, Any]] = {}
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return nothing: a message that was written cannot be read."""
+        if names is None:
+            msg = "messages that were written cannot be read"
+            raise CannotList(msg)
+        return []
+
+    def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool:
+        """Return whether the message is written without a notification."""
+        self._declared[name] = should
+        return not should["refreshonly"]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Write the messages."""
+        for name, (_, should) in changes.items():
+            _write(context, name, should)
+
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Write the messages that were notified."""
+        for name in names:
+            _write(context, name, self._declared[name])
+
+
+def _write(context: Context, name: str, should: Mapping[str, Any]) -> None:
+    """Write one message; its last line also reports that it was written."""
+    message = should.get("message")
+    if message is None or isinstance(message, (str, Sensitive)):
+        text = name if message is None else str(message)
+    else:
+        text = json.dumps(message, ensure_ascii=False)
+    *lines, last = text.splitlines() or [""]
+    for line in lines:
+        context.notice(name, message=line)
+    context.updated(name, message=last)

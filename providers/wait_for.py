@@ -1,0 +1,64 @@
+"""Wait until conditions hold, attempt by attempt."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from lib import conditions
+from resource_api import BaseProvider, CannotList, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Problem, Resource
+
+#: Seconds between two looks at whether the run has been interrupted.
+TICK = 0.2
+
+
+class Provider(BaseProvider):
+    """The waits of one run."""
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a wait for nothing, and conditions that do not go together."""
+        return conditions.problems(should)
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return nothing: a wait leaves nothing behind."""
+        if names is None:
+            msg = "waits leave nothing behind that could be listed"
+            raise CannotList(msg)
+        return []
+
+    def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
+        """Return whether a condition does not hold yet, and which."""
+        unmet = conditions.unmet(should)
+        return (True, unmet) if unmet else False
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Wait for each condition until it holds, or the time is over."""
+        for name, (_, should) in changes.items():
+            with context.updating(name, message="Waiting"):
+                _wait(context, should)
+                context.updated(name, message="Holds now")
+
+
+def _wait(context: Context, should: Mapping[str, Any]) -> None:
+    while unmet := conditions.unmet(should, _attempt(context)):
+        until = time.monotonic() + should["interval"]
+        while (now := time.monotonic()) < until and not context.cancelled:
+            if context.deadline is not None and now >= context.deadline:
+                break
+            time.sleep(min(TICK, until - now))
+        if context.cancelled or (context.deadline is not None and time.monotonic() >= context.deadline):
+            why = "interrupted" if context.cancelled else "its time is over"
+            msg = f"{unmet} ({why})"
+            raise ResourceError(msg)
+
+
+def _attempt(context: Context) -> float:
+    """Return how many seconds one attempt may take: not more than are left."""
+    if context.deadline is None:
+        return conditions.ATTEMPT
+    return min(conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))

@@ -1,0 +1,27 @@
+"""Apply a few resources of bundled types in process, and look at the report and the log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Runtime
+from resource_api.plugins.registry import Registry
+from resource_api.system.log import Log
+
+if TYPE_CHECKING:
+    from resource_api.model.report import Report
+
+REGISTRY = Registry.from_path()
+
+
+def run(resources: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
+    """Apply resources; return the report and the lines of the log."""
+    lines: list[str] = []
+    log = Log("notice", lambda event: lines.append(f"{event.level}: {event.subject}: {event.text}"))
+    return Runtime(REGISTRY, log=log).apply({"project": "p", "resources": resources}, **options), lines
+
+
+def reason(report: Report) -> str:
+    """Return why the only resource of a run failed; empty if it did not."""
+    (found,) = [step.error for step in report.steps] or [""]
+    return found

@@ -1,0 +1,37 @@
+"""Conditions that must hold before a run goes on."""
+
+from __future__ import annotations
+
+from lib.condition_attributes import condition_attributes
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="assert",
+    docs="""Fail unless a condition holds, so that what depends on it is skipped.
+
+    Assert[this is a supported system]:
+      value: ${facts.os.name}
+      one_of: [Debian, Ubuntu]
+      message: this manifest is for Debian and Ubuntu
+    Assert[the data directory is mounted]:
+      command: mountpoint -q /srv/data
+      before: Package[postgresql]
+
+A condition is a value, a path, a line of a file, a port, a URL or a command; several must hold at once. What holds is
+no change. A plan and `--noop` show what does not hold now; only an apply fails.
+""",
+    attributes={
+        "name": Attribute("String[1]", "What must hold, in words.", kind="namevar"),
+        "message": Attribute("Optional[String[1]]", "What to say when it does not hold.", kind="parameter"),
+        "value": Attribute("Optional[Scalar]", "A value to look at, such as a fact or an input.", kind="parameter"),
+        "equals": Attribute("Optional[Scalar]", "What the value must be.", kind="parameter"),
+        "one_of": Attribute("Optional[Array[Scalar, 1]]", "The values that it may have.", kind="parameter"),
+        "matches": Attribute(
+            "Optional[String[1]]", "A regular expression that the value, as text, must contain.", kind="parameter"
+        ),
+        **condition_attributes(),
+    },
+    autorequires={"file": "$path"},
+    features={"imperative", "simple_get_filter", "validate"},
+    verbs={"run": "checking"},
+)
