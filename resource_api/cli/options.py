@@ -170,6 +170,16 @@ common = _group(
     ),
 )
 
+stack = click.option(
+    "--stack",
+    envvar="RESOURCE_API_STACK",
+    default="default",
+    callback=_name,
+    metavar="NAME",
+    shell_complete=complete("stacks"),
+    help="The stack; default: default.",
+)
+
 state = _group(
     click.option(
         "--state",
@@ -184,15 +194,7 @@ state = _group(
         callback=key,
         help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
     ),
-    click.option(
-        "--stack",
-        envvar="RESOURCE_API_STACK",
-        default="default",
-        callback=_name,
-        metavar="NAME",
-        shell_complete=complete("stacks"),
-        help="The stack; default: default.",
-    ),
+    stack,
     click.option(
         "--project",
         callback=_name,
@@ -397,22 +399,51 @@ def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any])
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by name: those of the environment, of files and of ``-i``; the later replace the former.
+    """Return the inputs by name that a command is given. Raise as ``given_inputs`` does."""
+    found: dict[str, Any] = {}
+    for values, _ in given_inputs(settings):
+        found |= values
+    return found
 
-    Raise ``UsageError`` for a file that cannot be read, ``ManifestError`` for a wrong file of inputs.
+
+def given_inputs(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
+    """Yield the inputs by name that a command is given, and what tells where one is from; the later ones win.
+
+    These are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for a file that cannot be
+    read, ``ManifestError`` for a wrong file of inputs.
     """
     from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput  # noqa: PLC0415 - with a manifest
 
-    found: dict[str, Any] = {name: EnvironmentInput(value) for name, value in environment_inputs()}
+    if (path := stack_file(settings)) is not None:
+        yield _input_file(path)
+    yield {name: EnvironmentInput(value) for name, value in environment_inputs()}, f"{INPUT_PREFIX}{{}}".format
     for path in settings.get("input_files") or ():
-        found |= _input_file(path)
+        yield _input_file(path)
+    found: dict[str, Any] = {}
     for text in settings.get("given") or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
             raise UsageError(msg)
         found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
-    return found
+    yield found, "-i {}".format
+
+
+def stack_file(settings: Mapping[str, Any]) -> str | None:
+    """Return the path of the inputs of the selected stack, beside the manifest; None where there are none."""
+    manifest, name = settings.get("manifest"), settings.get("stack")
+    if not manifest or not name:
+        return None
+    above, slash, _ = manifest.rpartition("/")
+    path = f"{above}{slash}stacks/{name}.yaml"
+    try:
+        # Not lstat: watch knows the files that were opened, or could not be.
+        with open(path, "rb"):  # noqa: PTH123 - pathlib costs more than the file
+            return path
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return path  # reading it says why
 
 
 def environment_inputs() -> Iterator[tuple[str, str]]:
@@ -450,14 +481,14 @@ def _content(path: str, errors: str = "strict") -> str:
         raise UsageError(msg) from error
 
 
-def _input_file(path: str) -> dict[str, Any]:
-    """Return the inputs of a file. Raise ``ManifestError`` for a wrong one."""
+def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
+    """Return the inputs of a file and what tells their lines. Raise ``ManifestError`` for a wrong one."""
     from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with a file of inputs
     from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - see above
 
     # The reader refuses bytes that are not UTF-8, with their position.
     raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
-    data = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path).data
-    if not isinstance(data, dict):
+    read = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path)
+    if not isinstance(read.data, dict):
         raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
-    return data
+    return read.data, lambda name: f"{path}:{read.position((name,))[0]}"

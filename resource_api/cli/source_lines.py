@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.cli import options
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError
@@ -61,6 +62,7 @@ class SourceLines:
         self._manifest = settings.get("manifest") or ""
         self._given = [("-i ", text) for text in settings.get("given") or ()]
         self._given += [("", text) for text in settings.get("changes") or ()]
+        self._stack_file = options.stack_file(settings)
         self._input_files = settings.get("input_files") or ()
         self._attributes = attributes
         self._mask = log.mask
@@ -72,7 +74,7 @@ class SourceLines:
         """Return the problem of an input with its place in the file of inputs that it comes from, if it does."""
         if problem.attribute is None or problem.code not in _INPUT_CODES or self._argument(problem):
             return problem
-        for path in reversed(self._input_files):
+        for path in self._files_with(problem.attribute):
             try:
                 read = READERS[".json" if path.endswith(".json") else ".yaml"](read_file(path)[0], path)
             except (OSError, ValueError, ManifestError):
@@ -81,6 +83,12 @@ class SourceLines:
                 line, column = read.position((problem.attribute,))
                 return problem._replace(file=path, line=line, column=column)
         return problem
+
+    def _files_with(self, name: str) -> Iterator[str]:
+        """Yield the files that an input may be from, the one that wins first."""
+        yield from reversed(self._input_files)
+        if self._stack_file is not None and name not in dict(options.environment_inputs()):
+            yield self._stack_file
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
         """Return the option and the ``NAME=VALUE`` of the command line that a problem is about."""

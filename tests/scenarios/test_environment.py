@@ -23,6 +23,8 @@ _SITE = """
     ("variable", "options", "size"),
     [
         ("", (), 1),
+        ("", ("--stack", "test"), 6),
+        ("2", ("--stack", "test"), 2),
         ("2", (), 2),
         ("2", ("--inputs", "three.yaml"), 3),
         ("2", ("--inputs", "three.yaml", "--inputs", "four.yaml"), 4),
@@ -30,12 +32,62 @@ _SITE = """
     ],
 )
 def test_the_later_source_of_an_input_wins(bench: Bench, variable: str, options: tuple[str, ...], size: int) -> None:
-    """In the order default, environment, files of inputs, command line."""
+    """In the order default, the stack's file, environment, files of inputs, command line."""
+    bench.write("stacks/test.yaml", "size: 6\n")
     bench.write("three.yaml", "size: 3\n")
     bench.write("four.yaml", "size: 4\n")
     bench.write("site.yaml", _SITE)
     done = bench.run("apply", "site.yaml", *options, RESOURCE_API_INPUT_size=variable)
     assert (done.code, done.out.splitlines()[0]) == (0, f"size: {size}"), done.err
+
+
+def test_a_wrong_input_of_a_stack_is_reported_in_its_file(bench: Bench) -> None:
+    """With its line and the nearest name; what the environment replaces is not sought there."""
+    bench.write("site.yaml", _SITE)
+    bench.write("stacks/test.yaml", "# of one stack\nsice: 6\n")
+    wrong = bench.run("validate", "site.yaml", "--stack", "test")
+    assert (wrong.code, wrong.lines) == (65, ["stacks/test.yaml:2:1: unknown input 'sice'; did you mean 'size'?"])
+    bench.write("stacks/test.yaml", "size: 6\n")
+    assert "site.yaml:2" in bench.run("plan", "site.yaml", "--stack", "test", RESOURCE_API_INPUT_size="x").err
+
+
+def test_each_input_is_shown_with_its_place(bench: Bench) -> None:
+    """``inputs show`` masks secrets, needs no input, and refuses what a run refuses."""
+    bench.write(
+        "site.yaml",
+        """
+        inputs:
+          size: {type: Integer, default: 1, docs: How large.}
+          colour: {type: String}
+          code: {type: String, sensitive: true}
+          name: {type: String}
+          kind: {type: String, default: x}
+        resources: {}
+        """,
+    )
+    bench.write("stacks/test.yaml", "colour: red\nname: a\n")
+    bench.write("code", "sesame-4711")
+    given = ("site.yaml", "--stack", "test", "-i", "code=@code")
+    shown = bench.run("inputs", "show", *given, RESOURCE_API_INPUT_kind="y")
+    assert shown.out.splitlines() == [
+        "size: 1            site.yaml:2 (default)",
+        "colour: red        stacks/test.yaml:1",
+        "code: <sensitive>  -i code",
+        "name: a            stacks/test.yaml:2",
+        "kind: y            RESOURCE_API_INPUT_kind",
+    ]
+    assert "sesame" not in shown.out
+    (first, second, *_) = bench.run("inputs", "show", "site.yaml", "--json").document
+    assert first == {
+        "name": "size",
+        "type": "Integer",
+        "value": 1,
+        "place": "site.yaml:2 (default)",
+        "docs": "How large.",
+    }
+    assert (second["value"], second["place"]) == (None, None)
+    assert "colour: (not given)" in bench.run("inputs", "show", "site.yaml").out
+    assert bench.run("inputs", "show", "site.yaml", "-i", "size=many").code == 65
 
 
 def test_an_input_of_the_environment_is_checked_and_one_that_is_not_declared_ignored(bench: Bench) -> None:

@@ -44,7 +44,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         given = options.saved_plan_options(settings, document)
         report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
     else:
-        inputs, given = options.inputs(settings), options.run_options(settings)
+        inputs, given = options.inputs(session.settings), options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
         gc.disable()
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **given)

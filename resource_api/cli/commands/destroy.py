@@ -36,7 +36,7 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
     if not (yes or noop or sys.stdin.isatty()):
         msg = "destroy needs --yes when standard input is no terminal"
         raise UsageError(msg)
-    inputs, given = options.inputs(settings), options.run_options({**settings, "noop": noop})
+    inputs, given = options.inputs(session.settings), options.run_options({**settings, "noop": noop})
     source = session.source(manifest)
     if noop or not (yes or session.json):
         planned = session.runtime.plan_destroy(source, inputs, **given)

@@ -26,9 +26,10 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @options.manifest
 @click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
 @options.manifest_inputs
+@options.stack
 @options.common
 @with_session()
-def graph(session: Session, manifest: str, form: Form, **settings: Any) -> None:
+def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:
     """Print the relationships in MANIFEST."""
-    catalog = session.runtime.compile(session.source(manifest), options.inputs(settings))
+    catalog = session.runtime.compile(session.source(manifest), options.inputs(session.settings))
     session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

@@ -36,7 +36,7 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
     gc.disable()
-    inputs, whole = options.inputs(settings), out is not None or settings["explain"] or session.has_reporters
+    inputs, whole = options.inputs(session.settings), out is not None or settings["explain"] or session.has_reporters
     source = session.source(manifest)
     use_cache = session.use_cache and not whole
     planned = session.runtime.plan(source, inputs, use_cache=use_cache, **options.run_options(settings))

@@ -75,7 +75,7 @@ def resource(
         definition.name,
         provider=settings["provider"],
         manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
-        inputs=options.inputs(settings)
+        inputs=options.inputs(session.settings)
         if any(settings[option] for option in ("given", "input_files", "provider"))
         else None,
         config=_configuration(definition, settings["config"]) if settings["config"] else None,

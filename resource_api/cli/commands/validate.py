@@ -14,11 +14,12 @@ if TYPE_CHECKING:
 @options.command(examples=("resource-api validate site.yaml",))
 @options.manifest
 @options.manifest_inputs
+@options.stack
 @options.common
 @with_session()
-def validate(session: Session, manifest: str, **settings: Any) -> None:
+def validate(session: Session, manifest: str, **_settings: Any) -> None:
     """Check everything in MANIFEST that can be checked without touching the system."""
-    catalog = session.runtime.validate(session.source(manifest), options.inputs(settings))
+    catalog = session.runtime.validate(session.source(manifest), options.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(
         lambda: {"valid": True, "resources": count, "diagnostics": []},

@@ -58,8 +58,11 @@ def projects(context: click.Context, incomplete: str) -> Items:
 
 
 def stacks(context: click.Context, incomplete: str) -> Items:
-    """Return the recorded stacks."""
-    return _items((name.stack for name, _ in _recorded(context)), incomplete)
+    """Return the recorded stacks, and those for which there are inputs beside the manifest."""
+    directory = os.path.join(os.path.dirname(_first_argument(context, "manifest")), "stacks")  # noqa: PTH118, PTH120 - pathlib costs more
+    files = os.listdir(directory) if os.path.isdir(directory) else ()  # noqa: PTH112, PTH208 - the same
+    declared = (name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
+    return _items((*declared, *(name.stack for name, _ in _recorded(context))), incomplete)
 
 
 def type_list(context: click.Context, incomplete: str) -> Items:

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.provider_calls
 @with_session()
-def import_(session: Session, manifest: str, reference: str, name: str | None, **settings: Any) -> None:
+def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: Any) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
-    summary = import_resource(session.runtime, session.source(manifest), reference, name, options.inputs(settings))
+    summary = import_resource(
+        session.runtime, session.source(manifest), reference, name, options.inputs(session.settings)
+    )
     session.show(
         lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
         lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",

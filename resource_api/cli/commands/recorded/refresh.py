@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @options.reports
 @options.provider_calls
 @with_session()
-def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
+def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **_settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    drifted = refreshing.refresh(session.runtime, session.source(manifest), options.inputs(settings))
+    drifted = refreshing.refresh(session.runtime, session.source(manifest), options.inputs(session.settings))
     session.show(
         lambda: {"refreshed": drifted, "exit_code": 0},
         lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed."],
