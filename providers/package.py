@@ -106,7 +106,10 @@ class Provider(BaseProvider):
         """Install and remove in one transaction for each set of options, then purge in one more."""
         transactions: dict[tuple[str, ...], list[str]] = {}
         purged = []
+        removed = self._removed_damaged({name: each.should for name, each in changes.items()})
         for name, (is_, should) in changes.items():
+            if name in removed:
+                continue
             purge = should["ensure"] == "absent" and should.get("purge")
             if purge:
                 purged.append(name)
@@ -118,6 +121,27 @@ class Provider(BaseProvider):
             self._apt("install", *options, "--", *arguments)
         if purged:
             self._apt("purge", "--", *purged)
+
+    def _removed_damaged(self, wanted: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+        """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
+
+        A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, where the
+        package cannot be installed: its archive is no longer available, or its own scripts fail.
+        """
+        names = [name for name, should in wanted.items() if should["ensure"] == "absent"]
+        if not names:
+            return ()
+        native, records = self._records()
+        damaged = {name for each in records if " reinstreq " in each.get("Status", "") for name in _names(each, native)}
+        removed = set()
+        for name in filter(damaged.__contains__, names):
+            try:
+                self._apt("install", "--reinstall", "--", self._argument(name, "present"))
+            except CommandError:
+                verb = "--purge" if wanted[name].get("purge") else "--remove"
+                self.dpkg("--force-remove-reinstreq", verb, "--", name)
+                removed.add(name)
+        return removed
 
     def _argument(self, name: str, ensure: str) -> str:
         """Return the argument for apt-get; a name or version that ends in ``+`` is made unambiguous."""

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+#: A file that says that a program runs on the machine.
+INSIDE: Final = Path("/run/ra-test-inside")
 #: Seconds until systemd must have started.
 _START: Final = 30.0
 _CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -69,8 +71,8 @@ class Machine:
         python = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
         options["env"] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", **python}
         inside = ["nsenter", "--target", str(self.pid), "--all", "env", "--chdir=/", *map(str, arguments)]
-        options.setdefault("stdin", subprocess.DEVNULL)
-        done = subprocess.run(inside, check=False, capture_output=True, text=True, timeout=50, **options)
+        options = {"stdin": subprocess.DEVNULL, "timeout": 50, **options}
+        done = subprocess.run(inside, check=False, capture_output=True, text=True, **options)
         assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done
 
@@ -110,7 +112,9 @@ def started_machine(directory: Path) -> Iterator[Machine]:
             [*arguments, *others], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
         try:
-            yield _wait_for(process, log.name)
+            machine = _wait_for(process, log.name)
+            machine.write(str(INSIDE), "")
+            yield machine
         finally:
             process.kill()
             process.wait()

@@ -61,6 +61,10 @@ class Case(NamedTuple):
     meaning: Callable[[str, bytes], bytes] = lambda _name, content: content
     #: A program whose output is compared as well, for what files do not show.
     observation: Sequence[str] = ()
+    #: A program that restores what files do not hold, as it was before the run.
+    restoration: Sequence[str] = ()
+    #: What else a run may change: paths, or ``socket:`` for what it sends to others.
+    watched: Sequence[str] = ()
     #: Whether everything that a run has made is destroyed after each fault.
     destroyed: bool = True
 
@@ -144,6 +148,8 @@ class Bench:
         subprocess.run(["cp", "-a", self.home / "base", self.place], check=True)
         if self.case.system:
             system.cover(self.world)
+        if self.case.restoration:
+            system.run(*self.case.restoration)
 
     def again(self, point: Point | None = None, fault: str | Callable[[], None] = KILL) -> Outcome:
         """Run the case's command on the machine as it is, with a fault at a point."""
@@ -152,7 +158,7 @@ class Bench:
             words += ["--parallel", str(self.case.parallel)]
         if self.case.command == "destroy":
             words.append("--yes")
-        watched = [str(self.place), *(system.WATCHED if self.case.system else ())]
+        watched = [str(self.place), *(system.WATCHED if self.case.system else ()), *self.case.watched]
         return tracer.run(words, cwd=self.home, env=self.environment, watched=watched, point=point, fault=fault)
 
     def _enumerate(self) -> list[Point]:

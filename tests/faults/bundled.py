@@ -18,8 +18,10 @@ Resources = dict[str, dict[str, Any]]
 ACCOUNTS: Final = r"etc/(\.pwd\.lock|(passwd|group|shadow|gshadow|subuid|subgid)(-|\.lock|\.\d+))"
 #: What a killed crontab(1) leaves beside the crontabs; cron ignores it, as it is no user's name.
 CRONTAB: Final = r"var/spool/cron/crontabs/tmp\.\w{6}"
-#: Logs, caches, and dpkg's own files, which are compared as dpkg lists them.
-APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*)?"
+#: Logs, caches, what a killed apt-get leaves, and dpkg's own files, which are compared as dpkg lists them.
+APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*)?|var/lib/apt/extended_states\.\w{6}"
+#: The types that need a machine which systemd has started; ``tests/providers/test_service.py`` runs their sweeps there.
+ON_A_MACHINE: Final = {"service"}
 DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
 
 HASH: Final = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/"
@@ -180,6 +182,26 @@ CASES: Final[dict[str, Case]] = {
         },
         aside=APT,
         observation=DPKG,
+    ),
+    "service": Case(
+        "apply",
+        {
+            "Service[ra-a]": {"ensure": "stopped", "enable": False},
+            "Service[ra-b]": {"ensure": "running", "enable": True},
+            "Service[ra-tick.timer]": {"ensure": "running", "enable": True},
+        },
+        before=[
+            {
+                "Service[ra-a]": {"ensure": "running", "enable": True},
+                "Service[ra-b]": {"ensure": "stopped", "enable": False},
+            }
+        ],
+        observation=("systemctl", "show", "-pId,ActiveState,UnitFileState", "ra-a", "ra-b", "ra-tick.timer"),
+        restoration=(
+            *("sh", "-c"),
+            "systemctl -q enable --now ra-a && systemctl -q disable --now ra-b ra-tick.timer",
+        ),
+        watched=("socket:",),
     ),
     "ssh_authorized_key": case(
         {"Ssh_authorized_key[changed]": _key(), "Ssh_authorized_key[deleted]": _key("no-pty")},

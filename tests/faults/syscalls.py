@@ -15,6 +15,7 @@ CALLS: Final = {
     18: ("pwrite64", "f"),
     20: ("writev", "f"),
     40: ("sendfile", "f"),
+    46: ("sendmsg", "f"),
     73: ("flock", "f"),
     74: ("fsync", "f"),
     75: ("fdatasync", "f"),

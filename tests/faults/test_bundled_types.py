@@ -16,8 +16,9 @@ import pytest
 from resource_api.system.filesystem.temporary_names import SUFFIX
 from tests.faults import invariants, power, report
 from tests.faults.bench import WHOLE, Bench
-from tests.faults.bundled import CASES
+from tests.faults.bundled import CASES, ON_A_MACHINE
 from tests.namespaces import private_mounts
+from tests.systemd_machine import INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
 
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-#: The sweep of services is not declared yet; the others change nothing.
-UNSWEPT: Final = {"service", "assert", "notify", "wait_for"}
+#: The types that change nothing.
+UNSWEPT: Final = {"assert", "notify", "wait_for"}
 #: The fewest calls of a run of any type; a sweep of fewer is one that misses something.
 FLOOR: Final = 90
 #: How many points of each type are tried by a sample.
@@ -39,7 +40,7 @@ INODES: Final = (0, 1, 2, 4, 6, 9)
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system to change")
 
 
-@pytest.fixture(scope="module", params=sorted(CASES))
+@pytest.fixture(scope="module", params=sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     """Yield the bench of a bundled type in a mount namespace of its own."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_mounts():

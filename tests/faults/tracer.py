@@ -246,9 +246,10 @@ def _paths(task: int, kinds: str, arguments: Sequence[int]) -> Iterator[str]:
 
 
 def _link(task: int, name: str) -> str:
-    """Return what a descriptor or the working directory of a process is; empty for none."""
+    """Return what a descriptor or the working directory of a process is: ``socket:`` for any socket, empty for none."""
     try:
-        return os.readlink(f"/proc/{task}/{name}")  # noqa: PTH115 - text in, text out
+        found = os.readlink(f"/proc/{task}/{name}")  # noqa: PTH115 - text in, text out
+        return "socket:" if found.startswith("socket:") else found
     except FileNotFoundError:
         return ""
 

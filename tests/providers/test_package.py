@@ -295,6 +295,8 @@ def test_a_package_whose_unpacking_was_interrupted_is_installed_again() -> None:
     [
         "deinstall ok half-installed",
         "purge ok half-installed",
+        "install reinstreq half-installed",
+        "purge reinstreq half-installed",
         "install ok unpacked",
         "deinstall ok half-configured",
     ],
@@ -303,6 +305,32 @@ def test_a_package_whose_change_was_interrupted_is_purged(status: str) -> None:
     """To apt a half-installed package is selected for removal already, and its configuration files stay."""
     converge({"ra-test-config": "1.0"})
     set_status("ra-test-config", status)
+    assert converge({"ra-test-config": "purged"}) == "deleted:1"
+    assert (state("ra-test-config"), CONFIG.exists()) == ("", False)
+
+
+def test_a_package_that_cannot_be_installed_again_is_purged() -> None:
+    """To remove a package whose unpacking was interrupted, dpkg wants to unpack it again; its archive is gone."""
+    converge({"ra-test-config": "1.0"})
+    set_status("ra-test-config", "install reinstreq half-installed")
+    index = REPOSITORY / "Packages"
+    text = index.read_text()
+    index.write_text("")
+    try:
+        run("apt-get", "update")
+        assert converge({"ra-test-config": "purged"}) == "deleted:1"
+        assert (state("ra-test-config"), CONFIG.exists()) == ("", False)
+    finally:
+        index.write_text(text)
+        run("apt-get", "update")
+
+
+def test_files_of_an_interrupted_first_unpacking_are_removed() -> None:
+    """What dpkg has unpacked and not recorded yet stays after a forced removal."""
+    converge({"ra-test-config": "1.0"})
+    set_status("ra-test-config", "install reinstreq half-installed")
+    Path("/var/lib/dpkg/info/ra-test-config.list").unlink()
+    Path("/var/lib/dpkg/info/ra-test-config.conffiles").unlink()
     assert converge({"ra-test-config": "purged"}) == "deleted:1"
     assert (state("ra-test-config"), CONFIG.exists()) == ("", False)
 

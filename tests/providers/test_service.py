@@ -14,7 +14,8 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import ProviderCompliance
-from tests.systemd_machine import ROOT, Machine, started_machine
+from tests.faults.bench import WHOLE
+from tests.systemd_machine import INSIDE, ROOT, Machine, started_machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a machine")
 
-#: Says that the tests run on the machine.
-INSIDE = Path("/run/ra-test-inside")
 UNIT = "[Service]\nExecStart=/bin/sleep 1000\n\n[Install]\nWantedBy=ra-test.target\n"
 UNITS = {
     "ra-a.service": UNIT,
@@ -73,7 +72,6 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     with started_machine(tmp_path_factory.mktemp("machine")) as machine:
         for name, text in UNITS.items():
             machine.write(f"/etc/systemd/system/{name}", text)
-        machine.write(str(INSIDE), "")
         machine.run("systemctl", "daemon-reload")
         machine.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
         machine.write("/usr/bin/systemctl", COUNTING)
@@ -347,16 +345,32 @@ def test_the_example_of_a_package_its_file_and_its_service(machine: Machine) -> 
     assert "3 unchanged" in machine.command("apply", example, "-i", "domain=www.example.org").stdout
 
 
+def run_tests(machine: Machine, *arguments: str, **options: Any) -> int:
+    """Run tests on the machine, which must pass; return their number."""
+    machine.run("rm", "/run/counted")
+    place = ("--rootdir", str(ROOT), "-c", str(ROOT / "setup.cfg"))
+    variables = ["env", f"FAULTS_ALL_POINTS={os.environ.get('FAULTS_ALL_POINTS', '')}"]
+    words = (*variables, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *place, *arguments)
+    done = machine.run(*words, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return int(re.findall(r"(\d+) passed", done.stdout)[0])
+
+
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:
     """The class below, run there."""
-    machine.run("rm", "/run/counted")
-    done = machine.run(
-        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ROOT, "-c", ROOT / "setup.cfg"),
-        f"{__file__}::TestService",
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 10
+    assert run_tests(machine, f"{__file__}::TestService") > 10
+
+
+@pytest.mark.timeout(3600 if WHOLE else 60)
+def test_a_run_may_be_killed_or_refused_at_any_system_call(machine: Machine) -> None:
+    """The sweeps of all bundled types, on the machine; calls that send systemd a message are points too."""
+    tests = ("test_a_run_may_be_killed_at_any_system_call", "test_any_system_call_may_be_refused")
+    file = ROOT / "tests" / "faults" / "test_bundled_types.py"
+    counts = Path(os.environ.get("FAULTS_ALL_POINTS") or "/nonexistent").absolute()
+    machine.run("mkdir", "-p", counts)
+    assert run_tests(machine, *(f"{file}::{test}" for test in tests), timeout=3500) == 2
+    for name in machine.run("ls", counts).stdout.split() if counts.is_dir() else ():
+        (counts / name).write_text(machine.read(str(counts / name)), encoding="utf-8")
 
 
 class TestService(ProviderCompliance):
