@@ -17,7 +17,7 @@ from resource_api.catalog.names import NameEvaluator
 from resource_api.catalog.resources import ResourceBuilder, ResourceTable
 from resource_api.manifest.scope import Scope
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.provider_instance import ProviderInstance
-    from resource_api.model.values.errors import Problem
     from resource_api.model.values.reference import Reference
 
 
@@ -53,6 +52,9 @@ class Catalog(NamedTuple):
     notes: Sequence[str] = ()
     #: The provider instances that are named or needed, by name.
     instances: Mapping[str, ProviderInstance] = {}
+    #: Provider instance → why its provider cannot be made before something is installed. The values and names of its
+    #: resources are as written: their canonical form is found, and they are decided, at their turn.
+    missing: Mapping[str, str] = {}
 
 
 def compile_catalog(
@@ -68,11 +70,14 @@ def compile_catalog(
     ``contents``: makes assets and archives from their descriptions in the manifest.
     """
     scope = Scope(manifest, inputs, facts, contents)
-    diagnostics = Diagnostics(manifest, scope.problems)
+    diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     scope.calls = functions.find_calls(diagnostics, definitions)
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
+    # With an invalid alias other declarations may refer to a name that is missing.
+    unnamed = (problem for problem in manifest.problems if problem.attribute == "alias")
+    table.incomplete.update(problem.reference.partition("[")[0].lower() for problem in unnamed)
     ResourceBuilder(table, diagnostics, scope, names).build(manifest)
     evaluator = Evaluator(table, diagnostics, scope)
     evaluator.check_named_values()
@@ -92,9 +97,17 @@ def compile_catalog(
     evaluator.check_unused_values()
     defaults.check_unused(table, evaluator, diagnostics)
     if diagnostics.problems:
+        _warn_of_missing(table, diagnostics)
         raise ManifestError([*diagnostics.problems, *diagnostics.warnings])
     catalog = _catalog(manifest, table, order, scope)
-    return catalog._replace(warnings=diagnostics.warnings, instances=instances)
+    return catalog._replace(warnings=diagnostics.warnings, instances=instances, missing=table.missing)
+
+
+def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
+    """Report, beside errors, resources whose provider cannot be made: only a plan can tell whether that is one."""
+    for entry in table.entries if table.missing else ():
+        if why := table.missing.get(entry.instance):
+            diagnostics.add(entry, Problem(None, why, "warning", code="type"))
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:

@@ -218,6 +218,9 @@ class Evaluator:
         if target.meta.lifecycle.external or path.keys[0] in target.meta.lifecycle.ignored_attributes:
             # The declared value is not applied: only reading yields the value.
             return UNKNOWN
+        if target.instance in self._table.missing:
+            # Nobody can tell its canonical form yet.
+            return UNKNOWN
         return expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
 
     def _canonicalize(self, entries: Sequence[Entry]) -> None:

@@ -61,6 +61,8 @@ class ResourceTable:
         self._definitions = definitions
         self._providers: dict[str, ProviderFunctions] = {}
         self._broken: dict[str, DefinitionError] = {}
+        #: Provider instance → why its provider cannot be made before something is installed.
+        self.missing: dict[str, str] = {}
 
     def find(self, wanted: Reference) -> Entry | None:
         """Return the entry with this title, alias, or canonical name."""
@@ -91,6 +93,8 @@ class ResourceTable:
             except DefinitionError as error:
                 self._broken[instance] = error
                 raise
+            if found.missing:
+                self.missing[instance] = found.missing
         return found
 
     def component(self, name: str) -> LoadedComponent | None:

@@ -56,7 +56,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     for each in documents:
         builder.add(each, first=each is documents[-1])
     if builder.problems:
-        raise ManifestError(builder.problems)
+        raise ManifestError([*builder.problems, *builder.metaparameter_problems])
     file = documents[-1].file if documents else MAPPING
     return Manifest(
         file=file,
@@ -71,6 +71,7 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
         removed=tuple(builder.removed),
         outputs=builder.outputs,
         documents=tuple(documents),
+        problems=tuple(builder.metaparameter_problems),
     )
 
 
@@ -116,6 +117,7 @@ class ManifestBuilder:
     def __init__(self, problems: list[Problem]) -> None:
         """Begin with the problems of reading; those of the structure are appended."""
         self.problems = problems
+        self.metaparameter_problems: list[Problem] = []
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
@@ -160,15 +162,18 @@ class ManifestBuilder:
         self._add_removed(data.get("removed"))
 
     def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        self.problems.append(self._problem(violation, named, code, value=value))
+
+    def _problem(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> Problem:
+        """Return a violation with its position."""
         line, column = self._source.position(violation.path, value=value)
         if violation.hint == quoting_hints.QUOTING:
             violation = violation._replace(hint=quoting_hints.hint_at(self._source, line))
         # In a resource the path is: resources, its key, the attribute.
         attribute = str(violation.path[2]) if named and len(violation.path) > 2 else None  # noqa: PLR2004
-        problem = Problem(
+        return Problem(
             attribute, violation.message, "error", named, self._source.file, line, column, code, violation.hint
         )
-        self.problems.append(problem)
 
     def _error(self, path: Path, message: str, hint: str = "", named: str = "") -> None:
         self._report(Violation(path, message, hint), named)
@@ -307,16 +312,19 @@ class ManifestBuilder:
         return metas
 
     def _meta(self, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
-        """Return the metaparameters that ``body`` declares, after checking them."""
+        """Return the metaparameters that ``body`` declares; report those that are invalid, and leave them out."""
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
+        problems = self.metaparameter_problems
+        invalid = []
         for key, value in meta.items():
             if validate.is_valid_reference(key, value):
                 continue
             for violation in validate.violations(key, value):
-                self._report(violation._replace(path=(*path, *violation.path)), str(named))
-        return meta
+                problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(named)))
+                invalid.append(key)
+        return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
 
     def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)

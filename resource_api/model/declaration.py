@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.model.values.document import Document
+    from resource_api.model.values.errors import Problem
 
 
 class Place(NamedTuple):
@@ -154,6 +155,8 @@ class Manifest(NamedTuple):
     root: str = ""
     #: The saved plan that it is embedded in, if it is.
     saved_in: str = ""
+    #: What is wrong with metaparameters, which are left out: reported together with the problems of compiling.
+    problems: tuple[Problem, ...] = ()
 
     def __repr__(self) -> str:
         """Show the file and the number of resources."""

@@ -54,3 +54,5 @@ class ProviderFunctions(NamedTuple):
     check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
     #: The names of the type's providers, in the order of preference; an ordinary type has one, of its own name.
     implementations: Sequence[str] = ()
+    #: Why the provider cannot be made now although a resource may install what it needs; its functions are None then.
+    missing: str = ""

@@ -42,6 +42,8 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
     """Return the decisions about those ``entries`` that are plain and in sync, or plain and missing."""
     decided: dict[int, tuple[Row | None, Decision]] = {}
     in_sync = set()
+    if catalog.missing:
+        entries = [entry for entry in entries if entry.instance not in catalog.missing]
     for existing, missing in _plain_by_type(entries, prior, queries):
         places = equal_places(existing, queries.functions(existing[0][0].instance)) if existing else ()
         for entry, row in map(existing.__getitem__, places):

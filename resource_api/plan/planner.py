@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Step
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from resource_api.model.function import Call
     from resource_api.model.options import Options
     from resource_api.model.planner_queries import PlannerQueries
-    from resource_api.model.values.errors import Problem
     from resource_api.model.values.expression import Path
     from resource_api.plan.drift import Drift
     from resource_api.prior.match import Prior
@@ -113,7 +113,8 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     """Return the plan of the ``selected`` entries (indexes; None: all); nothing that is passed in is changed.
 
     Entries are planned in order, because references need the steps that were planned before. Raises ``UsageError`` for
-    a ``--replace`` that matches nothing, and for a deletion that leaves recorded dependents behind.
+    a ``--replace`` that matches nothing, and for a deletion that leaves recorded dependents behind; ``ManifestError``
+    for resources whose provider cannot be made, and no step before them changes anything.
     """
     if prior.predecessors or prior.moved_keys:
         catalog, prior, selected = rematch(catalog, prior, selected, queries, prune=options.prune)
@@ -123,6 +124,8 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     for entry in entries:
         decided = bulk.decided.get(entry.index)
         planner.add(entry) if decided is None else planner.add_decided(entry, *decided)
+    if planner.hopeless:
+        raise ManifestError(planner.hopeless)
     steps = list(forget_hosted(planner.steps, noop=options.noop).values())
     if selected is not None:
         check_untargeted_dependents(catalog, prior, planner.steps, selected)
@@ -131,7 +134,8 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     operations, waits = ordering.order_operations(
         steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
     )
-    drift = find_drift(prior, queries.observation, (entry for entry in entries if entry.index not in bulk.in_sync))
+    read = (each for each in entries if not (each.index in bulk.in_sync or each.instance in catalog.missing))
+    drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
     planned = Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, bulk.in_sync)
     return planned._replace(problems=problems) if problems else planned
@@ -163,6 +167,8 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
+        #: What is wrong with the resources whose provider cannot be made, and nothing before them changes anything.
+        self.hopeless: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
@@ -201,6 +207,8 @@ class _Planner:
             return self._make(entry, None, should, Decision(Action.UPDATE, error=error), noop)
         if entry.index in self.prior.orphans and (step := self._unread_orphan(entry, noop=noop)) is not None:
             return step
+        if entry.instance in self.catalog.missing:
+            return self._unmade_step(entry, should, unknown, noop=noop)
         failure, later = "", False
         if self.catalog.instances:
             failure, later, _ = self.queries.readiness(entry.instance, self._resolve)
@@ -228,12 +236,26 @@ class _Planner:
         if why := reason_to_forget(entry, inputs):
             row = self.queries.observation(entry).row
             return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
+        missing: object = self.catalog.missing.get(entry.instance)
         try:
             self.queries.functions(entry.instance)
         except DefinitionError as error:
-            why = f"cannot be deleted: {error}; bring its type back, or forget it: state rm {entry.reference}"
+            missing = error
+        if missing:
+            why = f"cannot be deleted: {missing}; bring its type back, or forget it: state rm {entry.reference}"
             return self._make(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
         return None
+
+    def _unmade_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
+        """Plan a resource whose provider cannot be made before something is installed."""
+        why = self.catalog.missing[entry.instance]
+        imperative = "imperative" in entry.definition.features
+        action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
+        if self.acting:
+            return self._make(entry, None, should, Decision(action), noop, deferred=why, unknown=unknown)
+        place = self.catalog.manifest.place(entry.declaration)
+        self.hopeless.append(Problem(None, why, "error", str(entry.reference), *place, code="type"))
+        return self._make(entry, None, should, Decision(action, error=why), noop)
 
     def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
@@ -292,7 +314,9 @@ class _Planner:
             except ValueError as error:
                 return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
             values[name] = UNKNOWN if is_unknown(found) else found
-        should, problem = unknowns.complete_should(entry, values, self.queries.functions(entry.instance))
+        unmade = entry.instance in self.catalog.missing
+        functions = ProviderFunctions(entry.definition, {}) if unmade else self.queries.functions(entry.instance)
+        should, problem = unknowns.complete_should(entry, values, functions)
         problem = problem and unknowns.with_location(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
 
@@ -302,7 +326,7 @@ class _Planner:
         assert entry is not None
         step = self.steps.get(entry.index)
         if step is not None:
-            return unknowns.predicted_value(path, step)
+            return UNKNOWN if entry.instance in self.catalog.missing else unknowns.predicted_value(path, step)
         row, failure = self.queries.observation(entry)
         if failure or not exists(row):
             msg = f"{path}: {entry.reference} does not exist and is not among the targets"

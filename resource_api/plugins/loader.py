@@ -13,7 +13,7 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import PLUGIN_FILE, DefinitionError, UntrustedCode, reason
+from resource_api.model.values.errors import PLUGIN_FILE, DefinitionError, MissingModule, UntrustedCode, reason
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def execute_in(
     ``read`` returns what a file of code holds and its status, and raises ``UntrustedCode`` where others could have
     changed it; without it the file is trusted.
     Raise ``DefinitionError`` with the file, the line and the reason when it raises, exits, prints, or changes
-    ``sys.path``; other changes of the process are undone.
+    ``sys.path``, of the kind ``MissingModule`` for an import; other changes of the process are undone.
     """
     module.__file__ = path
     module.__dict__[PLUGIN_FILE] = _relative(path)
@@ -79,7 +79,8 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
     except BaseException as error:
         from resource_api.manifest.python_positions import raised_at, source  # noqa: PLC0415 - only for a broken file
 
-        found = DefinitionError(f"{path}:{line_of(error, path)}: {_describe(error)}")
+        kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
+        found = kind(f"{path}:{line_of(error, path)}: {_describe(error)}")
         found.place = path, *raised_at(error, path, source(path))
         raise found from error
     if stdout.written or path_changed:

@@ -8,12 +8,14 @@ Resource API, "Runtime Environment"). Which methods are called when is decided i
 from __future__ import annotations
 
 import _thread
+import importlib
 import threading
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.model.values.errors import ProviderError, reason
+from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.values.errors import MissingModule, ProviderError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import copy_resource
 from resource_api.plugins.definitions import ExecutableProvider
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.implementations import Implementations, Suitability
     from resource_api.plugins.registry import Registry
@@ -153,6 +154,25 @@ class ProviderPool:
             self._pure_contexts.append(calls.context)
             self._functions[instance] = calls.functions(self.check_policies, self._implementation_names(definition))
         return self._functions[instance]
+
+    def declared(self, instance: str) -> ProviderFunctions:
+        """Return the pure functions for the resources of a manifest, with the provider made where these need it.
+
+        Where that fails and a resource may install what is missing, the functions are only the type. Raise
+        ``DefinitionError`` when the type or its provider is broken.
+        """
+        definition = self._definition(instance)
+        can_wait = not (definition.config.attributes or self.run.isolates(definition))
+        try:
+            found = self.functions(instance)
+            if can_wait and (found.canonicalize is not None or found.validate is not None):
+                self._make(instance)
+        except (MissingModule, ProviderError) as error:
+            if not can_wait:
+                raise
+            importlib.invalidate_caches()  # what is installed from now on must be found
+            return ProviderFunctions(definition, {}, missing=str(error))
+        return found
 
     @property
     def wrote_output(self) -> bool:

@@ -15,7 +15,7 @@ from resource_api.model.attribute import AttributeSet
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, UnknownType, nearest
+from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
@@ -301,8 +301,9 @@ class Registry:
         return by_preference(found)
 
     def _load(self, kind: str, name: str, load: Callable[[], Any]) -> Any:
-        """Load files once; one that failed fails again with the same error."""
-        if error := self._broken.get((kind, name)):
+        """Load files once; one that failed fails again with the same error, unless it only missed a module."""
+        error = self._broken.get((kind, name))
+        if error is not None and not isinstance(error, MissingModule):
             raise error
         try:
             value = load()

@@ -13,7 +13,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.values.errors import DefinitionError, nearest
+from resource_api.model.values.errors import DefinitionError, MissingModule, nearest
 from resource_api.plugins.loader import LOCK, execute_in
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class _Library:
         path = f"{base}/__init__.py" if is_package else f"{base}.py"
         has_file = os.path.isfile(path)  # noqa: PTH113 - text
         if not (has_file or is_package):
-            raise DefinitionError(self._unknown(name))
+            raise MissingModule(self._unknown(name))
         module = ModuleType(f"{self._package}.{name}" if name else self._package)
         module.__package__ = module.__name__ if is_package else module.__name__.rpartition(".")[0]
         if is_package:

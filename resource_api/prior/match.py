@@ -7,12 +7,13 @@ names only; ``rematch`` corrects its result once the resources have been read. P
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.reference import Reference, enclosing_components, make_urn
 from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
 from resource_api.prior.orphans import OrphanKind, add_orphans, orphan_entry
@@ -90,6 +91,8 @@ def match(
     although its resource is declared.
     """
     state, recovery = instances.state, Commit()
+    if catalog.missing:
+        catalog = _with_recorded_names(catalog, state)
     if state.intents:
         state, former = rename_intents(state, _declared_names(catalog), functions)
         recovery = _recovery(catalog, state, former)
@@ -120,6 +123,23 @@ def match(
     orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
     catalog, kinds = add_orphans(catalog, orphans, functions)
     return catalog, Prior(state, records, predecessors, undeclared, kinds, moved_keys, recovery, errors, instances)
+
+
+def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
+    """Return the catalog with the recorded names of resources whose providers cannot tell their canonical names yet.
+
+    A resource has the name of the record that was declared with the same namevars.
+    """
+    unmade = [entry for entry in catalog.entries if entry.instance in catalog.missing]
+    namevars = {entry.instance: entry.definition.namevars for entry in unmade}
+    recorded = [record for record in state.records.values() if record.instance in namevars]
+    names = {(each.instance, *map(each.inputs.get, namevars[each.instance])): each.name for each in recorded}
+    entries = list(catalog.entries)
+    for entry in unmade:
+        if (name := names.get((entry.instance, *map(entry.should.get, entry.definition.namevars)))) is not None:
+            entries[entry.index] = copy(entry)
+            entries[entry.index].name = name
+    return catalog._replace(entries=entries)
 
 
 def rematch(
@@ -186,7 +206,7 @@ def _upgrade(
         if record.schema_version != entries[index].definition.schema_version:
             try:
                 records[index] = upgrade(record, functions(entries[index].instance))
-            except ValueError as error:
+            except (ValueError, DefinitionError) as error:
                 errors[index] = str(error)
     return errors
 

@@ -92,7 +92,7 @@ class ManifestCompiler:
         return manifest
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
-        definitions = Definitions(providers.functions, self._component, self._registry.types_with_function)
+        definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader())
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:

@@ -20,7 +20,7 @@ from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import Problem, UsageError
+from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.values import is_secret
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
@@ -139,7 +139,24 @@ class Runtime(ResourceReader):
         """Check everything that can be checked without touching the system; return the catalog."""
         catalog = self.compile(source, inputs)
         self.name(catalog)
+        if catalog.missing:
+            self._report_missing(catalog)
         return catalog
+
+    def _report_missing(self, catalog: Catalog) -> None:
+        """Warn of resources whose provider cannot be made. Raise ``ManifestError`` where nothing comes before them."""
+        found, before = [], False
+        for entry in catalog.entries:
+            if (why := catalog.missing.get(entry.instance)) is None:
+                before = True
+            else:
+                severity = "warning" if before else "error"
+                place = catalog.manifest.place(entry.declaration)
+                found.append(Problem(None, why, severity, str(entry.reference), *place, code="type"))
+        if any(problem.severity == "error" for problem in found):
+            raise ManifestError(found)
+        for problem in found:
+            self.notify(Diagnosed(problem))
 
     def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Return the catalog of a manifest."""

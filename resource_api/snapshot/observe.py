@@ -73,7 +73,8 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
     names: defaultdict[TypeDefinition, dict[Name, None]] = defaultdict(dict)
     for index in indexes:
         entry = catalog.entries[index]
-        names[entry.definition][entry.name] = None
+        if entry.instance not in catalog.missing:
+            names[entry.definition][entry.name] = None
     for index, record in prior.predecessors.items():
         definition = catalog.entries[index].definition
         if record.instance == definition.instance:

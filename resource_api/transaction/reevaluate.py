@@ -7,6 +7,7 @@ becomes known goes into the ``OperationRun``.
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,8 +16,10 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import Decision, ReplacementReason
+from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
+from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.function import Call
     from resource_api.model.step import Operation, Step
+    from resource_api.model.type_definition import Name
     from resource_api.model.values.expression import Path
     from resource_api.plan.decision_inputs import DecisionInputs
     from resource_api.transaction.operation_run import OperationRun
@@ -119,13 +123,46 @@ class Reevaluation:
         for run in runs:
             if self._plan.options.noop and run.step.unknown:
                 continue
-            if run.step.entry.pending and not run.removal:
+            if run.removal:
+                pass
+            elif run.step.entry.instance in self._plan.catalog.missing:
+                run.should, problem = self._values_of_unmade(run)
+                if problem:
+                    self._unreadable(run, problem)
+                    continue
+            elif run.step.entry.pending:
                 run.should, problem = self._known_values(run.step, run.should)
                 if problem:
                     self._results.fail(run, problem)
                     continue
             known.append(run)
         return known
+
+    def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
+        """Return what should be of a resource whose provider could not be made in the plan, and what is wrong."""
+        try:
+            functions = self._providers.declared(run.step.entry.instance)
+        except DefinitionError as error:
+            return run.should, str(error)
+        if functions.missing:
+            return run.should, functions.missing
+        should, problem = self._known_values(run.step, run.should)
+        if not problem and (name := run.definition.name_of(should)) != run.name:
+            problem = self._name(run, name)
+        return should, problem
+
+    def _name(self, run: OperationRun, name: Name) -> str:
+        """Give a resource the canonical name that only now is known; return why it cannot have it."""
+        key = run.definition.instance, name
+        others = [each.entry for each in self._plan.steps] + [each.step.entry for each in self._runs.values()]
+        if other := next((each for each in others if each.key == key), None):
+            return f"is the same resource as {other.reference}"
+        if key in self._plan.prior.state.records:
+            return f"is {show(name)}, as only its provider could tell, and was recorded otherwise; run again"
+        entry = copy(run.step.entry)
+        entry.name = run.name = name
+        run.step = run.step._replace(entry=entry)
+        return ""
 
     def _known_values(
         self, step: Step, should: Mapping[str, Any], lost: Collection[str] = ()

@@ -130,7 +130,7 @@ REFUSED: Final = {
     "canonicalize_exits": Case("abcd", "canonicalize failed: SystemExit: 0", "canonicalize"),
     "validate_raises": Case("b", "validate failed: 'NoneType' object has no attribute 'strip'", "validate"),
     "validate_nonsense": Case("b", "validate failed: ", "validate"),
-    "load_raises": Case("abcd", "providers/bad.py:3: ImportError: libstore.so.3"),
+    "load_raises": Case("abcd", "providers/bad.py:3: OSError: libstore.so.3"),
     "load_exits": Case("abcd", "providers/bad.py:5: exits while it is loaded (code 0)"),
     "load_prints": Case("abcd", "providers/bad.py: prints while it is loaded"),
     "load_edits_path": Case("abcd", "providers/bad.py: changes sys.path while it is loaded"),

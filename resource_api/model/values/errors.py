@@ -152,6 +152,10 @@ class UntrustedCode(DefinitionError):  # noqa: N818 - reads as what it says
     """Users other than root and the caller can change code that was to be executed."""
 
 
+class MissingModule(DefinitionError):  # noqa: N818 - reads as what it says
+    """A file imports a module that does not exist, or a name that a module does not define."""
+
+
 class DataTypeError(DefinitionError):
     """A data type expression is invalid; ``column`` counts from 1."""
 

@@ -1,3 +1,3 @@
 """The module raises while it is loaded."""
 
-raise ImportError("libstore.so.3: cannot open shared object file")
+raise OSError("libstore.so.3: cannot open shared object file")
