@@ -44,6 +44,7 @@ COMMAND_GROUPS: Final = {
     "What is recorded": {
         "state": "Show and edit what is recorded.",
         "output": "Show a stack's outputs.",
+        "stack": "List, rename or forget stacks.",
         "history": "List the runs; show one, or what was different between two.",
         "report": "Print what a run did, as text, JSON or an HTML page.",
         "import": "Take over an existing resource into state.",

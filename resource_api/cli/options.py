@@ -93,7 +93,7 @@ def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     return found
 
 
-def _name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Refuse a name of a stack or project that a URN cannot contain."""
     from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for commands with a stack
 
@@ -174,43 +174,44 @@ stack = click.option(
     "--stack",
     envvar="RESOURCE_API_STACK",
     default="default",
-    callback=_name,
+    callback=checked_name,
     metavar="NAME",
     shell_complete=complete("stacks"),
     help="The stack; default: default.",
 )
 
-state = _group(
-    click.option(
-        "--state",
-        envvar="RESOURCE_API_STATE",
-        metavar="URL",
-        help="Where state is kept: sqlite:PATH, or memory: for none.",
-    ),
-    click.option(
-        "--key",
-        envvar="RESOURCE_API_KEY",
-        metavar="URL",
-        callback=key,
-        help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
-    ),
-    stack,
-    click.option(
-        "--project",
-        callback=_name,
-        shell_complete=complete("projects"),
-        metavar="NAME",
-        help="The project; default: the manifest's.",
-    ),
-    click.option(
-        "--lock-timeout",
-        envvar="RESOURCE_API_LOCK_TIMEOUT",
-        type=click.FloatRange(min=0),
-        default=0.0,
-        metavar="S",
-        help="Wait so long for the state's lock.",
-    ),
+_url = click.option(
+    "--state", envvar="RESOURCE_API_STATE", metavar="URL", help="Where state is kept: sqlite:PATH, or memory: for none."
 )
+_key = click.option(
+    "--key",
+    envvar="RESOURCE_API_KEY",
+    metavar="URL",
+    callback=key,
+    help="What secrets are encrypted with: file:PATH, passphrase:[PATH], or age:PATH.",
+)
+_project = click.option(
+    "--project",
+    callback=checked_name,
+    shell_complete=complete("projects"),
+    metavar="NAME",
+    help="The project; default: the manifest's.",
+)
+_lock_timeout = click.option(
+    "--lock-timeout",
+    envvar="RESOURCE_API_LOCK_TIMEOUT",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="S",
+    help="Wait so long for the state's lock.",
+)
+
+state = _group(_url, _key, stack, _project, _lock_timeout)
+
+#: What commands about several stacks have.
+stacks = _group(_url, _key, _project, _lock_timeout)
+
+stack_name = click.argument("name", callback=checked_name, shell_complete=complete("stacks"))
 
 manifest = click.argument("manifest", type=click.Path())
 

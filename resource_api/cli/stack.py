@@ -30,7 +30,7 @@ class Stack:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: StateStore = session.runtime.store
         self._lock = session.runtime.lock
-        self.name = name or _selected(self.store, session.settings)
+        self.name = name or selected(self.store, session.settings)
 
     @property
     def state(self) -> StackState:
@@ -52,7 +52,7 @@ def none_recorded(session: Session) -> bool:
     return not session.settings["project"] and not session.runtime.store.stacks()
 
 
-def _selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
+def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
     stack, project = settings.get("stack") or "default", settings.get("project")
     known = store.stacks()

@@ -17,7 +17,7 @@ from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import STACK_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.model.record import Commit, Key, Record
@@ -140,6 +140,17 @@ class StateStore(Protocol):
         """
         ...
 
+    def rename(self, name: StackName, new: StackName) -> None:
+        """Move a stack with its history to a name that is free; atomic, raises the serial.
+
+        Raises ``UsageError`` when nothing is recorded of ``name``, or something of ``new``.
+        """
+        ...
+
+    def remove(self, name: StackName) -> None:
+        """Forget a stack with its history; atomic. Raises ``UsageError`` when nothing is recorded of it."""
+        ...
+
     def check(self) -> Sequence[str]:
         """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
         ...
@@ -150,6 +161,21 @@ class StateStore(Protocol):
         Raises ``StateError`` when nothing is intact, ``StateLocked``.
         """
         ...
+
+
+def check_recorded(name: StackName, recorded: Container[StackName]) -> None:
+    """Raise ``UsageError`` when nothing is recorded of a stack."""
+    if name not in recorded:
+        msg = f"nothing is recorded of {name}"
+        raise UsageError(msg)
+
+
+def check_rename(name: StackName, new: StackName, recorded: Container[StackName]) -> None:
+    """Raise ``UsageError`` when nothing is recorded of a stack, or something of its new name."""
+    check_recorded(name, recorded)
+    if new.checked() in recorded:
+        msg = f"{new} is recorded already"
+        raise UsageError(msg)
 
 
 class MemoryStore:
@@ -236,6 +262,19 @@ class MemoryStore:
         """Raise ``UsageError``: nothing is written, so nothing can be encrypted."""
         msg = "state is kept in memory: there is nothing to encrypt"
         raise UsageError(msg)
+
+    def rename(self, name: StackName, new: StackName) -> None:
+        """Move a stack with its history to a name that is free."""
+        check_rename(name, new, self._states)
+        state = self._states.pop(name)
+        self._states[new] = state._replace(**new._asdict(), serial=state.serial + 1)
+        self._runs = [{**run, **new._asdict()} if (run["project"], run["stack"]) == name else run for run in self._runs]
+
+    def remove(self, name: StackName) -> None:
+        """Forget a stack with its history."""
+        check_recorded(name, self._states)
+        del self._states[name]
+        self._runs = [run for run in self._runs if (run["project"], run["stack"]) != name]
 
     def check(self) -> Sequence[str]:
         """Return the number of stacks; memory needs no verification."""

@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 
 from resource_api.model.codec import Sealed, digest_secret
 from resource_api.model.record import Commit, Intent
-from resource_api.model.values.errors import StateLocked
+from resource_api.model.values.errors import StateLocked, UsageError
 from resource_api.model.values.values import UNKNOWN, Sensitive
-from resource_api.state.store import MemoryStore
+from resource_api.state.store import MemoryStore, StackName
 from resource_api.testing.state_examples import OTHER, WEB, content, histories, record
 
 if TYPE_CHECKING:
@@ -197,6 +197,27 @@ class StateCompliance:
             assert found == source._replace(project="web", stack="default")
             assert store.commit(WEB, Commit([record("/z")])).serial == 8
             assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
+
+    def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
+        """Records, outputs and history move; the old name is free, a recorded one refused."""
+        new = StackName("web", "renamed")
+        with self.held() as (store, reopen):
+            before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
+            store.commit(OTHER, Commit([record("/c")]))
+            store.finish_run(WEB, {"run": "r", "command": "apply"})
+            for name, other in ((new, WEB), (WEB, OTHER)):
+                with pytest.raises(UsageError):
+                    store.rename(name, other)
+            store.rename(WEB, new)
+            assert reopen().load(new) == before._replace(stack="renamed", serial=before.serial + 1)
+            assert [run["stack"] for run in reopen().history(new)] == ["renamed"]
+            assert (reopen().load(WEB).serial, list(reopen().history(WEB))) == (0, [])
+            store.remove(new)
+            with pytest.raises(UsageError):
+                store.remove(new)
+            assert store.commit(WEB, Commit([record("/d")])).serial == 1
+            assert (sorted(reopen().stacks()), list(reopen().history(new))) == (sorted([OTHER, WEB]), [])
+            assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
 
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
         """A store may return None at any time; otherwise it returns what was saved, of an unchanged stack."""

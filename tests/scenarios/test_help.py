@@ -105,7 +105,7 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     """
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
     bench.write("site.yaml", manifest)
-    if {"state", "output", "import", "refresh", "destroy", "history", "report"}.intersection(example.split()):
+    if {"state", "stack", "output", "import", "refresh", "destroy", "history", "report"}.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
     if example in BEFORE:
         assert typed(bench, BEFORE[example]).code == 0

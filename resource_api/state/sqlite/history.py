@@ -24,6 +24,17 @@ def add(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
     database.write("run", [make_row(number, to_bytes({**run, "project": name.project, "stack": name.stack}))])
 
 
+def rename(database: Database, name: StackName, new: StackName | None) -> None:
+    """Give the runs of a stack to another one, or delete them. Call it within a transaction."""
+    rows = database.read("run")
+    runs = zip(rows, decode_rows(rows), strict=True)
+    found = {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}
+    if new is None:
+        database.delete("run", found)
+    else:
+        database.write("run", [make_row(each, to_bytes({**run, **new._asdict()})) for each, run in found.items()])
+
+
 def read(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:
     """Return the finished runs of a stack, or of all stacks, the oldest first. Raises ``StateError``."""
     try:

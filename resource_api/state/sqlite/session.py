@@ -139,6 +139,14 @@ class WriteSession:
             del self._versions[name]
             self.write_marker()
 
+    def remove(self, name: StackName, change: Callable[[Database], object]) -> None:
+        """Apply ``change``, which removes a stack, in one transaction; the marker expects it no longer."""
+        self.allow_lineage(name, "")
+        with self.transaction() as database:
+            change(database)
+        self._changed = True
+        self._forget(name)
+
     def write_marker(self) -> None:
         """Write the present versions to the marker, unless they are in it."""
         marker = Marker(dict(self._versions))

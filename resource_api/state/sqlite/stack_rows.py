@@ -313,6 +313,13 @@ class Stack:
         database.write("stack", [make_row(self.number, to_bytes(content))])
 
 
+def remove_rows(database: Database, header: Header) -> None:
+    """Delete a stack. Call it within a transaction."""
+    for name in _TABLES:
+        database.delete_range(name, header.number * SPAN, (header.number + 1) * SPAN)
+    database.delete("stack", [header.number])
+
+
 def headers(database: Database) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
     rows = database.read("stack")

@@ -20,8 +20,8 @@ from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups, cache, history
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
-from resource_api.state.sqlite.stack_rows import Stack, verify
-from resource_api.state.store import CachedConclusion
+from resource_api.state.sqlite.stack_rows import Stack, remove_rows, verify
+from resource_api.state.store import CachedConclusion, check_recorded, check_rename
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Key as RecordKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.cache import Entry
+    from resource_api.state.sqlite.database import Database
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.store import StackName
 
@@ -171,6 +172,38 @@ class SqliteStore:
             if drop_generations:
                 backups.remove_generations(self.path)
             return state
+
+    def rename(self, name: StackName, new: StackName) -> None:
+        """Move a stack with its history to a name that is free."""
+        with self._guard:
+            session = self._writing()
+            opened = session.writable().refreshed()
+            check_rename(name, new, opened.headers)
+            stack = self._read(opened, name)
+            state = stack.state._replace(**new._asdict(), serial=stack.state.serial + 1)
+            data_key = None if stack.data_key is None else self._data_keys.replace(new, self._data_keys.key)
+
+            def move(database: Database) -> None:
+                stack.overwrite(database, state, data_key)
+                history.rename(database, name, new)
+
+            session.allow_lineage(name, "")
+            session.stacks.pop(name, None)
+            session.stacks[new] = stack
+            session.write(new, stack, move)
+
+    def remove(self, name: StackName) -> None:
+        """Forget a stack with its history."""
+        with self._guard:
+            session = self._writing()
+            opened = session.writable().refreshed()
+            check_recorded(name, opened.headers)
+
+            def remove(database: Database) -> None:
+                remove_rows(database, opened.headers[name])
+                history.rename(database, name, None)
+
+            session.remove(name, remove)
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Record a finished run, and write the versions of all stacks to the marker."""

@@ -1,0 +1,90 @@
+"""``stack``: list, rename and forget recorded stacks; no resource is changed."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.cli.stack import selected
+from resource_api.model.values.errors import UsageError
+from resource_api.render.table import table
+from resource_api.render.text import time_of
+from resource_api.state.store import StackName
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api.cli.session import Session
+    from resource_api.state.store import StateStore
+
+
+@options.group(examples=("resource-api stack list", "resource-api stack rename default production"))
+def stack() -> None:
+    """List, rename or forget stacks."""
+
+
+def _command(name: str, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        return stack.command(name, examples=examples)(options.stacks(options.common(with_session()(function))))
+
+    return decorate
+
+
+@_command("list", "resource-api stack list")
+def list_(session: Session, project: str | None, **_settings: Any) -> None:
+    """List the recorded stacks: serial, resources, last run."""
+    store = session.runtime.store
+    found = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
+    session.show(
+        lambda: found, lambda: table([{**each, "last_run": time_of(each["last_run"])} for each in found], None)
+    )
+
+
+def _summary(store: StateStore, name: StackName) -> dict[str, Any]:
+    runs = store.history(name)
+    try:
+        state = store.load(name)
+    except UsageError:  # it is encrypted, and this command was given no key
+        return {**name._asdict(), "serial": None, "resources": None, "last_run": runs[-1]["ended"] if runs else None}
+    last = runs[-1]["ended"] if runs else None
+    return {**name._asdict(), "serial": state.serial, "resources": len(state.records), "last_run": last}
+
+
+@_command("rename", "resource-api stack rename default production")
+@options.stack_name
+@click.argument("new", callback=options.checked_name)
+def rename(session: Session, name: str, new: str, project: str | None, **_settings: Any) -> None:
+    """Record the stack NAME under another name, with all its resources and runs."""
+    store, started = session.runtime.store, time.time()
+    old = selected(store, {"stack": name, "project": project})
+    to = StackName(old.project, new)
+    with session.runtime.lock("stack rename"):
+        store.rename(old, to)
+        ended = {"run": secrets.token_hex(8), "command": "stack rename", "started": started, "ended": time.time()}
+        store.finish_run(to, ended)
+    session.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
+
+
+@_command("rm", "resource-api stack rm default --force")
+@options.stack_name
+@click.option("--force", is_flag=True, help="Also if it has resources: they are forgotten, not deleted.")
+def rm(session: Session, name: str, project: str | None, *, force: bool, **_settings: Any) -> None:
+    """Forget the stack NAME with its runs; on the system nothing is changed."""
+    store = session.runtime.store
+    found = selected(store, {"stack": name, "project": project})
+    with session.runtime.lock("stack rm"):
+        count = len(store.load(found).records)
+        if count and not force:
+            msg = (
+                f"{found} has {count} resources; destroy deletes them, --force forgets them and leaves them as they are"
+            )
+            raise UsageError(msg)
+        store.remove(found)
+    session.show(lambda: {**found._asdict(), "forgotten": count}, lambda: f"{found}: forgotten, with {count} resources")
