@@ -51,6 +51,8 @@ class Case(NamedTuple):
     foreign: Mapping[str, str] = {}
     #: Files of the world that grow with each run and are compared by who looks at them.
     counted: Sequence[str] = ()
+    #: Further options of the command.
+    options: Sequence[str] = ()
     #: How many calls of providers run beside each other.
     parallel: int = 1
     #: Whether the world is mounted over the directories of the system.
@@ -153,7 +155,7 @@ class Bench:
 
     def again(self, point: Point | None = None, fault: str | Callable[[], None] = KILL) -> Outcome:
         """Run the case's command on the machine as it is, with a fault at a point."""
-        words = [self.case.command, str(self.manifest)]
+        words = [self.case.command, str(self.manifest), *self.case.options]
         if self.case.parallel > 1:
             words += ["--parallel", str(self.case.parallel)]
         if self.case.command == "destroy":

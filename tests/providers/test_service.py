@@ -303,12 +303,12 @@ def test_a_hostile_name_is_refused(bad: str) -> None:
 
 
 def test_killed_at_any_change_the_next_run_converges(machine: Machine) -> None:
-    """Before and after each call of systemctl that changes something."""
+    """Before and after calls of systemctl that change something; the sweep kills systemctl too."""
     text = manifest(ra_a={"ensure": "running", "enable": True}, ra_b={"ensure": "running"})
     machine.apply(text)
     changing = [each for each in calls(machine) if each != "show"]
     assert changing == ["enable ra-a.service", "start ra-a.service", "start ra-b.service", "daemon-reload"]
-    for number, when in [(1, "before"), (1, "after"), (2, "after"), (3, "before"), (3, "after"), (4, "before")]:
+    for number, when in [(1, "after"), (3, "before"), (4, "before")]:
         machine.run("sh", "-c", "systemctl.real -q disable --now ra-a ra-b; rm -f /run/calls")
         machine.write("/run/kill", f"{when} {number}")
         assert machine.apply(text, check=False).returncode != 0
@@ -343,6 +343,45 @@ def test_the_example_of_a_package_its_file_and_its_service(machine: Machine) -> 
     assert [each for each in calls(machine) if each != "show"] == ["try-restart nginx.service"]
     assert "server_name www.example.org;" in machine.read("/etc/nginx/conf.d/site.conf")
     assert "3 unchanged" in machine.command("apply", example, "-i", "domain=www.example.org").stdout
+
+
+#: Runs a manifest; a stop is a signal to the run alone, and after a second all of it is killed.
+RUN = f"""[Service]
+Type=oneshot
+Environment=PYTHONPATH={ROOT} PYTHONDONTWRITEBYTECODE=1
+ExecStart={sys.executable} -m resource_api apply /root/site.yaml
+KillMode=mixed
+TimeoutStopSec=SECONDS
+"""
+WAITING = "touch /run/began; until [ -e /run/go ]; do sleep 0.05; done; touch /run/one"
+STEPS = {
+    "Exec[one]": {"command": WAITING, "shell": True, "creates": "/run/one"},
+    "Exec[two]": {"command": "touch /run/two", "creates": "/run/two", "require": "Exec[one]"},
+}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_run_that_systemd_stops_is_consistent(machine: Machine, *, killed: bool) -> None:
+    """The running step is finished and nothing else begins; after the unit's time limit everything is killed."""
+    machine.run("rm", "-f", *(f"/run/{name}" for name in ("began", "go", "one", "two")))
+    machine.write("/root/site.yaml", json.dumps({"project": "p", "resources": STEPS}))
+    machine.write("/run/systemd/system/ra-run.service", RUN.replace("SECONDS", "1" if killed else "40"))
+    machine.run("systemctl.real", "daemon-reload")
+    machine.run("systemctl.real", "start", "--no-block", "ra-run")
+    machine.run("sh", "-c", "until [ -e /run/began ]; do sleep 0.05; done")
+    machine.run("systemctl.real", "stop", "--no-block", "ra-run")
+    if not killed:
+        machine.run("sh", "-c", "until systemctl.real show -pActiveState ra-run | grep deact; do sleep 0.05; done")
+        machine.write("/run/go", "")
+    over = "until systemctl.real show -pActiveState ra-run | grep -E '=(inactive|failed)'; do sleep 0.05; done"
+    machine.run("sh", "-c", over)
+    ended = machine.run("systemctl.real", "show", "-pResult,ExecMainStatus", "ra-run").stdout.split()
+    assert ended == (["Result=timeout", "ExecMainStatus=9"] if killed else ["Result=exit-code", "ExecMainStatus=143"])
+    assert machine.run("pgrep", "-f", "resource_api|run/began", check=False).stdout == ""
+    machine.write("/run/go", "")
+    again = machine.command("apply", "/root/site.yaml")
+    assert ("in doubt" in again.stderr) is killed
+    assert ("2 updated" if killed else "1 updated, 1 unchanged") in again.stdout, again.stdout + again.stderr
 
 
 def run_tests(machine: Machine, *arguments: str, **options: Any) -> int:
