@@ -384,7 +384,7 @@ def headings(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
-@pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md"])
+@pytest.mark.parametrize("page", ["catalogue.md", "properties.md", "pulumi.md", "puppet.md", "terraform.md"])
 def test_the_tests_of_every_property_exist(page: str) -> None:
     """Each test that a page names is a function or class in the file that it names."""
     named = re.findall(r"`((?:tests|resource_api)/[\w/.]+)::(\w+)`", (DOCS / page).read_text(encoding="utf-8"))
@@ -406,16 +406,30 @@ def test_every_property_of_the_catalogue_has_tests_or_a_reason() -> None:
     assert len(claimed) + len(refused) == len(rows)
 
 
-def test_every_sentence_of_pulumis_model_has_its_row() -> None:
-    """In order, each row names an existing module and a test, or states why there is none."""
-    text = (DOCS / "pulumi.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([GR])(\d+) \| (.+?) \| (.+?) \|(.*)\|$", text, re.MULTILINE)
-    for document, count in (("G", 66), ("R", 34)):
+@pytest.mark.parametrize(
+    ("page", "documents"),
+    [
+        ("pulumi.md", {"G": 66, "R": 34, "A": 16}),
+        ("puppet.md", {"P": 122}),
+        ("terraform.md", {"T": 72}),
+    ],
+)
+def test_every_sentence_of_a_model_has_its_row(page: str, documents: dict[str, int]) -> None:
+    """In order, each row names a test, and every module that a page names exists."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([A-Z])(\d+) \| (.+?) \| (.+?) \| (.*) \|$", text, re.MULTILINE)
+    for document, count in documents.items():
         assert [int(number) for letter, number, *_ in rows if letter == document] == list(range(1, count + 1))
-    assert [row for row in rows if "::test_" not in row[4] and "**Not here yet**" not in row[3]] == []
-    modules = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
+    assert len(rows) == sum(documents.values())
+    assert [row for row in rows if "::test_" not in row[4]] == []
+    modules = re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.py)`", text)
     assert [module for module in modules if not (ROOT / "resource_api" / module).is_file()] == []
-    lives = re.findall(r"^\| .+ \| .+ \| (.+) \|$", text.partition("## Pulumi's own tests")[2], re.MULTILINE)[2:]
+
+
+def test_every_group_of_pulumis_tests_has_its_row() -> None:
+    """Each row names tests, or states a difference."""
+    text = (DOCS / "pulumi.md").read_text(encoding="utf-8").partition("## Pulumi's own tests")[2]
+    lives = re.findall(r"^\| .+ \| .+ \| (.+) \|$", text, re.MULTILINE)[2:]
     assert [life for life in lives if "::" not in life and "**" not in life] == []
 
 

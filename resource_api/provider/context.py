@@ -148,6 +148,8 @@ class Context:
         self._has_failed = False
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
+        #: Contexts that were made and are not entered yet.
+        self.not_entered: list[LoggingContext] = []
         #: The only name that the call is about; empty when there are several.
         self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
 
@@ -163,6 +165,10 @@ class Context:
                 yield self
                 if self.mistakes and not self._has_failed:
                     raise self.mistakes[0]
+                if self.not_entered and not self._has_failed:
+                    unused = self.not_entered[0].message
+                    msg = f"a logging context ('{unused}') was made without 'with', so it logs nothing"
+                    raise ProviderError(msg)
         finally:
             current.reset(token)
             stack.remove(self)
@@ -345,7 +351,9 @@ class Context:
 
     def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
         self._require_changing()
-        return LoggingContext(self, self.outcomes.names(titles), message, status, change)
+        made = LoggingContext(self, self.outcomes.names(titles), message, status, change)
+        self.not_entered.append(made)
+        return made
 
     def _report(self, titles: Any, status: str, message: str) -> None:
         self._require_changing()
@@ -397,6 +405,8 @@ class LoggingContext:
 
     def __enter__(self) -> Self:
         """Open."""
+        if self in self._context.not_entered:
+            self._context.not_entered.remove(self)
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for each in around for name in each.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")

@@ -119,6 +119,23 @@ def test_it_receives_declared_values_without_metaparameters(bench: Bench) -> Non
     assert done.lines[0] == "Notice: probe: [['ensure', 'name', 'size'], ['ensure', 'name', 'size']]"
 
 
+def test_what_canonicalize_does_to_its_argument_is_lost(bench: Bench) -> None:
+    """The runtime keeps the original values, and uses the result only."""
+    bench.probe(
+        """
+        def canonicalize(self, context, resources):
+            answer = [{**resource, "colour": str(resource.get("colour")).upper()} for resource in resources]
+            for resource in resources:
+                resource.clear()
+            return answer
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=("canonicalize",),
+    )
+    assert bench.apply("resources: {'Probe[a]': {size: 1, colour: red}}").code == 0
+    assert bench.things("probe")["a"] == {"name": "a", "ensure": "present", "size": 1, "colour": "RED"}
+
+
 UNCANONICAL = """
 def get(self, context): return [
     {"name": "a", "ensure": "present", "colour": self._rows().get("a", {}).get("colour", "RED")},

@@ -93,6 +93,21 @@ def test_a_parameter_alone_causes_no_update(bench: Bench) -> None:
     assert bench.calls("widget", "set") == []
 
 
+def test_a_parameter_that_get_returns_is_not_compared(bench: Bench) -> None:
+    """It has no present value: a provider that returns one causes no update."""
+    bench.type(
+        "probe",
+        bench.NAMED + '"way": Attribute("Optional[String]", "w", kind="parameter"),',
+        provider="""
+        def get(self, context): return [{"name": "a", "ensure": "present", "way": "loud"}]
+        def set(self, context, changes): raise RuntimeError("nothing is to be changed")
+        """,
+        base="BaseProvider",
+    )
+    done = bench.apply("resources: {'Probe[a]': {way: quiet}}", "--detailed-exitcodes")
+    assert (done.code, done.err) == (0, "")
+
+
 def test_a_parameter_is_passed_with_a_change(bench: Bench) -> None:
     """A parameter is in ``should`` and not in ``is_``."""
     bench.put("widget", a={"colour": "red"})

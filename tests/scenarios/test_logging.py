@@ -293,6 +293,11 @@ def test_an_exception_after_the_last_status_is_logged(bench: Bench, body: str, w
     assert any(words in line for line in lines_of_set(bench, body))
 
 
+def test_a_context_without_a_block_is_a_mistake(bench: Bench) -> None:
+    """A logging context that is made and never entered logs nothing, which a warning tells the author."""
+    assert any("('Updating') was made without 'with'" in line for line in lines_of_set(bench, "context.updating('a')"))
+
+
 def test_contexts_nest_and_the_outer_prefix_returns(bench: Bench) -> None:
     """Each nested context has its own prefix."""
     lines = lines_of_set(

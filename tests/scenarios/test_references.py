@@ -469,3 +469,21 @@ def test_an_alias_is_a_second_name(bench: Bench) -> None:
     taken = bench.apply("resources:\n  Widget[a]: {}\n  Widget[b]: {alias: a}\n")
     assert taken.code == 65
     assert "site.yaml:2" in taken.err
+
+
+def test_a_value_that_the_provider_chose_is_kept_and_known(bench: Bench) -> None:
+    """An attribute without a line is not known before the creation; later plans keep and use what was read."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            for name, change in changes.items():
+                self._put(name, {"colour": "grey", **(change.is_ or {}), **change.should})
+        """
+    )
+    manifest = "resources: {'Probe[a]': {size: %d}, 'Widget[b]': {colour: '${Probe[a].colour}'}}"
+    assert "colour: (none) → (known after apply)" in bench.plan(manifest % 1).out
+    assert bench.apply(manifest % 1).code == 0
+    assert bench.things("probe")["a"]["colour"] == "grey"
+    updated = bench.plan(manifest % 2)
+    assert "0 unchanged" not in updated.out
+    assert "known after apply" not in updated.out

@@ -28,7 +28,7 @@ WRONG: list[tuple[str, list[str]]] = [
     ("weight: 1", ["weight", "a float", "not an integer"]),
     ("colour: 3", ["colour", "a string", "not an integer", "quotes"]),
     ("parts: [x, 1]", ["parts[1]", "a string"]),
-    ("labels: {x: y}", ["labels[x]", "an integer"]),
+    ("labels: {x: y}", ["labels.x", "an integer"]),
     ("mixed: 7", ["mixed", "a string", "true or false"]),
     ("ensure: presnt", ["ensure must be one of present, absent; did you mean 'present'?"]),
     ("force: 'true'", ["force must be true or false, not a string"]),
@@ -181,6 +181,41 @@ def test_problems_from_validate_refuse_the_manifest(bench: Bench) -> None:
     assert warned.code == 0
     assert "Probe[a]: rather small" in warned.err
     assert bench.things("probe")["a"]["size"] == 3
+
+
+def test_validate_is_called_again_when_a_value_becomes_known(bench: Bench) -> None:
+    """An unknown value is no error in the plan; what it turns out to be is checked before its own step, which fails."""
+    bench.probe(
+        """
+        def validate(self, context, should):
+            return [Problem("colour", "is no colour")] if should.get("colour") == "made by a" else []
+        def set(self, context, changes):
+            for name, change in changes.items():
+                self._put(name, {"colour": f"made by {name}", **change.should})
+        """,
+        features=("validate",),
+    )
+    manifest = "resources: {'Probe[a]': {size: 1}, 'Probe[b]': {colour: '${Probe[a].colour}'}}"
+    planned = bench.plan(manifest)
+    assert planned.code == 0
+    assert "colour: (none) → (known after apply)" in planned.out
+    done = bench.apply(manifest)
+    assert done.code == 1
+    assert any(line.startswith("Error: Probe[b]: is no colour") for line in done.lines)
+    assert bench.things("probe").keys() == {"a"}
+
+
+def test_validate_cannot_change_what_is_declared(bench: Bench) -> None:
+    """It gets a copy of the values."""
+    bench.probe(
+        """
+        def validate(self, context, should): should.update(size=9)
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=("validate",),
+    )
+    assert bench.apply("resources: {'Probe[a]': {size: 1}}").code == 0
+    assert bench.things("probe")["a"]["size"] == 1
 
 
 def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:
