@@ -58,5 +58,5 @@ has changed, `systemctl daemon-reload` is called, once for all services that are
             kind="read_only",
         ),
     },
-    features={"canonicalize", "custom_insync", "refreshable", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "not_rehearsable", "refreshable", "simple_get_filter"},
 )

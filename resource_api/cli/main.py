@@ -39,6 +39,7 @@ COMMAND_GROUPS: Final = {
         "show": "Show a saved plan.",
         "apply": "Bring the system to what a manifest says.",
         "destroy": "Delete what state records as ours.",
+        "rehearse": "Apply on an overlay of this machine, and discard it.",
         "graph": "Print the relationships in a manifest.",
     },
     "What is recorded": {
@@ -97,10 +98,10 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="resource-api")
 def cli() -> None:
-    """Describe machines and services, see what would change, change it.
+    r"""Describe machines and services, see what would change, change it.
 
+    \b
     Start with: resource-api resource user root
-
     Then read: resource-api help apply
     """
 

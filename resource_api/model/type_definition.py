@@ -46,6 +46,7 @@ FEATURES: Final = frozenset(
         "upgrade",
         "parallel",
         "preflight",
+        "not_rehearsable",
     }
 )
 _KEYWORDS: Final = (

@@ -44,6 +44,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "simple_get_filter": "is read by name: only declared resources are read",
     "parallel": "several can be changed at once with --parallel",
     "upgrade": "converts what older versions have recorded",
+    "not_rehearsable": "acts outside of the machine's files, so `rehearse` leaves it out",
 }
 _RELATIONS: Final[Mapping[str, str]] = {
     "require": "comes after",

@@ -135,6 +135,16 @@ class Runtime(ResourceReader):
         other.project, other.stack = project, stack
         return other
 
+    def with_copied_state(self) -> Self:
+        """Return a runtime like this one with a copy of all that its store holds, in memory. No lock is taken."""
+        from resource_api.state.store import MemoryStore  # noqa: PLC0415 - only for a rehearsal
+
+        other = copy(self)
+        other._store = kept = MemoryStore()  # noqa: SLF001 - of the same class
+        for name in self.store.stacks():
+            kept.overwrite(name, self.store.load(name))
+        return other
+
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
         """Check everything that can be checked without touching the system; return the catalog."""
         catalog = self.compile(source, inputs)

@@ -1,4 +1,4 @@
-"""Run a program that the user has named and that uses the terminal: a pager or an editor.
+"""Run a program that the user has named and that uses the terminal: a pager, an editor, or a line for the shell.
 
 It gets the user's own environment and search path. Programs that manage resources are run by ``process``.
 """
@@ -39,6 +39,12 @@ def edit(path: str, command: str, stdout: int) -> int:
     editor = subprocess.Popen([*shlex.split(command), path], stdout=stdout)  # noqa: S603 - the user's own choice
     with _left_to_the_program():
         return editor.wait()
+
+
+def shell(command: str) -> int:
+    """Run a line for the shell, with no input; return its exit code, 128 + N after signal N."""
+    code = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S603 - see above
+    return code if code >= 0 else 128 - code
 
 
 @contextmanager

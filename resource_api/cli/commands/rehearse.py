@@ -1,0 +1,85 @@
+"""``rehearse``: apply a manifest on an overlay of this machine, and report what it does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.render import text
+
+if TYPE_CHECKING:
+    from resource_api.cli.session import Session
+    from resource_api.model.report import Report
+
+
+def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
+    if re.fullmatch(r"[1-9][0-9]*[kmgKMG%]?", value):
+        return value
+    msg = f"'{value}' is no size: write bytes, with K, M or G, or a percentage of the memory"
+    raise click.BadParameter(msg)
+
+
+@options.command(
+    examples=(
+        "resource-api rehearse site.yaml",
+        "resource-api rehearse site.yaml --destroy --test 'test -s /etc/motd'",
+    )
+)
+@options.manifest
+@click.option("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
+@click.option(
+    "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
+)
+@click.option(
+    "--network",
+    type=options.Choice(["none", "host"]),
+    default="none",
+    help="host: with the network of this machine; what is done over it is real.",
+)
+@click.option(
+    "--size",
+    default="25%",
+    metavar="SIZE",
+    callback=_size,
+    help="How much may be written, such as 2G; default: 25% of the memory.",
+)
+@options.manifest_inputs
+@options.selection
+@options.strict
+@options.diff
+@options.provider_calls
+@with_session()
+def rehearse(session: Session, manifest: str, *, network: str, size: str, **settings: Any) -> int:
+    """Apply MANIFEST for real on an overlay of this machine, report what it has done, and discard everything.
+
+    Exit codes: 0 all well; 1 the run failed; 2 it works, but another verdict is bad.
+    """
+    from resource_api.rehearse import rehearsal  # noqa: PLC0415 - imported by nothing else
+    from resource_api.system.overlay.isolated_run import Isolation  # noqa: PLC0415 - as above
+
+    def show(report: Report) -> None:
+        if not session.json:
+            session.output.print(text.outputs(report.outputs))
+            session.output.print(str(report))
+        session.output.flush()
+
+    kept = (session.output.stdout.fileno(), session.output.stderr.fileno())
+    isolation = Isolation(size.lower(), network == "host", kept)
+    if isolation.network and not session.json:
+        session.output.print("Network: that of this machine; what is done over it is real.")
+        session.output.flush()
+    request = rehearsal.Request(
+        session.source(manifest),
+        options.inputs(settings),
+        options.run_options(settings),
+        isolation,
+        settings["tests"],
+        settings["destroy"],
+    )
+    found = rehearsal.rehearse(session.runtime, request, show)
+    session.show(found.to_dict, found.lines)
+    return found.exit_code

@@ -1,0 +1,164 @@
+"""What calls have done beyond what is declared: compared with the machine, sorted, and folded for people."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from typing import TYPE_CHECKING, Final, Literal
+
+from resource_api.model.values._namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.rehearse.recorded_effects import Call, Change
+    from resource_api.system.overlay.layers import Written
+
+Verb = Literal["made", "changed", "deleted"]
+#: Beneath these, files come and go without anybody asking.
+_CACHES: Final = ("/var/cache/", "/var/log/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/lib/systemd/deb-systemd-")
+#: What every change of a user or group rewrites.
+_ACCOUNTS: Final = frozenset(
+    f"/etc/{name}{end}" for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid") for end in ("", "-")
+)
+#: From so many files of one directory on, they are counted.
+_FOLDED: Final = 4
+
+
+class Effect(NamedTuple):
+    """One path that was made, changed or deleted by a call, and that none of its resources declares."""
+
+    #: The references of the resources of the call.
+    references: tuple[str, ...]
+    verb: Verb
+    path: str
+    #: The package that the file belongs to, among those installed meanwhile; empty: none.
+    package: str = ""
+
+
+def effects(calls: Sequence[Call], packages: Mapping[str, str]) -> list[Effect]:
+    """Return what calls have done beyond what is declared, in their order. The files of this machine are read."""
+    known: dict[str, Verb] = {}
+    found = []
+    for call in calls:
+        for change in call.changes:
+            verb = _verb(change, known)
+            if verb is None:
+                continue
+            known[change.path] = verb
+            if not is_declared(change.path, call):
+                package = packages.get(change.path, "")
+                found.append(Effect(tuple(call.references), verb, change.path, package))
+    return found
+
+
+def difference(path: str, written: Written, content_differs: Callable[[], bool]) -> Verb | None:
+    """Return what a path is in comparison with the machine; None: the same, or one of the caches and logs.
+
+    ``content_differs`` is only called where all else is the same.
+    """
+    if path.startswith(_CACHES):
+        return None
+    before = _before(path)
+    if written.kind == "deleted":
+        return "deleted" if before is not None else None
+    if before is None:
+        return "made"
+    if _owner_and_mode(before) != (written.mode, written.uid, written.gid):
+        return "changed"
+    return "changed" if written.kind == "file" and content_differs() else None
+
+
+def is_declared(path: str, call: Call) -> bool:
+    """Return whether a resource of a call has a path as a value, or is named by it or by a directory above it."""
+    for name, values in call.declared.values():
+        if path == name or path in values or (name and path.startswith(f"{name}/")):
+            return True
+    return False
+
+
+def lines(found: Sequence[Effect]) -> Iterator[str]:
+    """Yield a line for each thing that was done: ``Exec[cleanup]: deleted /etc/motd``; caches and logs last."""
+    quiet = [each for each in found if each.path.startswith(_CACHES)]
+    loud = [each for each in found if not each.path.startswith(_CACHES)]
+    for references in dict.fromkeys(each.references for each in loud):
+        for text in _folded([each for each in loud if each.references == references]):
+            yield f"{subject(references)}: {text}"
+    for references, count in Counter(each.references for each in quiet).items():
+        files = f"{count} file{'s' * (count > 1)}"
+        yield f"{subject(references)}: {files} of caches, logs and the lists of packages"
+
+
+def subject(references: Sequence[str]) -> str:
+    """Return several references as one, as log lines do: ``File[/a, /b]``."""
+    if len(references) == 1:
+        return references[0]
+    kind = references[0].partition("[")[0]
+    titles = [each.partition("[")[2].removesuffix("]") for each in references]
+    more = f" and {len(titles) - 5} more" if len(titles) > 5 else ""  # noqa: PLR2004 - as in the log
+    return f"{kind}[{', '.join(titles[:5])}]{more}"
+
+
+def _verb(change: Change, known: Mapping[str, Verb]) -> Verb | None:
+    """Return what a change of a path is; None: it is none."""
+    before = _before(change.path)
+    if change.written is None or change.written.kind == "deleted":
+        return "deleted" if before is not None or known.get(change.path) in {"made", "changed"} else None
+    if before is None:
+        return "changed" if known.get(change.path) in {"made", "changed"} else "made"
+    return "changed" if not change.first or _differs(before, change.written) else None
+
+
+def _before(path: str) -> os.stat_result | None:
+    """Return what the machine has at a path; None: nothing."""
+    try:
+        return os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _owner_and_mode(about: os.stat_result) -> tuple[int, int, int]:
+    return about.st_mode, about.st_uid, about.st_gid
+
+
+def _differs(before: os.stat_result, written: Written) -> bool:
+    """Return whether a file differs from what the machine has; one that was only opened for writing does not."""
+    if _owner_and_mode(before) != (written.mode, written.uid, written.gid):
+        return True
+    return not stat.S_ISDIR(before.st_mode) and (before.st_size, before.st_mtime_ns) != (written.size, written.modified)
+
+
+def _folded(found: Sequence[Effect]) -> Iterator[str]:
+    """Yield what one call has done, with what belongs together in one line."""
+    for package, count in Counter(each.package for each in found if each.package and each.verb == "made").items():
+        yield f"{count} file{'s' * (count > 1)} of {package}"
+    rest = [each for each in found if not (each.package and each.verb == "made")]
+    if accounts := [each for each in rest if each.path in _ACCOUNTS]:
+        yield f"changed {len(accounts)} account file{'s' * (len(accounts) > 1)}"
+    yield from _by_directory([each for each in rest if each.path not in _ACCOUNTS])
+
+
+def _by_directory(found: Sequence[Effect]) -> Iterator[str]:
+    made = {each.path for each in found if each.verb == "made"}
+    # What is in a directory that was made goes with it.
+    tops = [each for each in found if not (each.verb == "made" and _parents(each.path) & made)]
+    groups: dict[tuple[str, str], list[Effect]] = {}
+    for each in tops:
+        groups.setdefault((each.verb, os.path.dirname(each.path)), []).append(each)
+    for (verb, directory), members in groups.items():
+        if len(members) >= _FOLDED:
+            yield f"{verb} {len(members)} files in {directory}"
+            continue
+        for each in members:
+            inner = sum(path.startswith(f"{each.path}/") for path in made) if verb == "made" else 0
+            yield f"{verb} {each.path}" + (f" with {inner} file{'s' * (inner > 1)}" if inner else "")
+
+
+def _parents(path: str) -> set[str]:
+    parts: Iterable[str] = path.split("/")[1:-1]
+    found, place = set(), ""
+    for part in parts:
+        place += f"/{part}"
+        found.add(place)
+    return found

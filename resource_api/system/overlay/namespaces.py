@@ -1,0 +1,127 @@
+"""The system calls of namespaces, mounts and capabilities, which Python 3.11 does not have; nothing is decided here."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Flags of unshare(2), mount(2) and umount2(2).
+NEW_MOUNTS: Final = 0x20000
+NEW_HOST_NAME: Final = 0x4000000
+NEW_IPC: Final = 0x8000000
+NEW_PROCESSES: Final = 0x20000000
+NEW_NETWORK: Final = 0x40000000
+READ_ONLY: Final = 0x1
+NO_SETUID: Final = 0x2
+NO_DEVICES: Final = 0x4
+NO_EXECUTION: Final = 0x8
+_REMOUNT: Final = 0x20
+_BIND: Final = 0x1000
+_RECURSIVE: Final = 0x4000
+_PRIVATE: Final = 1 << 18
+_DETACH: Final = 0x2
+
+# Operations of prctl(2), and the numbers of system calls without a function in every C library.
+_SET_DEATH_SIGNAL: Final = 1
+_DROP_BOUND: Final = 24
+_AMBIENT: Final = (47, 4)
+_SIGKILL: Final = 9
+_MOUNT_SETATTR: Final = 442
+_AT_CWD: Final = -100
+_AT_RECURSIVE: Final = 0x8000
+_PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "s390x": 217, "ppc64le": 203}
+_KEYCTL: Final = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "s390x": 280, "ppc64le": 271}
+_JOIN_SESSION_KEYRING: Final = 1
+_CAPABILITY_VERSION: Final = 0x20080522
+
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int) -> None:
+    """Move this process, for new processes its children, to new namespaces. Raise ``OSError``."""
+    _checked("unshare", _libc.unshare(flags))
+
+
+def make_mounts_private() -> None:
+    """Let no mount of this namespace be seen elsewhere. Raise ``OSError``."""
+    _checked("/", _libc.mount(None, b"/", None, _RECURSIVE | _PRIVATE, None))
+
+
+def mount(kind: str, target: str, flags: int = 0, data: str = "") -> None:
+    """Mount a file system of a kind. Raise ``OSError``."""
+    name = kind.encode()
+    _checked(f"{kind} on {target}", _libc.mount(name, os.fsencode(target), name, ctypes.c_ulong(flags), data.encode()))
+
+
+def bind(source: str, target: str, flags: int | None = None, *, recursive: bool = False) -> None:
+    """Mount a file or directory at a second place, with other ``flags`` unless None. Raise ``OSError``."""
+    how = _BIND | (_RECURSIVE if recursive else 0)
+    _checked(target, _libc.mount(os.fsencode(source), os.fsencode(target), None, ctypes.c_ulong(how), None))
+    if flags is not None:
+        how = _BIND | _REMOUNT | flags
+        _checked(target, _libc.mount(None, os.fsencode(target), None, ctypes.c_ulong(how), None))
+
+
+def make_read_only(target: str) -> None:
+    """Make a mount and all mounts beneath it read-only. Raise ``OSError``; ``ENOSYS`` before Linux 5.12."""
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    path = os.fsencode(target)
+    _checked(target, _libc.syscall(_MOUNT_SETATTR, _AT_CWD, path, _AT_RECURSIVE, ctypes.byref(attributes), size))
+
+
+def unmount(target: str) -> None:
+    """Remove a mount, at once also while it is in use. Raise ``OSError``."""
+    _checked(target, _libc.umount2(os.fsencode(target), _DETACH))
+
+
+def change_root(directory: str) -> None:
+    """Make a mounted directory the root, and leave the former root. Raise ``OSError``."""
+    os.chdir(directory)
+    machine = os.uname().machine
+    if machine not in _PIVOT_ROOT:
+        msg = f"pivot_root is not known for {machine}"
+        raise OSError(msg)
+    _checked("pivot_root", _libc.syscall(_PIVOT_ROOT[machine], b".", b"."))
+    unmount(".")
+    os.chdir("/")
+
+
+def die_with(parent: int) -> None:
+    """Let this process be killed as soon as its parent dies, at once if that is no longer process ``parent``."""
+    _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0))
+    if os.getppid() != parent:
+        os.kill(os.getpid(), _SIGKILL)
+
+
+def join_session_keyring() -> None:
+    """Leave the keyring of the session for a new one; without keyrings in the kernel do nothing."""
+    if (number := _KEYCTL.get(os.uname().machine)) is not None:
+        _libc.syscall(number, _JOIN_SESSION_KEYRING, None)
+
+
+def drop_capabilities(numbers: Iterable[int]) -> None:
+    """Take capabilities from this process and all that it starts, for good. Raise ``OSError``."""
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
+    # Effective, permitted and inheritable, for the capabilities from 0 and from 32 on.
+    sets = (ctypes.c_uint32 * 6)()
+    _checked("capget", _libc.capget(ctypes.byref(header), ctypes.byref(sets)))
+    for number in numbers:
+        # One that the kernel does not know cannot be dropped, and nobody has it.
+        if _libc.prctl(_DROP_BOUND, number, 0, 0, 0) and ctypes.get_errno() != errno.EINVAL:
+            _checked("prctl", -1)
+        for which in range(3):
+            sets[3 * (number // 32) + which] &= ~(1 << number % 32)
+    _libc.prctl(*_AMBIENT, 0, 0, 0)
+    _checked("capset", _libc.capset(ctypes.byref(header), ctypes.byref(sets)))
+
+
+def _checked(what: str, answer: int) -> None:
+    if answer < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), what)

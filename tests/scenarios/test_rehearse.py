@@ -1,0 +1,267 @@
+"""``rehearse``: the manifest really runs, what it does is reported, and the machine is as before."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+#: A line is printed for what should be impossible; the last commands end everything that they can reach.
+HOSTILE: Final = """
+try() { if sh -c "$1" >/dev/null 2>&1; then echo "possible: $1"; else echo "refused: $1"; fi; }
+try 'echo 5 >/proc/sys/vm/dirty_ratio'
+try 'echo x >/proc/sys/kernel/domainname'
+try 'echo 3 >/proc/sysrq-trigger'
+try 'echo 1 >/sys/kernel/mm/ksm/run'
+try 'mkdir /sys/fs/cgroup/hostile /sys/fs/cgroup/unified/hostile'
+try 'chmod 600 /proc/meminfo'
+try 'mknod /tmp/disk b 254 0'
+try 'mount -t tmpfs tmpfs /mnt'
+try 'mount -o remount,rw /sys'
+try 'umount /proc/sys'
+try 'unshare --mount true'
+try 'nsenter --target 1 --mount true'
+try 'unshare --user --map-root-user --mount sh -c "mount -o remount,rw,bind /sys"'
+try 'unshare --user --map-root-user --mount --pid --fork mount -t proc proc /mnt'
+try 'hostname hostile'
+try 'date --set 2001-01-01'
+try 'dmesg'
+try 'ls /dev/vd* /dev/sd* /dev/nvme* /dev/mem /dev/kmsg | grep .'
+try 'cat /proc/kcore | head -c 1 | grep .'
+try 'kill -0 PROCESS'
+try 'python3 -c "import socket; socket.socket(socket.AF_UNIX).connect(\\"SOCKET\\")"'
+try 'python3 -c "import socket; socket.create_connection((\\"127.0.0.1\\", PORT), 2)"'
+try 'python3 -c "import ctypes; exit(ctypes.CDLL(None).ptrace(16, 1, 0, 0) != 0)"'
+try 'head -c 10G /dev/zero >/var/tmp/big'
+rm -f /var/tmp/big
+python3 -c '
+import os, signal
+children = []
+try:
+    while len(children) < 30000:
+        if not (child := os.fork()):
+            signal.pause()
+        children.append(child)
+except OSError:
+    pass
+print("possible: a fork bomb" if len(children) > 5000 else "refused: a fork bomb")
+'
+echo hostile >/etc/hostname; rm -rf /home /srv /opt
+kill -9 -1
+"""
+
+
+def mounts() -> list[str]:
+    """Return the mounts of this machine."""
+    return Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+
+
+def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench) -> None:
+    """Files are made, changed and deleted inside only; each is named with the step that did it."""
+    kept, changed, other = bench.home / "kept", bench.home / "changed", bench.home / "made"
+    for path in (kept, changed):
+        path.write_text("before\n")
+    before = mounts()
+    done = bench.run(
+        "rehearse",
+        bench.write(
+            "site.yaml",
+            f"""
+            resources:
+              File[{changed}]: {{ensure: file, content: "after\\n"}}
+              Exec[side effect]:
+                command: rm {kept}; mkdir -p {other}/deep; echo 1 >{other}/deep/1; echo more >>{changed}
+                shell: true
+            """,
+        ),
+        "--test",
+        f"test -e {other}/deep/1 -a ! -e {kept}",
+        "--test",
+        "exit 7",
+    )
+    assert done.code == 2, done
+    assert (kept.read_text(), changed.read_text(), other.exists()) == ("before\n", "before\n", False)
+    assert mounts() == before
+    assert "Applied in" in done.out
+    listed = done.out.partition("Beyond what is declared:\n")[2].partition("\n\n")[0].splitlines()
+    assert listed == [
+        f"  Exec[side effect]: changed {changed}",
+        f"  Exec[side effect]: deleted {kept}",
+        f"  Exec[side effect]: made {other} with 2 files",
+    ]
+    table = done.out.partition("Verdicts:\n")[2].splitlines()
+    assert [line.split("  ")[1] for line in table if not line.startswith("   ")] == [
+        "run",
+        "silent twice",
+        f"test test -e {other}/deep/1 -a ! -e {kept}",
+        "test exit 7",
+    ]
+    again = [line.strip() for line in table if " again" in line]
+    assert any(f"File[{changed}]: content changed" in line and line.endswith("site.yaml:2)") for line in again), table
+    assert any("Exec[side effect]: runs again; say by" in line for line in again), table
+
+
+def test_a_sound_manifest_has_only_good_verdicts(bench: Bench) -> None:
+    """Exit code 0, as text and as JSON; users are made and gone again."""
+    manifest = bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          Group[rehearsed]: {{ensure: present}}
+          User[rehearsed]: {{ensure: present, gid: rehearsed}}
+          File[{bench.home}/made]: {{ensure: file, content: hi, owner: rehearsed}}
+        """,
+    )
+    done = bench.run("rehearse", manifest, "--destroy", "--json")
+    assert done.code == 0, done
+    verdicts = {each["question"]: each["ok"] for each in done.document["verdicts"]}
+    assert verdicts == {"run": True, "silent twice": True, "clean after destroy": True}
+    assert "rehearsed" not in Path("/etc/passwd").read_text(encoding="utf-8")
+
+
+def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
+    """What a step makes beside what it declares is left when what it declares is gone."""
+    done = bench.run(
+        "rehearse",
+        bench.write(
+            "site.yaml",
+            f"""
+            resources:
+              File[{bench.home}/made]: {{ensure: file, content: hi}}
+              Exec[once]: {{command: touch {bench.home}/left, creates: {bench.home}/left}}
+            """,
+        ),
+        "--destroy",
+    )
+    assert done.code == 2
+    assert f"clean after destroy  no  Exec[once]: leaves {bench.home}/left made" in done.out
+
+
+def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:
+    """A failed run is exit code 1, and is not run a second time."""
+    done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[false]': {}}"), "--json")
+    assert done.code == done.document["exit_code"] == 1
+    [verdict] = done.document["verdicts"]
+    assert (verdict["question"], verdict["ok"]) == ("run", False)
+    assert verdict["findings"][0]["reference"] == "Exec[false]"
+
+
+def test_what_acts_outside_of_files_is_told_and_counts_as_done(bench: Bench) -> None:
+    """A service is left out; what requires it is done."""
+    manifest = f"""
+        resources:
+          Service[cron]: {{ensure: running}}
+          File[{bench.home}/after]: {{ensure: file, content: hi, require: 'Service[cron]'}}
+        """
+    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--json")
+    assert done.code == 0, done
+    assert done.document["not_rehearsed"] == ["Service[cron]"]
+    assert "1 created" in done.document["verdicts"][0]["text"]
+
+
+def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> None:
+    """What is recorded is known inside; somebody else may hold the lock, and nothing is recorded."""
+    state = bench.home / "state" / "state.db"
+    environment = {"RESOURCE_API_STATE": f"sqlite:{state}"}
+    first = f"resources: {{'File[{bench.home}/made]': {{ensure: file, content: hi}}}}"
+    manifest = bench.write("site.yaml", first)
+    assert bench.run("apply", manifest, **environment).code == 0
+    before = {path: path.read_bytes() for path in sorted(state.parent.rglob("*")) if path.is_file()}
+    with Path(f"{state}.lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        bench.write("site.yaml", first.replace("hi", "ho"))
+        done = bench.run("rehearse", manifest, "--destroy", **environment)
+    assert done.code == 0, done
+    assert "1 updated" in done.out
+    assert {path: path.read_bytes() for path in sorted(state.parent.rglob("*")) if path.is_file()} == before
+    assert (bench.home / "made").read_text() == "hi"
+
+
+def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
+    """Neither the kernel nor processes, sockets, devices, mounts and files outside can be reached."""
+    path = bench.home / "socket"
+    with socket.socket(socket.AF_UNIX) as listening, socket.create_server(("127.0.0.1", 0)) as port:
+        listening.bind(str(path))
+        listening.listen()
+        script = HOSTILE.replace("SOCKET", str(path)).replace("PORT", str(port.getsockname()[1]))
+        hostile = bench.write("hostile.sh", script.replace("PROCESS", str(os.getpid())))
+        before = mounts(), os.uname(), Path("/etc/hostname").read_bytes()
+        manifest = bench.write("site.yaml", "resources: {}")
+        done = bench.run("rehearse", manifest, "--size", "30m", "--test", f"sh {hostile}")
+    assert (mounts(), os.uname(), Path("/etc/hostname").read_bytes()) == before
+    told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(told) == HOSTILE.count("\ntry ") + 1, done
+    assert [line for line in told if line.startswith("possible")] == []
+
+
+def processes_about(marker: str) -> list[str]:
+    """Return the processes that were started with ``marker`` as an argument."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if marker.encode() in (directory / "cmdline").read_bytes():
+                found.append(directory.name)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
+    """Whatever ends it, no process, no mount and no file of it is left."""
+    marker = f"infinity-{os.getpid()}-{number}"
+    manifest = bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          Exec[begin]:
+            command: [sh, -c, "touch {bench.home}/made; echo begun; sleep 300 # {marker}"]
+            logoutput: always
+        """,
+    )
+    before = mounts()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest)],
+        env=bench.environment,
+        cwd=bench.home,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert any("begun" in line for line in process.stderr)
+        assert processes_about(marker)
+        process.send_signal(number)
+        if number == signal.SIGTERM:  # the first one lets the running call end
+            assert any("interrupted: finishing" in line for line in process.stderr)
+            process.send_signal(number)
+        process.wait(timeout=20)
+    until = time.monotonic() + 20
+    while processes_about(marker) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert processes_about(marker) == []
+    assert mounts() == before
+    assert not (bench.home / "made").exists()
+    if number == signal.SIGTERM:
+        assert process.returncode == 143
+
+
+def test_who_may_not_mount_is_told(bench: Bench) -> None:
+    """Another user gets a refusal that names what is missing, and exit code 1."""
+    code = "import os; os.setgid(65534); os.setuid(65534)\nfrom resource_api.system.overlay import isolated_run as r\n"
+    code += "try: r.run(lambda overlay: b'', r.Isolation())\nexcept r.IsolationError as e: print(e)"
+    done = subprocess.run(
+        ["/usr/bin/python3", "-P", "-c", code], env=bench.environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "an isolated run needs root, to mount an overlay of every file system\n"
