@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.graph import Edge, Order
     from resource_api.catalog.resources import Definitions
-    from resource_api.manifest.scope import Contents
+    from resource_api.manifest.scope import Contents, StackOutputs
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
@@ -63,13 +63,15 @@ def compile_catalog(
     facts: Any,
     definitions: Definitions,
     contents: Contents | None = None,
+    *,
+    stacks: StackOutputs | None = None,
 ) -> Catalog:
     """Return the catalog of a manifest. Raises ``ManifestError`` with every problem and every warning.
 
     ``inputs``: values by name; ``facts``: a mapping of facts; ``definitions``: types and components by name;
-    ``contents``: makes assets and archives from their descriptions in the manifest.
+    ``contents``: makes assets and archives from their descriptions in the manifest; ``stacks``: outputs of other ones.
     """
-    scope = Scope(manifest, inputs, facts, contents)
+    scope = Scope(manifest, inputs, facts, contents, stacks)
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     scope.calls = functions.find_calls(diagnostics, definitions)
     names = NameEvaluator(diagnostics, scope)

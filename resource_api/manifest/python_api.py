@@ -161,6 +161,10 @@ class ManifestApi:
         found = _plain(value)
         self._declare("outputs", name, {"value": found, "sensitive": True} if sensitive else found)
 
+    def stack_output(self, stack: str, name: str) -> PendingValue:
+        """Return an output of another stack of the project, or of ``PROJECT/STACK``."""
+        return PendingValue(Expression((Path("stacks", (stack, name)),)))
+
     def invoke(
         self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any
     ) -> PendingValue:

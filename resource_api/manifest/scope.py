@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import MISSING
+from resource_api.model.codec import has_sealed
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
     Contents = Callable[[ContentSpec, str], Content]
+    #: Returns the outputs of the stack of a name; raises ``ValueError`` with a message for users.
+    StackOutputs = Callable[[str], Mapping[str, Any]]
 
 
 #: How many named values and outputs the evaluation of one path may look up.
@@ -86,15 +89,24 @@ class Scope:
     """Resolves the paths in expressions. It is complete when compiling ends and does not change afterwards."""
 
     def __init__(
-        self, manifest: Manifest, inputs: Mapping[str, Any], facts: Any, contents: Contents | None = None
+        self,
+        manifest: Manifest,
+        inputs: Mapping[str, Any],
+        facts: Any,
+        contents: Contents | None = None,
+        stacks: StackOutputs | None = None,
     ) -> None:
         """Look names up in ``manifest``; ``inputs`` are values by name, an invalid one becomes ``UNKNOWN``.
 
-        ``contents`` makes an asset or archive from its description in a file; without it descriptions stay.
+        ``contents`` makes an asset or archive from its description in a file; without it descriptions stay. ``stacks``
+        returns the outputs of other stacks; without it there are none.
         """
         self._manifest = manifest
         self._facts = facts
         self._contents = contents
+        self._stacks = stacks
+        #: The outputs of other stacks that were looked up, as ``(stack, output)``, in this order.
+        self.stack_outputs: dict[tuple[str, str], None] = {}
         self.inputs: dict[str, Any] = {}
         #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
@@ -220,6 +232,8 @@ class Scope:
             return self._fact(path)
         if path.root == "values":
             return self._value(path, lookup)
+        if path.root == "stacks":
+            return self._stack_output(path)
         if lookup.expand_components and path.root in self.components:
             return self._output(path, lookup)
         return lookup.of_resource(path)
@@ -246,6 +260,25 @@ class Scope:
             names = self._facts.names() if hasattr(self._facts, "names") else self._facts
             raise _unknown_name(path, "fact", names) from None
         return expression.follow_keys(value, path, path.keys[1:])
+
+    def _stack_output(self, path: Path) -> Any:
+        stack, name = path.keys[:2]
+        try:
+            outputs = {} if self._stacks is None else self._stacks(stack)
+        except ValueError as error:
+            msg = f"{path}: {error}"
+            raise ValueError(msg) from error
+        if name not in outputs:
+            hint = nearest(name, outputs) or f"it has {', '.join(sorted(outputs)) or 'none'}"
+            msg = f"{path}: the stack '{stack}' has no output '{name}'; {hint}"
+            raise ValueError(msg)
+        if has_sealed(outputs[name]):
+            msg = (
+                f"{path}: it is sensitive, and without a key only a digest of it is recorded; name a key in both stacks"
+            )
+            raise ValueError(msg)
+        self.stack_outputs[stack, name] = None
+        return expression.follow_keys(outputs[name], path, path.keys[2:])
 
     def _value(self, path: Path, lookup: _Lookup) -> Any:
         name = path.keys[0]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
     from resource_api.render.changes import Style
 
-_SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact"}
+_SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks": "stack"}
 #: How many of the resources that come before one are named.
 _NAMED: Final = 10
 

@@ -40,11 +40,18 @@ def plan(planned: Plan) -> dict[str, Any]:
         "steps": [step(each) for each in planned.steps],
         "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
+        **_stacks(planned),
         "summary": summary(planned.summary),
         "complete": planned.complete,
         "applicable": planned.applicable,
         **({"problems": list(map(problem, planned.problems))} if planned.problems else {}),
     }
+
+
+def _stacks(planned: Plan) -> dict[str, Any]:
+    """Return the outputs of other stacks that a plan uses, if it uses any."""
+    used = planned.catalog.scope.stack_outputs
+    return {"stacks": [{"stack": stack, "output": name} for stack, name in used]} if used else {}
 
 
 def step(each: Step) -> dict[str, Any]:

@@ -44,6 +44,8 @@ def lines(planned: Plan, style: Style = _PLAIN) -> Iterator[str]:
         yield from block
     if long:
         yield ""
+    for stack, name in planned.catalog.scope.stack_outputs:
+        yield f"Uses the output {name} of stack {stack}."
     yield style.paint(plan_summary(planned.summary), _BOLD)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import provider_config
@@ -34,8 +34,18 @@ Source = str | os.PathLike[str] | Mapping[str, Any] | Manifest
 class ManifestCompiler:
     """Compiles manifests with the types of a registry."""
 
-    def __init__(self, registry: Registry, facts: Facts, log: Log) -> None:
-        """Use the types of ``registry`` and the values of ``facts``; notes about what is ignored go to ``log``."""
+    def __init__(
+        self,
+        registry: Registry,
+        facts: Facts,
+        log: Log,
+        stacks: Callable[[str, str], Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Use the types of ``registry`` and the values of ``facts``; notes about what is ignored go to ``log``.
+
+        ``stacks`` returns the outputs of a stack, from the project of a manifest and the name that the manifest has.
+        """
+        self._stacks = stacks
         self._registry = registry
         self._facts = facts
         self._log = log
@@ -93,7 +103,8 @@ class ManifestCompiler:
 
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
-        return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader())
+        stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
+        return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader(), stacks=stacks)
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of data in its manifest that others can write to."""

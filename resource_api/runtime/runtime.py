@@ -286,7 +286,14 @@ class Runtime(ResourceReader):
 
     @property
     def _compiler(self) -> ManifestCompiler:
-        return ManifestCompiler(self.registry, self.facts, self.log)
+        return ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs)
+
+    def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
+        from resource_api.runtime import stack_outputs  # noqa: PLC0415 - few manifests use other stacks
+
+        found = stack_outputs.outputs(self.store, StackName(self.project or project, self.stack), name)
+        self.log.mask.add(found)
+        return found
 
     def _reported(self, catalog: Catalog) -> Catalog:
         catalog = self._masked(catalog)

@@ -60,3 +60,82 @@ def test_a_stack_that_is_not_there_and_a_name_that_is_taken_are_refused(bench: B
     assert (unknown.code, "did you mean 'test'?" in unknown.err) == (64, True)
     assert bench.run("stack", "rename", "test", "a b").code == 64
     assert len(bench.run("stack", "list", "--json").document) == 2
+
+
+_BASE = """
+    project: p
+    inputs: {size: {type: Integer, default: 3}}
+    resources: {}
+    outputs:
+      size: ${inputs.size}
+      word: {value: sesame-4711, sensitive: true}
+"""
+_WEB = """
+    project: p
+    resources:
+      Widget[fixed]: {size: 1}
+      Widget[a]: {size: "${stacks.base.outputs.size}"}
+    outputs: {twice: "${stacks.p/base.outputs.size}"}
+"""
+
+
+@pytest.fixture
+def based(bench: Bench) -> Bench:
+    """Return a bench with a state in which the stack base is recorded."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.write("base.yaml", _BASE)
+    assert bench.run("apply", "base.yaml", "--stack", "base").code == 0
+    return bench
+
+
+def test_outputs_of_another_stack_are_used_and_named_in_the_plan(based: Bench) -> None:
+    """A change of them is seen by the next run, also after one without a change."""
+    based.write("site.yaml", _WEB)
+    planned = based.run("plan", "site.yaml")
+    assert "Uses the output size of stack base." in planned.out
+    assert based.run("plan", "site.yaml", "--json").document["stacks"][0] == {"stack": "base", "output": "size"}
+    for _ in range(3):  # the last one uses what the second has concluded
+        assert based.run("apply", "site.yaml").code == 0
+    assert based.things("widget")["a"]["size"] == 3
+    assert based.run("apply", "base.yaml", "--stack", "base", "-i", "size=4").code == 0
+    done = based.run("apply", "site.yaml")
+    assert (done.out.splitlines()[0], based.things("widget")["a"]["size"]) == ("twice: 4", 4)
+    assert "1 updated" in done.out
+    python = 'PROJECT = "p"\n\n\ndef manifest(m):\n    m.widget("a", size=m.stack_output("base", "size"))\n'
+    based.write("site.py", python)
+    assert "1 unchanged" in based.run("apply", "site.py").out
+
+
+@pytest.mark.parametrize(
+    ("stack", "output", "words"),
+    [
+        ("bsae", "size", "unknown stack 'bsae'; did you mean 'base'?"),
+        ("q/base", "size", "unknown stack 'q/base'; did you mean 'base'?"),
+        ("base", "szie", "the stack 'base' has no output 'szie'; did you mean 'size'?"),
+        ("default", "size", "this is the stack itself; refer to its resources"),
+        ("base", "word", "it is sensitive, and without a key only a digest of it is recorded"),
+    ],
+)
+def test_an_output_that_cannot_be_used_is_refused_with_its_line(
+    based: Bench, stack: str, output: str, words: str
+) -> None:
+    """An unknown stack or output has the nearest name."""
+    based.write(
+        "site.yaml", f"project: p\nresources:\n  Widget[a]: {{colour: '${{stacks.{stack}.outputs.{output}}}'}}\n"
+    )
+    done = based.run("validate", "site.yaml")
+    assert done.code == 65
+    assert done.lines[0].startswith("site.yaml:3:15: Widget[a]: ${stacks.")
+    assert words in done.err
+
+
+def test_a_sensitive_output_stays_sensitive(bench: Bench) -> None:
+    """It is masked everywhere, and reaches the provider."""
+    bench.environment |= {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db", "RESOURCE_API_KEY": "file:key"}
+    assert bench.run("new", "key", "key", RESOURCE_API_KEY="").code == 0
+    bench.write("base.yaml", _BASE)
+    assert bench.run("apply", "base.yaml", "--stack", "base").code == 0
+    bench.write("site.yaml", "project: p\nresources: {'Account[a]': {note: 'so ${stacks.base.outputs.word}'}}\n")
+    done = bench.run("apply", "site.yaml", "-d")
+    assert (done.code, bench.things("account")["a"]["note"]) == (0, "so sesame-4711")
+    assert "sesame" not in done.out + done.err + bench.run("state", "export").out

@@ -26,7 +26,7 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @options.manifest
 @click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
 @options.manifest_inputs
-@options.stack
+@options.state
 @options.common
 @with_session()
 def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:

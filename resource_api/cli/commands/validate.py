@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 @options.command(examples=("resource-api validate site.yaml",))
 @options.manifest
 @options.manifest_inputs
-@options.stack
+@options.state
 @options.common
 @with_session()
 def validate(session: Session, manifest: str, **_settings: Any) -> None:

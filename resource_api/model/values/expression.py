@@ -1,4 +1,6 @@
-"""References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${Type[title].attribute}``.
+"""References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${Type[title].attribute}``, and outputs.
+
+An output of another stack is ``${stacks.base.outputs.x}``, of another project ``${stacks.web/base.outputs.x}``.
 
 This is the only syntax within values: logic belongs in Python manifests. Looking paths up is for the caller; a value
 that was looked up is never parsed as an expression again.
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
 _SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
+_STACK: Final = regex(
+    r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
+    r"((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}"
+)
 _WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
@@ -41,14 +47,19 @@ class Index(str):
 
 
 class Path(NamedTuple):
-    """The content of one ``${...}``: a scope (inputs, values, facts) or a resource, then keys within it."""
+    """The content of one ``${...}``: a scope (inputs, values, facts, stacks) or a resource, then keys within it.
+
+    The first key in ``stacks`` is the name of the stack, the second that of the output.
+    """
 
     root: str | Reference
     keys: tuple[str, ...]
 
     def __str__(self) -> str:
         """Return it as it was written."""
-        keys = (f"[{key}]" if isinstance(key, Index) else f".{key}" for key in self.keys)
+        keys = [f"[{key}]" if isinstance(key, Index) else f".{key}" for key in self.keys]
+        if self.root == "stacks":
+            keys.insert(1, ".outputs")
         return "${" + "".join((str(self.root), *keys)) + "}"
 
 
@@ -93,6 +104,8 @@ def _path(text: str, start: int) -> tuple[Path, int]:
     """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
         return Path(scope[1], _keys(scope[2])), scope.end()
+    if stack := _STACK.match(text, start):
+        return Path("stacks", (stack[1], *_keys(stack[2]))), stack.end()
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
@@ -103,7 +116,9 @@ def _path(text: str, start: int) -> tuple[Path, int]:
             " ${Type[title].attribute}, or $${ for a literal ${"
         )
         word = _WORD.match(text, start)
-        if word and (hint := nearest(word[0], ("inputs", "values", "facts"), "scope")):
+        if word and word[0] == "stacks":
+            msg = f"'{shown}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
+        elif word and (hint := nearest(word[0], ("inputs", "values", "facts", "stacks"), "scope")):
             msg = f"{msg}; {hint}"
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])

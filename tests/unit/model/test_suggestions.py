@@ -70,7 +70,7 @@ def _known(place: str, about: str) -> set[str]:
         "command": set(state.commands) if about else set(COMMANDS),
         "value": {*validate.REPLACEMENTS, *validate.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
         | {"latest", "file", "directory", "link"},
-        "scope": {"inputs", "values", "facts"},
+        "scope": {"inputs", "values", "facts", "stacks"},
         "fact": set(Facts().names()),
         "boolean": {"true", "false"},
     }.get(place, set())
