@@ -269,6 +269,7 @@ def test_attributes_are_reported_with_and_without_a_title(bench: Bench) -> None:
         ("context.notice('a', message='x')\nwith context.updating('a'): pass", "before"),
         ("context.attribute_changed('a', 'size', 0, 1)\nwith context.updating('a'): pass", "before"),
         ("context.nosuch('a')", "nosuch"),
+        ("context.critical('x')", "critical"),
     ],
 )
 def test_a_wrong_use_of_the_context_is_an_error(bench: Bench, body: str, words: str) -> None:

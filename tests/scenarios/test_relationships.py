@@ -105,6 +105,21 @@ def test_an_automatic_relationship_orders_what_is_in_the_catalog(bench: Bench) -
     assert found == ["Widget[z]", "Widget[a]", "Widget[always]", "Follower[f]"] or found.index("Follower[f]") == 3
 
 
+def test_autobefore_and_autonotify_lead_to_later_resources(bench: Bench) -> None:
+    """Both order; only ``autonotify`` causes a refresh."""
+    bench.type(
+        "leader",
+        bench.NAMED + '"tells": Attribute("Optional[String]", "t", kind="parameter"),',
+        provider=MADE,
+        autobefore={"widget": "late"},
+        autonotify={"daemon": "$tells"},
+    )
+    bench.put("daemon", web={"ensure": "running"})
+    found = order(bench, "resources: {'Widget[late]': {}, 'Daemon[web]': {}, 'Leader[l]': {tells: web}}")
+    assert found == ["Leader[l]", "Widget[late]", "Daemon[web]"]
+    assert bench.calls("daemon", "refresh") == [["web"]]
+
+
 def test_an_automatic_relationship_yields_to_an_explicit_one(bench: Bench) -> None:
     """The dropped relationship is logged at debug, and a cycle of automatic ones is an error."""
     bench.type(
