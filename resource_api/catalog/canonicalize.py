@@ -37,8 +37,8 @@ def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
     for name in nulls:
         del given[name]
     for name in definition.sensitive:
-        if name in given and given[name] is not UNKNOWN and not isinstance(given[name], Sensitive):
-            given[name] = Sensitive(given[name])
+        if name in given:
+            given[name] = definition.attributes[name].datatype.conceal(given[name])
     return given
 
 

@@ -12,7 +12,7 @@ from resource_api.catalog import canonicalize
 from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.values.errors import DefinitionError, Problem, nearest
 from resource_api.model.values.reference import capitalize_type
-from resource_api.model.values.values import Sensitive, is_unknown
+from resource_api.model.values.values import is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -70,4 +70,4 @@ def _value_problems(known: AttributeSet, name: str, written: Any, evaluator: Eva
         return
     # Assets and archives are made for resources only: here their descriptions stand.
     if not is_unknown(value) and not known.attributes[name].datatype.holds_contents:
-        yield from canonicalize.check_values(known, {name: Sensitive(value) if name in known.sensitive else value})
+        yield from canonicalize.check_values(known, {name: known.attributes[name].datatype.conceal(value)})

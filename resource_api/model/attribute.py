@@ -159,7 +159,7 @@ class AttributeSet:
 
     @cached_property
     def sensitive(self) -> frozenset[str]:
-        """The attributes that are secrets by their data type."""
+        """The attributes that are secrets by their data type, or contain one."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, copy_resource, is_flat, same_value
+from resource_api.model.values.values import Sensitive, copy_resource, is_flat, is_secret, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import Name, TypeDefinition
 
@@ -262,7 +262,8 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if message:
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    if _is_secret(definition, difference):
+    _, is_, should, _ = conceal_difference(definition, difference)
+    if isinstance(is_, Sensitive):
         return f"{verb} <sensitive>"
     if is_text_change(difference):
         from resource_api.model.values.line_diff import count_changes  # noqa: PLC0415 - only for such a text
@@ -289,16 +290,22 @@ def large_change(definition: TypeDefinition, difference: Difference) -> Differen
 
 
 def _is_secret(definition: TypeDefinition, difference: Difference) -> bool:
+    return any(map(is_secret, conceal_difference(definition, difference)[1:3]))
+
+
+def conceal_difference(definition: TypeDefinition, difference: Difference) -> Difference:
+    """Return a difference with both values wrapped where the attribute, or one of them, is secret.
+
+    In a value that contains secrets by its data type, only those are wrapped.
+    """
     declared = definition.attributes.get(difference.attribute)
-    secret = declared is not None and (declared.datatype.sensitive or declared.write_only)
-    return secret or isinstance(difference.is_, Sensitive) or isinstance(difference.should, Sensitive)
-
-
-def conceal_difference(definition: TypeDefinition, difference: Difference, *, secret: bool = False) -> Difference:
-    """Return a difference with both values wrapped where the attribute, or one of them, is secret."""
-    if not (secret or _is_secret(definition, difference)):
+    values: Sequence[Any] = difference[1:3]
+    if declared is not None and declared.datatype.sensitive:
+        values = [declared.datatype.conceal(value) for value in values]
+        difference = difference._replace(is_=values[0], should=values[1])
+    if not ((declared is not None and declared.write_only) or any(isinstance(v, Sensitive) for v in values)):
         return difference
-    is_, should = (each if isinstance(each, Sensitive) else Sensitive(each) for each in difference[1:3])
+    is_, should = (each if isinstance(each, Sensitive) else Sensitive(each) for each in values)
     return difference._replace(is_=is_, should=should)
 
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.codec import has_sealed
 from resource_api.model.values.masking import Mask
-from resource_api.model.values.values import SCALAR_TYPES, Sensitive, is_flat, is_secret
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.type_definition import TypeDefinition
 
 
@@ -30,19 +31,44 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Ma
     """
     if not definition.sensitive and all(map(is_flat, should)) and is_flat(row):
         return row
-    hidden = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
-    hidden |= definition.sensitive & row.keys()
-    if not hidden:
+    own = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
+    own |= definition.sensitive & row.keys()
+    if not own:
         return row
-    hidden |= {name for name, source in definition.derived_from.items() if source in hidden}
+    hidden = own | {name for name, source in definition.derived_from.items() if source in own}
     known = [value for state in (*should, row) for name, value in state.items() if name in hidden]
     candidates = [name for name in row if name in definition.read_only and name not in hidden]
     hidden.update(_repeating(row, candidates, known))
-    return {name: _wrapped(value) if name in hidden else value for name, value in row.items()}
+    marked = {name: _wrapped(value) if name in hidden - own else value for name, value in row.items()}
+    for name in own & row.keys():
+        states = [state[name] for state in should if name in state]
+        marked[name] = _own_secrets(definition.attributes[name].datatype, row[name], states)
+    return marked
+
+
+def _own_secrets(datatype: DataType, value: Any, states: Iterable[Any]) -> Any:
+    """Return a value with what is secret by its data type or in one of its other ``states`` wrapped."""
+    if has_sealed(value):
+        return value
+    concealed = datatype.conceal(value)
+    for state in states:
+        concealed = conceal_like(concealed, state)
+    return concealed
 
 
 def _wrapped(value: Any) -> Any:
     return value if value is None or holds_secret(value) else Sensitive(value)
+
+
+def conceal_like(value: Any, state: Any) -> Any:
+    """Return ``value`` with each part wrapped that is secret in another ``state`` of it; all of it if they differ."""
+    if value is None or value is UNKNOWN or isinstance(value, Sensitive) or not holds_secret(state):
+        return value
+    if type(value) is dict and type(state) is dict:
+        return {key: conceal_like(item, state[key]) if key in state else item for key, item in value.items()}
+    if type(value) is list and type(state) is list and len(value) == len(state):
+        return list(map(conceal_like, value, state))
+    return Sensitive(value)
 
 
 def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, diff, exists
 from resource_api.model.codec import digest_secret
-from resource_api.model.secrets import holds_secret
+from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
@@ -50,10 +50,10 @@ def compare(
 
 
 def _hide_secret(difference: Difference, recorded: Any) -> Difference:
-    """Make the present value a secret if the wanted or the recorded one is."""
+    """Make secret in the present value what is secret in the wanted or in the recorded one."""
     if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
-    return difference._replace(is_=Sensitive(difference.is_))
+    return difference._replace(is_=conceal_like(conceal_like(difference.is_, difference.should), recorded))
 
 
 def equal_places(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, exists
-from resource_api.model.codec import Sealed, digest_secret, seal_secrets
-from resource_api.model.secrets import holds_secret
+from resource_api.model.codec import digest_secret, seal_secrets
+from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import Sensitive, same_value
+from resource_api.model.values.values import same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,7 +65,8 @@ def drifted_attributes(
             continue
         before, after = record.is_.get(attribute), row.get(attribute)
         if before is not after and not same_value(before, after) and before != _as_recorded(before, after, salt):
-            changes.append(Difference(attribute, before, Sensitive(after) if holds_secret(before) else after))
+            shown = _as_recorded(before, after, salt) if holds_secret(before) else after
+            changes.append(Difference(attribute, before, shown))
     return changes
 
 
@@ -92,4 +93,4 @@ def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:
 
 def _as_recorded(before: Any, value: Any, salt: bytes) -> Any:
     """Return a value in the form in which ``before`` was recorded: plain, or sealed as a secret."""
-    return digest_secret(value, salt) if isinstance(before, Sealed) else seal_secrets(value, salt)
+    return seal_secrets(conceal_like(value, before), salt)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model import event
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
-from resource_api.model.values.values import is_secret
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:
@@ -118,13 +117,8 @@ def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
     """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
     replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
     document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
-    if not (is_secret(difference.is_) or is_secret(difference.should)):
-        paths = [
-            {"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)
-        ]
-        if paths:
-            document["paths"] = paths
-    return document
+    paths = [{"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)]
+    return {**document, "paths": paths} if paths else document
 
 
 def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dict[str, Any]:

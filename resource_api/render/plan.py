@@ -116,7 +116,7 @@ def _details(step: Step, style: Style) -> Iterator[str]:
     width = max(map(len, (*parameters, *(each.attribute for each in differences))), default=0)
     left = SCREEN
     for difference in differences:
-        shown = list(_attribute(step.definition, difference, width, style, left))
+        shown = list(_attribute(difference, width, style, left))
         left = max(0, left - (len(shown) - 1))
         yield from shown
     for name, value in parameters.items():
@@ -127,8 +127,9 @@ def _details(step: Step, style: Style) -> Iterator[str]:
 
 def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Difference]:
     """Return the parts of a difference that are shown on lines of their own; too many are shown as one value."""
-    found = nested_parts(conceal_difference(definition, difference))
-    return found if len(found) <= SCREEN else [difference]
+    concealed = conceal_difference(definition, difference)
+    found = nested_parts(concealed)
+    return found if len(found) <= SCREEN else [concealed]
 
 
 def _parameters(step: Step) -> dict[str, Any]:
@@ -140,17 +141,16 @@ def _parameters(step: Step) -> dict[str, Any]:
 
 def _concealed(definition: TypeDefinition, name: str, value: Any) -> Any:
     attribute = definition.attributes.get(name)
-    secret = attribute is not None and (attribute.datatype.sensitive or attribute.write_only)
-    return Sensitive(value) if secret else value
+    if attribute is None:
+        return value
+    return Sensitive(value) if attribute.write_only else attribute.datatype.conceal(value)
 
 
-def _attribute(
-    definition: TypeDefinition, difference: Difference, width: int, style: Style, most: int
-) -> Iterator[str]:
+def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:
     """Yield the lines of one attribute; names end in the same column, so that ``name: is → should`` stays together."""
     name, is_, should, message = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
-    if any(isinstance(_concealed(definition, name, value), Sensitive) for value in (is_, should)):
+    if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
         yield f"{start}: <sensitive>"
     elif isinstance(should, Content):
         before = style.value(is_) if is_ is None or isinstance(is_, Content) else "other content"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import Problem
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -31,7 +31,7 @@ def warnings(manifest: Manifest, inputs: Mapping[str, Any], entries: Iterable[En
     for entry in entries:
         for name in sorted(entry.definition.sensitive):
             value = entry.should.get(name)
-            if isinstance(value, Sensitive) and not mask.covers(value) and value not in named:
+            if is_secret(value) and not mask.covers(value) and value not in named:
                 place = manifest.place(entry.declaration, name)
                 message = f"the secret '{name}' {_MESSAGE}"
                 yield Problem(name, message, "warning", str(entry.reference), *place, code="short_secret")

@@ -196,8 +196,9 @@ def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
     if ensure is None and definition.ensurable and "ensure" not in row and definition.accepts["ensure"]("present"):
         row["ensure"] = "present"
     for name in definition.sensitive:
-        if name in row and row[name] is not None and not isinstance(row[name], Sensitive):
-            row[name] = Sensitive(row[name])
+        if name in row:
+            value = row[name].reveal() if isinstance(row[name], Sensitive) else row[name]
+            row[name] = definition.attributes[name].datatype.conceal(value)
     for name in definition.write_only:
         row.pop(name, None)
     return row

@@ -14,8 +14,9 @@ from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.build import DataType
     from resource_api.model.type_definition import Resource, TypeDefinition
 
@@ -116,18 +117,21 @@ def escape_references(value: Any) -> Any:
     return [escape_references(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def secret_texts(sensitive: Collection[str], resource: Mapping[str, Any]) -> set[str]:
-    """Return the texts in the attributes of ``resource`` that are ``sensitive``."""
-    return {text for name in sensitive if name in resource for text in _texts(reveal(resource[name]))}
+def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, Any]) -> set[str]:
+    """Return the texts in ``resource`` that are secret by the data types of its ``attributes``."""
+    concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]
+    return set(_texts(concealed, secret=False))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, *, secret: bool) -> Iterator[str]:
+    if isinstance(value, Sensitive):
+        value, secret = value.reveal(), True
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
         for item in value:
-            yield from _texts(item)
-    elif value is not None and not isinstance(value, bool):
+            yield from _texts(item, secret=secret)
+    elif secret and value is not None and not isinstance(value, bool):
         yield str(value)
 
 
@@ -147,7 +151,7 @@ def _attribute(datatype: DataType, known: Sequence[Any]) -> Values:
     """Return values of one attribute, including those of the examples, since few values may match a pattern."""
     found = values(datatype).filter(lambda value: reveal(value) is not None and datatype.accepts(value))
     found = st.sampled_from(known) | found if known else found
-    return found.map(Sensitive) if datatype.sensitive else found
+    return found.map(datatype.conceal) if datatype.sensitive else found
 
 
 def respelled_resources(definition: TypeDefinition, example: Mapping[str, Any]) -> list[Resource]:

@@ -116,14 +116,12 @@ class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
         examples = harness.examples
         absent = harness.absent(examples.present) if harness.definition.ensurable else None
         stages = [stage for stage in (examples.present, examples.updated, absent) if stage is not None]
-        secrets = {text for stage in stages for text in secret_texts(harness.definition.sensitive, stage)}
+        secrets = {text for stage in stages for text in secret_texts(harness.definition.attributes, stage)}
         assert secrets or not harness.definition.sensitive, (
             f"declare one of {sorted(harness.definition.sensitive)} in 'present': without it nothing can leak"
         )
         config = harness.definition.config
-        secrets |= secret_texts(
-            [name for name, each in config.attributes.items() if each.datatype.sensitive], examples.config
-        )
+        secrets |= secret_texts(config.attributes, examples.config)
         if not secrets:
             pytest.skip("neither the type nor its configuration has a secret; the law does not apply")
         assert min(map(len, secrets)) >= SHORTEST_SECRET, "a secret this short is found in any text; give a longer one"

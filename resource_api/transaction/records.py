@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import CREATING, Action, exists
-from resource_api.model.codec import count_digests, digest_secret, seal_secrets
+from resource_api.model.codec import Sealed, count_digests, digest_secret, map_sealed, seal_secrets
 from resource_api.model.entry import EMPTY, NO_META
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
-from resource_api.model.secrets import mark_secrets
+from resource_api.model.secrets import conceal_like, mark_secrets
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
 from resource_api.plan.bulk_decisions import required_references
@@ -220,8 +220,17 @@ def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Map
         hidden |= {name for name, value in should.items() if is_secret(value)}
     kept = _sealed(_without_ephemeral(entry, entry.inputs), salt)
     if hidden := hidden & kept.keys():
-        return {**kept, **{name: digest_secret(entry.inputs[name], salt) for name in hidden}}
+        return {**kept, **{name: _digested(entry, name, should, salt) for name in hidden}}
     return kept
+
+
+def _digested(entry: Entry, name: str, should: Mapping[str, Any], salt: bytes) -> Any:
+    """Return a value as written with its secrets as digests, of which no source is recorded."""
+    attribute = entry.definition.attributes[name]
+    if attribute.write_only:
+        return digest_secret(entry.inputs[name], salt)
+    concealed = conceal_like(attribute.datatype.conceal(entry.inputs[name]), should.get(name))
+    return map_sealed(seal_secrets(concealed, salt), lambda found, _path: Sealed(found.digest))
 
 
 def _without_ephemeral(entry: Entry, values: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, conceal_difference
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
-from resource_api.model.values.values import is_secret
+from resource_api.model.secrets import conceal_like
 from resource_api.plan.operations import numbers_by_entry
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
@@ -35,12 +35,15 @@ def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence
     """Return changes with what the provider reported of attributes: its messages, and what it changed beside them."""
     if not run.result.attributes:
         return tuple(changes)
-    reported = {
-        each.attribute: conceal_difference(run.definition, each, secret=is_secret(run.should.get(each.attribute)))
-        for each in run.result.attributes
-    }
+    reported = {each.attribute: _concealed(run, each) for each in run.result.attributes}
     merged = [each._replace(message=reported.pop(each.attribute, each).message) for each in changes]
     return (*merged, *reported.values())
+
+
+def _concealed(run: OperationRun, reported: Difference) -> Difference:
+    declared = run.should.get(reported.attribute)
+    is_, should = (conceal_like(value, declared) for value in reported[1:3])
+    return conceal_difference(run.definition, reported._replace(is_=is_, should=should))
 
 
 class Results:

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.model.codec import plain
+from resource_api.model.datatypes.build import parse
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.nested import parse_place, place_text, with_present
+from resource_api.model.values.values import Sensitive
+from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import planned
 
 if TYPE_CHECKING:
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
 SETTINGS = (
     "Optional[Struct[{Optional[port] => Integer, Optional[tls] => Struct[{port => Integer,"
-    " Optional[key] => String, Optional[names] => Array[String]}]}]]"
+    " Optional[key] => Sensitive[String], Optional[names] => Array[String]}]}]]"
 )
 
 
@@ -54,7 +58,8 @@ class Sites:
             )
         )
         registry.register_provider("site", Provider)
-        self.runtime = Runtime(registry)
+        self.store = MemoryStore()
+        self.runtime = Runtime(registry, state=self.store)
 
     def plan(self, **resources: Any) -> Any:
         """Plan sites."""
@@ -175,3 +180,76 @@ def test_the_text_of_a_place_leads_back_to_it(place: tuple[str | int, ...]) -> N
 def test_a_present_part_takes_the_place_of_the_declared_one(should: Any, is_: Any, place: Any, found: Any) -> None:
     """Where both have something like it."""
     assert with_present(should, is_, place) == found
+
+
+def test_a_secret_within_a_value_is_secret_alone(sites: Sites, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the plan, the drift, the log, the report and the state; ``set`` gets it wrapped, and its siblings plain."""
+    declared = {"settings": {"port": 80, "tls": {"port": 443, "key": "open-sesame"}}}
+    assert sites.apply(a=declared).exit_code == 0
+    received = sites.received[0]["settings"]
+    assert received["port"] == 80
+    assert isinstance(received["tls"]["key"], Sensitive)
+    sites.rows["a"] = {"settings": {"port": 80, "tls": {"port": 8443, "key": "another-word"}}}
+    plan = sites.plan(a=declared)
+    text = str(plan)
+    assert "    settings.tls.port: 8443 → 443\n     settings.tls.key: <sensitive>" in text
+    assert "settings.tls.port was 443, is 8443; settings.tls.key was <sensitive>, is <sensitive>" in text
+    (step,) = plan.to_dict()["steps"]
+    assert step["should"]["settings"] == {"port": 80, "tls": {"port": 443, "key": "<sensitive>"}}
+    assert step["is"]["settings"] == {"port": 80, "tls": {"port": 8443, "key": "<sensitive>"}}
+    assert step["changes"][0]["paths"] == [
+        {"path": ["tls", "port"], "kind": "update"},
+        {"path": ["tls", "key"], "kind": "update"},
+    ]
+    report = sites.apply(a=declared)
+    assert report.exit_code == 0
+    (record,) = sites.store.load(StackName("web", "default")).records.values()
+    assert str(record.is_["settings"]) == "{'port': 80, 'tls': {'port': 443, 'key': <sensitive>}}"
+    assert str(record.inputs["settings"]) == str(record.is_["settings"])
+    assert planned(sites.plan(a=declared)) == {}
+    shown = capsys.readouterr()
+    everything = f"{text}{plan.to_dict()}{report.to_dict()}{report}{shown.out}{shown.err}{record.inputs}"
+    assert "sesame" not in everything
+    assert "another-word" not in everything
+
+
+def test_without_the_secret_part_nothing_is_hidden(sites: Sites) -> None:
+    """An optional part that is left out makes no secret of the others."""
+    sites.rows["a"] = {"settings": {"port": 80}}
+    assert "settings.port: 80 → 81" in str(sites.plan(a={"settings": {"port": 81}}))
+
+
+def test_a_part_that_is_secret_in_the_manifest_alone_is_hidden_alone(sites: Sites) -> None:
+    """A secret input in a hash: the same part of the present value is hidden, the others are shown."""
+    sites.rows["a"] = {"labels": {"word": "former-word", "size": 1}}
+    plan = sites.plan(a={"labels": {"word": Sensitive("later-word"), "size": 2}})
+    assert "labels.word: <sensitive>" in str(plan)
+    assert "labels.size: 1 → 2" in str(plan)
+    assert "former-word" not in f"{plan}{plan.to_dict()}"
+
+
+@pytest.mark.parametrize(
+    ("datatype", "value", "shown"),
+    [
+        ("Hash[String, Sensitive[String]]", {"a": "s"}, {"a": "<sensitive>"}),
+        ("Array[Struct[{a => Sensitive[String], b => Integer}]]", [{"a": "s", "b": 1}], [{"a": "<sensitive>", "b": 1}]),
+        ("Tuple[Integer, Sensitive[String]]", [1, "s", "t"], [1, "<sensitive>", "<sensitive>"]),
+        (
+            "Optional[Struct[{a => Sensitive[String]}]]",
+            {"a": "s", "unknown": "t"},
+            {"a": "<sensitive>", "unknown": "<sensitive>"},
+        ),
+        ("Struct[{a => Sensitive[String]}]", "s", "<sensitive>"),
+        ("Variant[Sensitive[String], Integer]", 5, "<sensitive>"),
+        (
+            "Variant[Struct[{a => Sensitive[String], b => Integer}], Integer]",
+            {"a": "s", "b": 1},
+            {"a": "<sensitive>", "b": 1},
+        ),
+        ("Hash[Sensitive[String], Integer]", {"a": 1}, "<sensitive>"),
+        ("Optional[Struct[{Optional[a] => Sensitive[String]}]]", None, None),
+    ],
+)
+def test_the_data_type_says_which_parts_are_secret(datatype: str, value: Any, shown: Any) -> None:
+    """Where it leaves that open, all of the value."""
+    assert plain(parse(datatype).conceal(value)) == shown

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import predicates
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from typing import Self
@@ -27,7 +29,7 @@ class DataType(NamedTuple):
     """A data type; equal if the canonical ``text`` is.
 
     ``accepts`` decides about a value; ``check`` does so for values without sensitive wrappers. ``optional``: None is
-    accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one, and the whole value is secret. ``parts`` are the
+    accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one; ``conceal`` finds what is secret. ``parts`` are the
     types within it: content, elements, key and value, alternatives, or the values of a Struct, whose (key, required)
     pairs are ``fields``. ``low`` and ``high`` limit a number or a size; None: no limit.
     """
@@ -64,6 +66,26 @@ class DataType(NamedTuple):
     def __repr__(self) -> str:
         """Show the canonical text."""
         return f"DataType({self.text!r})"
+
+    def conceal(self, value: Any) -> Any:
+        """Return ``value`` with each part that is secret by this data type wrapped; all of it where that is uncertain.
+
+        What is None, not known or wrapped already is returned as it is.
+        """
+        if not self.sensitive or value is None or value is UNKNOWN or type(value) is Sensitive:
+            return value
+        if self.kind in {"Optional", "NotUndef"}:
+            return self.parts[0].conceal(value)
+        if self.kind == "Struct" and type(value) is dict:
+            members = dict(zip(dict(self.fields), self.parts, strict=True))
+            return {key: members[key].conceal(v) if key in members else Sensitive(v) for key, v in value.items()}
+        if self.kind == "Hash" and type(value) is dict and not self.parts[0].sensitive:
+            return {key: self.parts[1].conceal(item) for key, item in value.items()}
+        if self.kind in {"Array", "Tuple"} and type(value) is list:
+            kinds = chain(self.parts, repeat(self.parts[-1]))
+            return [kind.conceal(item) for kind, item in zip(kinds, value, strict=False)]
+        fitting = [part for part in self.parts if part.accepts(value)] if self.kind == "Variant" else []
+        return fitting[0].conceal(value) if len(fitting) == 1 and fitting[0].sensitive else Sensitive(value)
 
     @property
     def holds_contents(self) -> bool:
