@@ -34,6 +34,7 @@ COMMAND_GROUPS: Final = {
     "With a manifest": {
         "validate": "Check a manifest without touching the system.",
         "inputs": "Show the inputs of a manifest, and where each is from.",
+        "eval": "Show what an expression comes to.",
         "plan": "Show what apply would do; change nothing.",
         "watch": "Plan again whenever a file of a manifest changes.",
         "show": "Show a saved plan.",

@@ -1,7 +1,8 @@
-"""Recorded stacks: listed, renamed, forgotten."""
+"""Recorded stacks: listed, renamed, forgotten; their outputs in other stacks, and expressions."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -139,3 +140,56 @@ def test_a_sensitive_output_stays_sensitive(bench: Bench) -> None:
     done = bench.run("apply", "site.yaml", "-d")
     assert (done.code, bench.things("account")["a"]["note"]) == (0, "so sesame-4711")
     assert "sesame" not in done.out + done.err + bench.run("state", "export").out
+
+
+_EVALUATED = """
+    project: p
+    inputs:
+      size: {type: Integer, default: 3}
+      code: {type: String, sensitive: true, default: sesame-4711}
+    values: {all: {sizes: ["${inputs.size}", 2]}}
+    resources:
+      Widget[a]: {size: "${inputs.size}"}
+      Account[b]: {password: "${inputs.code}"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "shown"),
+    [
+        ("${inputs.size}", "3"),
+        ("values.all.sizes[0]", "3"),
+        ("has ${values.all.sizes[1]} and ${Widget[a].size}", "has 2 and 3"),
+        ("${Widget[a].serial}", "S-a"),
+        ("${Account[b].password}", "<sensitive>"),
+        ("x${inputs.code}", "<sensitive>"),
+        ("stacks.base.outputs.size", "3"),
+    ],
+)
+def test_an_expression_is_shown_as_it_comes_to(based: Bench, expression: str, shown: str) -> None:
+    """Inputs, values, recorded attributes and outputs; the same without a manifest where it needs none."""
+    based.write("site.yaml", _EVALUATED)
+    assert based.run("apply", "site.yaml").code == 0
+    done = based.run("eval", expression, "site.yaml")
+    assert (done.code, done.out) == (0, f"{shown}\n"), done.err
+    assert json.dumps(based.run("eval", expression, "site.yaml", "--json").document).strip('"') == shown
+    if not re.search("inputs|values", expression):
+        assert based.run("eval", expression).out == f"{shown}\n"
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("inputs.sice", "unknown input 'sice'; did you mean 'size'?"),
+        ("${Widget[b].size}", "Widget[b] is not recorded in project p, stack default"),
+        ("${Widget[a].sice}", "nothing is recorded of 'sice'; did you mean 'size'?"),
+        ("${", "is not a reference"),
+        ("${stacks.base.size}", "an output of a stack is ${stacks.NAME.outputs.x}"),
+    ],
+)
+def test_an_expression_without_a_value_is_refused(based: Bench, expression: str, words: str) -> None:
+    """With exit code 64 and the nearest name."""
+    based.write("site.yaml", _EVALUATED)
+    assert based.run("apply", "site.yaml").code == 0
+    done = based.run("eval", expression, "site.yaml")
+    assert (done.code, words in done.err) == (64, True), done.err
