@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Action, describe_difference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import recorded_effects, side_effects
+from resource_api.rehearse import orders, recorded_effects, side_effects
+from resource_api.rehearse.orders import Tried
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict
 from resource_api.system.overlay import isolated_run, layers
@@ -27,11 +28,13 @@ from resource_api.system.process import interactive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.report import Report, StepReport
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.overlay.isolated_run import Overlay
 
+_KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
 #: Files up to this size are compared by content.
 _COMPARED: Final = 64 * 1024 * 1024
 
@@ -47,6 +50,8 @@ class Request(NamedTuple):
     #: Commands that must succeed afterwards.
     tests: Sequence[str] = ()
     destroy: bool = False
+    #: How many other orders are tried.
+    orders: int = 0
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
@@ -55,29 +60,56 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks what is needed.
     The process must have one thread.
     """
-    left_out = _not_rehearsable(runtime, request)
+    manifest, left_out = _compiled(runtime, request)
     inside = runtime.with_copied_state()
     ended = isolated_run.run(lambda overlay: _Inside(inside, request, left_out, overlay).run(show), request.isolation)
     if ended.answer is None:
         if not ended.signal:
-            msg = "the rehearsal was killed from inside; nothing of it is left"
-            raise RehearsalError(msg)
+            raise RehearsalError(_KILLED)
         return Rehearsal((), (), left_out, 128 + ended.signal)
     document = json.loads(ended.answer)
     if "error" in document:
         raise RehearsalError(document["error"])
-    return _result(document, left_out, ended.signal)
+    found = _result(document, left_out, ended.signal)
+    if not request.orders or found.exit_code == 1 or found.interrupted:
+        return found
+
+    def attempt(order: Sequence[Declaration]) -> Tried:
+        other = request._replace(source=manifest._replace(resources=tuple(order)))
+        tried = isolated_run.run(lambda overlay: _Inside(inside, other, left_out, overlay).once(), request.isolation)
+        if tried.answer is None:
+            raise RehearsalError(_KILLED)
+        return _tried(json.loads(tried.answer))
+
+    def writers(path: str) -> list[str]:
+        calls = document["calls"][: document["effects"]]
+        return [side_effects.subject(call[0]) for call in calls if any(path == each[0] for each in call[2])]
+
+    first = _tried(document)
+    free = orders.findings(manifest.resources, request.orders, first, attempt, writers)
+    return found.with_verdict(Verdict("free in order", not free, f"{request.orders} other orders", free))
 
 
-def _not_rehearsable(runtime: Runtime, request: Request) -> list[str]:
-    """Return the references of the resources that act outside of the machine's files."""
+def _compiled(runtime: Runtime, request: Request) -> tuple[Manifest, list[str]]:
+    """Return the manifest, and the references of its resources that act outside of the machine's files."""
     with _silent(runtime):  # inside, the same is shown
-        entries = runtime.validate(request.source, request.inputs).entries
-    return [
+        catalog = runtime.validate(request.source, request.inputs)
+    left_out = [
         str(entry.reference)
-        for entry in entries
+        for entry in catalog.entries
         if "not_rehearsable" in entry.definition.features or entry.definition.config.attributes
     ]
+    return catalog.manifest, left_out
+
+
+def _tried(document: Mapping[str, Any]) -> Tried:
+    """Return what has come of one order: the owners are left out, as numbers are given to users in their order."""
+    contents = {
+        path: (fields[0], fields[1], digest)
+        for path, (fields, digest) in document["contents"].items()
+        if not side_effects.is_common(path)
+    }
+    return Tried({each[0]: each[1] for each in document["run"]}, contents)
 
 
 class _Inside:
@@ -91,6 +123,13 @@ class _Inside:
         self._layers = overlay.layers
         self._recorder = EffectRecorder(overlay.layers, runtime.run.progress)
         runtime.run.progress = lambda: self._recorder
+
+    def once(self) -> bytes:
+        """Apply and show nothing; return what has failed and what is there as JSON."""
+        with _silent(self._runtime):
+            report = self._runtime.apply(self._request.source, self._request.inputs, **self._options)
+        failed = [_finding(each) for each in report.steps if each.status == "failed"]
+        return json.dumps({"run": failed, "contents": _contents(layers.read(self._layers))}).encode()
 
     def run(self, show: Callable[[Report], None]) -> bytes:
         """Do all that is asked for; return what happened as JSON."""
@@ -106,8 +145,14 @@ class _Inside:
         report = runtime.apply(request.source, request.inputs, **self._options)
         show(report)
         effects = len(self._recorder.calls)
+        contents = _contents(layers.read(self._layers)) if request.orders else {}
         found: dict[str, Any] = {"run": [_finding(each) for each in report.steps if each.status == "failed"]}
-        found |= {"failed": report.exit_code != 0, "summary": str(report.summary), "effects": effects}
+        found |= {
+            "contents": contents,
+            "failed": report.exit_code != 0,
+            "summary": str(report.summary),
+            "effects": effects,
+        }
         if not report.exit_code:
             with _silent(runtime):
                 again = runtime.apply(request.source, request.inputs, **self._options)

@@ -72,6 +72,10 @@ class Rehearsal(NamedTuple):
         bad = [verdict for verdict in self.verdicts if not verdict.ok]
         return 0 if not bad else 1 if bad[0] is self.verdicts[0] else 2
 
+    def with_verdict(self, verdict: Verdict) -> Rehearsal:
+        """Return this result with one verdict more."""
+        return self._replace(verdicts=[*self.verdicts, verdict])
+
     def verdict(self, question: str) -> Verdict:
         """Return the verdict on a question: ``run``, ``silent twice``, … Raise ``LookupError``."""
         for each in self.verdicts:

@@ -70,6 +70,11 @@ def difference(path: str, written: Written, content_differs: Callable[[], bool])
     return "changed" if written.kind == "file" and content_differs() else None
 
 
+def is_common(path: str) -> bool:
+    """Return whether a path is one of the caches and logs, or a file of all users or groups."""
+    return path.startswith(_CACHES) or path in _ACCOUNTS
+
+
 def is_declared(path: str, call: Call) -> bool:
     """Return whether a resource of a call has a path as a value, or is named by it or by a directory above it."""
     for name, values in call.declared.values():

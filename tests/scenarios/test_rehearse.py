@@ -148,6 +148,33 @@ def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
     assert f"clean after destroy  no  Exec[once]: leaves {bench.home}/left made" in done.out
 
 
+def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
+    """What fails, or ends differently, in another order is reduced to the relationship that is missing."""
+    manifest = bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          File[{bench.home}/directory]: {{ensure: directory}}
+          File[{bench.home}/source]: {{ensure: file, content: hi}}
+          Exec[copy]: {{command: cp {bench.home}/source {bench.home}/copy, creates: {bench.home}/copy}}
+          File[{bench.home}/directory/in]: {{ensure: file, content: hi}}
+          Exec[one]: {{command: echo 1 >>{bench.home}/both, shell: true, unless: grep 1 {bench.home}/both}}
+          Exec[two]: {{command: echo 2 >>{bench.home}/both, shell: true, unless: grep 2 {bench.home}/both}}
+        """,
+    )
+    done = bench.run("rehearse", manifest, "--orders", "2", "--json")
+    assert done.code == 2, done
+    found = {each["question"]: each["findings"] for each in done.document["verdicts"]}["free in order"]
+    assert [(each["reference"], each["text"], each["place"].rpartition(":")[2]) for each in found] == [
+        ("Exec[copy]", f"needs 'require: File[{bench.home}/source]'", "4"),
+        ("Exec[two]", f"writes {bench.home}/both, as Exec[one] does: needs 'require: Exec[one]'", "7"),
+    ]
+    text = manifest.read_text().replace("copy}", f"copy, require: 'File[{bench.home}/source]'}}", 1)
+    two = f"grep 2 {bench.home}/both"
+    manifest.write_text(text.replace(two, f"{two}, require: 'Exec[one]'"))
+    assert bench.run("rehearse", manifest, "--orders", "3").code == 0
+
+
 def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:
     """A failed run is exit code 1, and is not run a second time."""
     done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[false]': {}}"), "--json")

@@ -32,6 +32,13 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
 @options.manifest
 @click.option("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
 @click.option(
+    "--orders",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Apply in N other orders too, and name the relationships that are missing.",
+)
+@click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
 )
 @click.option(
@@ -79,6 +86,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         isolation,
         settings["tests"],
         settings["destroy"],
+        settings["orders"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
     session.show(found.to_dict, found.lines)
