@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
-    from resource_api.model.record import StackState
+    from resource_api.model.record import Record, StackState
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -74,12 +74,17 @@ def unmatched_tags(catalog: Catalog, options: Options) -> Iterator[str]:
 
 def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:
     """Return the indexes of the resources that ``patterns`` match. Raises ``UsageError`` for one without a match."""
+    return {entries[place].index for place in places(patterns, entries, option)}
+
+
+def places(patterns: Iterable[str], resources: Sequence[Entry | Record], option: str) -> set[int]:
+    """Return the places of those ``resources`` that ``patterns`` match. Raises ``UsageError`` likewise."""
     found: set[int] = set()
     for pattern in patterns:
         matches = matcher(_reference(pattern, option))
-        matched = {entry.index for entry in entries if any(map(matches, _names(entry)))}
+        matched = {place for place, each in enumerate(resources) if any(map(matches, _names(each)))}
         if not matched:
-            hint = nearest(pattern, [name for entry in entries for name in _names(entry)])
+            hint = nearest(pattern, [name for each in resources for name in _names(each)])
             msg = f"{option} {pattern} matches no resource" + (f"; {hint}" if hint else "")
             raise UsageError(msg)
         found |= matched
@@ -97,7 +102,7 @@ def _reference(pattern: str, option: str) -> str:
         raise UsageError(msg) from error
 
 
-def _names(entry: Entry) -> list[str]:
+def _names(entry: Entry | Record) -> list[str]:
     """Return the names that select a resource: its reference, the last part of it, and the components around it."""
     names = [str(entry.reference)]
     if entry.parent:

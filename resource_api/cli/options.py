@@ -234,7 +234,7 @@ manifest_inputs = _group(
     ),
 )
 
-selection = _group(
+targets = _group(
     click.option(
         "--target",
         "targets",
@@ -251,6 +251,10 @@ selection = _group(
         metavar="REF",
         help="All but these resources.",
     ),
+)
+
+selection = _group(
+    targets,
     click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
     click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
     click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),

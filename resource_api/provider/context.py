@@ -148,8 +148,6 @@ class Context:
         self._has_failed = False
         #: The logging contexts that are open, the innermost last.
         self.open_contexts: list[LoggingContext] = []
-        #: Contexts that were made and are not entered yet.
-        self.not_entered: list[LoggingContext] = []
         #: The only name that the call is about; empty when there are several.
         self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
 
@@ -165,9 +163,9 @@ class Context:
                 yield self
                 if self.mistakes and not self._has_failed:
                     raise self.mistakes[0]
-                if self.not_entered and not self._has_failed:
-                    unused = self.not_entered[0].message
-                    msg = f"a logging context ('{unused}') was made without 'with', so it logs nothing"
+                unended = [each.message for each in self.open_contexts if not each.is_block]
+                if unended and not self._has_failed:
+                    msg = f"a logging context ('{unended[0]}') was made without 'with', and no action has ended it"
                     raise ProviderError(msg)
         finally:
             current.reset(token)
@@ -310,11 +308,13 @@ class Context:
         self.outcomes.set_status(self.outcomes.without_status(names) if self.reading else names, "failed", message)
         if not self.reading:
             self.outcomes.log("err", names, message, status="failed")
+            self._close_plain()
 
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
         """Report a finished change from ``is_`` to ``should``, attribute by attribute."""
         self._require_changing()
         self.report_change(self.outcomes.names(titles), is_, should)
+        self._close_plain()
 
     def attribute_changed(self, *arguments: Any, message: str = "") -> None:
         """Report one attribute: ``([titles,] attribute, is_, should, message=...)``; a context gives the titles."""
@@ -351,9 +351,7 @@ class Context:
 
     def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
         self._require_changing()
-        made = LoggingContext(self, self.outcomes.names(titles), message, status, change)
-        self.not_entered.append(made)
-        return made
+        return LoggingContext(self, self.outcomes.names(titles), message, status, change).opened()
 
     def _report(self, titles: Any, status: str, message: str) -> None:
         self._require_changing()
@@ -361,6 +359,13 @@ class Context:
         self.outcomes.set_status(names, status)
         if message:
             self.outcomes.log_status(names, status, message)
+        self._close_plain()
+
+    def _close_plain(self) -> None:
+        """Close the logging contexts without a block whose resources have a status."""
+        for each in [opened for opened in self.open_contexts if not opened.is_block]:
+            if not self.outcomes.without_status(each.names):
+                self.open_contexts.remove(each)
 
     def log_traceback(self, error: BaseException, subject: str = "") -> None:
         """Log where an exception of this call comes from, at the level debug; ``subject``: by default its resource."""
@@ -385,9 +390,9 @@ class Context:
 
 
 class LoggingContext:
-    """A block of a provider's code that does something to some resources.
+    """What a provider does to some resources: a block of its code, or all until it reports their status.
 
-    It swallows an ``Exception`` after logging it and marking its resources failed; anything else passes on (Puppet
+    A block swallows an ``Exception`` after logging it and marking its resources failed; anything else passes on (Puppet
     Resource API, "Logging contexts").
     """
 
@@ -402,16 +407,21 @@ class LoggingContext:
         self._status = status
         self._change = change
         self._mistakes = 0
+        #: Whether it is used as a block; otherwise the status of its resources closes it.
+        self.is_block = False
 
-    def __enter__(self) -> Self:
+    def opened(self) -> Self:
         """Open."""
-        if self in self._context.not_entered:
-            self._context.not_entered.remove(self)
         around = self._context.open_contexts
         self._outcomes.open_context(self.names, {name for each in around for name in each.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
         around.append(self)
         self._mistakes = len(self._context.mistakes)
+        return self
+
+    def __enter__(self) -> Self:
+        """Begin a block."""
+        self.is_block = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_api.catalog import targets as selecting
 from resource_api.model.change import exists
 from resource_api.model.codec import seal_secrets
 from resource_api.model.event import Drifted
@@ -22,7 +24,7 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name
@@ -31,15 +33,24 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
 
-def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None = None) -> list[str]:
+def refresh(
+    runtime: Runtime,
+    source: Source,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    targets: Sequence[str] = (),
+    excludes: Sequence[str] = (),
+    noop: bool = False,
+) -> list[str]:
     """Read every recorded resource of a manifest's stack again and record what is there now.
 
-    Return the references of the resources that have drifted. Raise ``ResourceError`` naming every resource that could
-    not be read, after the others are recorded.
+    Return the references of the resources that have drifted. ``targets`` and ``excludes`` select resources; ``noop``:
+    nothing is recorded, and no lock is taken. Raise ``ResourceError`` naming every resource that could not be read,
+    after the others are recorded; ``UsageError`` for a pattern that matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started, drift = time.time(), list[Drifted]()
-    with runtime.lock("refresh"), providers, gc_paused():
+    with nullcontext() if noop else runtime.lock("refresh"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
@@ -50,23 +61,27 @@ def refresh(runtime: Runtime, source: Source, inputs: Mapping[str, Any] | None =
         snapshot = Snapshot(providers)
         drifted: list[Record] = []
         failures: list[str] = []
-        for instance in dict.fromkeys(record.instance for record in state.records.values()):
-            records = [record for record in state.records.values() if record.instance == instance]
+        selected = _selected(list(state.records.values()), targets, excludes)
+        for instance in dict.fromkeys(record.instance for record in selected):
+            records = [record for record in selected if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
                 failures += _read_again(snapshot, state, records, drifted, drift)
         for each in drift:
             runtime.notify(each)
-        if not instances.commit.empty:
-            runtime.store.commit(name, instances.commit)
-        if not renaming.empty:
-            runtime.store.commit(name, renaming)
-        if drifted:
-            runtime.store.commit(name, Commit(drifted))
+        for commit in () if noop else (instances.commit, renaming, Commit(drifted)):
+            if not commit.empty:
+                runtime.store.commit(name, commit)
     if runtime.on_document is not None:
         runtime.on_document(_document(runtime, name, started, drift, failures))
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
     return [str(record.reference) for record in drifted]
+
+
+def _selected(records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str]) -> list[Record]:
+    chosen = selecting.places(targets, records, "--target") if targets else set(range(len(records)))
+    chosen -= selecting.places(excludes, records, "--exclude")
+    return [record for place, record in enumerate(records) if place in chosen]
 
 
 def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:

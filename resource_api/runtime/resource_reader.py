@@ -10,7 +10,7 @@ from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name
@@ -74,24 +74,26 @@ class ResourceReader:
     def read(
         self,
         type_name: str,
-        names: Sequence[Any] | None = None,
+        names: Sequence[Any] | Callable[[ProviderFunctions], Sequence[Any]] | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,
     ) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """Return the resources that can be read, as ``resources`` does, and the reference → reason of the others.
 
-        Raise ``ProviderError`` when none can be read. ``selected`` is the result of ``select``.
+        ``names`` may be a function that returns them with the provider that reads them. Raise ``ProviderError`` when
+        none can be read. ``selected`` is the result of ``select``.
         """
         with ProviderPool(self.registry, self.run) as providers:
             tools = self._tools(providers, type_name, selected)
+            names = names(tools) if callable(names) else names
             rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
     def read_all(
         self,
         type_name: str,
-        names: Sequence[Any] | None = None,
+        names: Sequence[Any] | Callable[[ProviderFunctions], Sequence[Any]] | None = None,
         *,
         strict: str = "error",
         selected: SelectedProvider | None = None,

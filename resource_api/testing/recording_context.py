@@ -22,7 +22,7 @@ class RecordingContext(Context):
         self.raised: list[BaseException] = []
 
     def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:
-        return _RecordingSection(self, self.outcomes.names(titles), message, status, change)
+        return _RecordingSection(self, self.outcomes.names(titles), message, status, change).opened()
 
 
 class _RecordingSection(LoggingContext):

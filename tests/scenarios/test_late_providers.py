@@ -128,3 +128,9 @@ def test_a_recorded_resource_is_found_although_its_provider_cannot_be_made_yet(l
     assert late.run("apply", "saved.json").code == 65
     _remove_what_it_needs(late)
     assert "cannot be deleted" in late.run("destroy", "site.yaml", "--yes").err
+
+
+def test_one_provider_canonicalizes_a_name_and_reads_its_resource(late: Bench) -> None:
+    """``resource TYPE NAME`` is one transaction, and a provider is made once in each."""
+    late.write("modules/providers/gauge.py", PROVIDER.format(top="import sys", init="print('made', file=sys.stderr)"))
+    assert late.run("resource", "gauge", "A").lines.count("made") == 1

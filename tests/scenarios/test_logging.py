@@ -49,6 +49,28 @@ def test_the_documented_lines_of_an_update(bench: Bench) -> None:
     ]
 
 
+def test_a_context_without_a_block_lasts_until_the_action(bench: Bench) -> None:
+    """The seed's long-hand form logs as a block does, and what follows the action has no prefix."""
+    lines = lines_of_set(
+        bench,
+        """
+context.updating("a")
+context.warning("Original key not found")
+context.attribute_changed("size", None, 1, message="Replaced")
+context.updated("a")
+context.notice("behind it")
+""",
+        "-d",
+    )
+    assert [line for line in lines if "robe" in line][:5] == [
+        "Debug: Probe[a]: Started updating",
+        "Warning: Probe[a]: Updating: Original key not found",
+        "Notice: Probe[a]: Updating size: Replaced",
+        "Notice: Probe[a]: Updated",
+        "Notice: probe: behind it",
+    ]
+
+
 def test_the_documented_lines_of_a_failure(bench: Bench) -> None:
     """An exception in a context is logged and suppressed, and the code after the context runs."""
     lines = lines_of_set(
@@ -294,8 +316,8 @@ def test_an_exception_after_the_last_status_is_logged(bench: Bench, body: str, w
     assert any(words in line for line in lines_of_set(bench, body))
 
 
-def test_a_context_without_a_block_is_a_mistake(bench: Bench) -> None:
-    """A logging context that is made and never entered logs nothing, which a warning tells the author."""
+def test_a_context_without_an_end_is_a_mistake(bench: Bench) -> None:
+    """A logging context with neither a block nor an action has no end, which a warning tells the author."""
     assert any("('Updating') was made without 'with'" in line for line in lines_of_set(bench, "context.updating('a')"))
 
 

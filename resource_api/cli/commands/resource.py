@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,12 +15,16 @@ from resource_api.model.values.values import Sensitive, reveal
 from resource_api.render import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.cli.resource_list import Listed
     from resource_api.cli.session import Session
+    from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.provider_selection import SelectedProvider
+
+    #: Returns the canonical name of the only resource, in a list.
+    Identity = Callable[[ProviderFunctions], list[Name]]
 
 
 @options.command(
@@ -89,7 +94,7 @@ def resource(
     given = _attributes(definition, name, changes) if name is not None else {}
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
-    identity, code = _identity(session, definition, name, given, selected), 0
+    identity, code = partial(_identity, definition, name, given), 0
     if not given.keys() <= set(definition.namevars):
         _refuse_with_changes(settings)
         code = _change(session, definition, Reference(definition.name, name), identity, given, selected=selected)
@@ -159,10 +164,11 @@ def _list(
 
 
 def _read(
-    session: Session, definition: TypeDefinition, identity: Name, selected: SelectedProvider | None
+    session: Session, definition: TypeDefinition, identity: Identity, selected: SelectedProvider | None
 ) -> list[dict[str, Any]]:
+    """Return the only resource; one instance of its provider canonicalizes its name and reads it."""
     strict = session.settings["strict"]
-    return session.reader.read_all(definition.name, [identity], strict=strict, selected=selected)
+    return session.reader.read_all(definition.name, identity, strict=strict, selected=selected)
 
 
 def _finish(session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None) -> int:
@@ -214,13 +220,7 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
     return found
 
 
-def _identity(
-    session: Session,
-    definition: TypeDefinition,
-    title: str,
-    given: Mapping[str, Any],
-    selected: SelectedProvider | None,
-) -> Name:
+def _identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:
     """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
     from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
 
@@ -239,15 +239,14 @@ def _identity(
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
-    canonicalize = session.reader.tools(definition.name, selected).canonicalize
-    return definition.name_of(canonicalize([row])[0] if canonicalize else row)
+    return [definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)]
 
 
 def _change(
     session: Session,
     definition: TypeDefinition,
     reference: Reference,
-    identity: Name,
+    identity: Identity,
     given: Mapping[str, Any],
     *,
     selected: SelectedProvider | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Registry, Runtime, Sensitive
+from resource_api.model.values.errors import UsageError
 from resource_api.runtime.import_resource import import_resource
 from resource_api.runtime.refresh import refresh
 
@@ -75,3 +76,19 @@ def test_a_refresh_detects_drift_of_an_imported_resource(runtime: Runtime, tmp_p
     assert refresh(runtime, manifest(path), given) == []
     assert SECRET.encode() not in kept(tmp_path)
     assert runtime.plan(manifest(path), given).drift == []
+
+
+def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runtime, tmp_path: Path) -> None:
+    """``--noop`` tells what would be recorded; ``--target`` and ``--exclude`` select among what is recorded."""
+    site = {"project": "site", "resources": {f"File[{tmp_path}/{name}]": {"content": "x"} for name in "ab"}}
+    runtime.apply(site)
+    first, second = (f"File[{tmp_path}/{name}]" for name in "ab")
+    for name in "ab":
+        (tmp_path / name).write_text("y")
+    before = kept(tmp_path)
+    assert refresh(runtime, site, noop=True) == [first, second]
+    assert kept(tmp_path) == before
+    assert refresh(runtime, site, excludes=[second]) == [first]
+    with pytest.raises(UsageError, match=r"--target File\[/z\] matches no resource"):
+        refresh(runtime, site, targets=["File[/z]"])
+    assert refresh(runtime, site, targets=["File"]) == [second]

@@ -15,18 +15,23 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-@options.command(examples=("resource-api refresh site.yaml",))
+@options.command(examples=("resource-api refresh site.yaml", "resource-api refresh site.yaml --noop --target File"))
 @options.manifest
+@options.noop
+@options.targets
 @click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
 @options.manifest_inputs
 @options.reports
 @options.provider_calls
 @with_session()
-def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **_settings: Any) -> int:
+def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    drifted = refreshing.refresh(session.runtime, session.source(manifest), options.inputs(session.settings))
+    selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
+    given = options.inputs(session.settings)
+    drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)
+    suffix = " (noop)" if settings["noop"] else ""
     session.show(
         lambda: {"refreshed": drifted, "exit_code": 0},
-        lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed."],
+        lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed.{suffix}"],
     )
     return 2 if detailed_exitcodes and drifted else 0
