@@ -19,6 +19,8 @@ root_doc = "docs/index"
 include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "examples/*.md", "examples/*/*.md"]
 nitpicky = True
 myst_heading_anchors = 6
+# `--option` stays as it is typed, in text too.
+smartquotes = False
 # A block without a language is what a terminal shows.
 highlight_language = "text"
 html_theme = "furo"
