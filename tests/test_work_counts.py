@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections import Counter
 from io import StringIO
@@ -15,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api.cli.source_lines import SourceLines
 from resource_api.model.event import Finished
+from resource_api.model.values.errors import ManifestError
 from resource_api.state.store import MemoryStore, NoStore
-from resource_api.system.log import console
+from resource_api.system.log import Log, console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -32,6 +35,8 @@ _COMMAND: Final = "from resource_api.__main__ import main; main()"
 #: What costs milliseconds to import, and which runs need it.
 _HEAVY: Final = {"jsonschema", "structlog", "sh", "psutil", "yaml", "sqlite3", "subprocess", "socket", "tempfile"}
 _COUNT: Final = 40
+#: A wrong attribute, and the calls that it costs at most.
+_MISTAKES: Final = [("sise: 1", 1200), ("require: Part[x]", 2100), ("tag: '${Part[x].size}'", 850)]
 
 TYPE: Final = TypeDefinition(
     name="part",
@@ -153,8 +158,37 @@ def test_a_resource_that_is_made_costs_few_calls(shape: Any, most: int) -> None:
     assert many - few < most * 2 * _COUNT
 
 
+@pytest.mark.parametrize(("body", "most"), _MISTAKES)
+@pytest.mark.parametrize("suffix", [".yaml", ".json"])
+def test_a_further_problem_costs_few_calls(tmp_path: Path, suffix: str, body: str, most: int) -> None:
+    """What one more problem costs that is found, given its place and its line, which may be the same for all."""
+    name, _, value = body.partition(": ")
+    path = tmp_path / f"site{suffix}"
+
+    def problems(count: int) -> None:
+        resources = {f"Part[{number}]": {name: value.strip("'")} for number in range(count)}
+        lines = [f"  {reference}: # \n    {body}\n" for reference in resources]
+        text = json.dumps({"resources": resources}) if suffix == ".json" else f"resources:\n{''.join(lines)}"
+        path.write_text(text, encoding="utf-8")
+        runtime = World().runtime
+        with pytest.raises(ManifestError) as refused:
+            runtime.plan(str(path))
+        source_lines = SourceLines({}, lambda _name: TYPE, Log("notice"), time.time() + 1)
+        shown = [source_lines.under(problem) for problem in refused.value.problems]
+        assert len([each for each in shown if each]) == count
+
+    # So many that no further one is compared with all names.
+    few, many = (counted_calls(lambda count=count: problems(count)) for count in (110, 220))
+    assert many - few < most * 110
+
+
 def calls(world: World, resources: Mapping[str, Any]) -> int:
-    """Count the calls of functions, ours and those of C, in one run."""
+    """Count the calls of functions in one run."""
+    return counted_calls(lambda: world.apply(resources))
+
+
+def counted_calls(action: Callable[[], object]) -> int:
+    """Return how many functions, ours and those of C, an action calls."""
     count = 0
 
     def note(_frame: Any, event: str, _argument: Any) -> None:
@@ -164,7 +198,7 @@ def calls(world: World, resources: Mapping[str, Any]) -> int:
     before = sys.getprofile()
     sys.setprofile(note)
     try:
-        world.apply(resources)
+        action()
     finally:
         sys.setprofile(before)
     return count

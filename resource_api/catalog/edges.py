@@ -127,8 +127,7 @@ class _EdgeBuilder:
         target = self._table.find(wanted)
         if target is None:
             if not self._table.is_broken(wanted.type):
-                many, table = self._diagnostics.many, self._table
-                names = () if many else (*(entry.reference for entry in table.entries), *table.components)
+                names = () if self._diagnostics.many else self._table.references()
                 hint = _split(text) or nearest(str(wanted), map(str, names))
                 self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
             return ()

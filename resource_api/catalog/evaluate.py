@@ -175,12 +175,7 @@ class Evaluator:
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""
-            titles = self._table.by_title.items()
-            known = [
-                *(Reference(type_name, title) for type_name, by_title in titles for title in by_title),
-                *self._table.components,
-            ]
-            hint = nearest(str(path.root), [] if self._diagnostics.many else map(str, known))
+            hint = nearest(str(path.root), () if self._diagnostics.many else map(str, self._table.references()))
             message = f"{path}: unknown resource '{path.root}'"
         elif path.keys[0] not in target.definition.attributes:
             hint = nearest(path.keys[0], target.definition.attributes)

@@ -18,7 +18,14 @@ from resource_api.model.entry import NO_META, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, nearest
-from resource_api.model.values.reference import capitalize_type, child_reference, component_chain, parse, split_instance
+from resource_api.model.values.reference import (
+    Reference,
+    capitalize_type,
+    child_reference,
+    component_chain,
+    parse,
+    split_instance,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +37,6 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Declaration, Manifest
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.model.values.reference import Reference
 
 
 class Definitions(NamedTuple):
@@ -68,6 +74,11 @@ class ResourceTable:
         """Return the entry with this title, alias, or canonical name."""
         type_name, title = wanted
         return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
+
+    def references(self) -> list[Reference]:
+        """Return every reference by title or alias that means a resource or a component."""
+        titles = self.by_title.items()
+        return [*(Reference(name, title) for name, entries in titles for title in entries), *self.components]
 
     def instances(self) -> Mapping[str, TypeDefinition]:
         """Return the provider instances that are in use, with their types."""

@@ -7,6 +7,10 @@ in ``render.excerpt``.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
+from contextlib import suppress
+from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.cli import options
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import AttributeSet
+    from resource_api.model.values.document import Document
     from resource_api.model.values.errors import Problem
     from resource_api.system.log import Log
 
@@ -67,22 +72,30 @@ class SourceLines:
         self._attributes = attributes
         self._mask = log.mask
         self._began = began
-        self._files: dict[str, list[str]] = {}
+        self._files: dict[str, _Outline] = {}
+        self._inputs: dict[str, Document | None] = {}
         self._secret_names: dict[str, tuple[set[str], set[str]] | None] = {}
+        #: File, index and whether it cannot be parsed → whether a line may be secret.
+        self._known: dict[tuple[str, int, bool], bool] = {}
 
     def locate(self, problem: Problem) -> Problem:
         """Return the problem of an input with its place in the file of inputs that it comes from, if it does."""
         if problem.attribute is None or problem.code not in _INPUT_CODES or self._argument(problem):
             return problem
         for path in self._files_with(problem.attribute):
-            try:
-                read = READERS[".json" if path.endswith(".json") else ".yaml"](read_file(path)[0], path)
-            except (OSError, ValueError, ManifestError):
-                continue
-            if isinstance(read.data, dict) and problem.attribute in read.data:
+            read = self._input_file(path)
+            if read is not None and isinstance(read.data, dict) and problem.attribute in read.data:
                 line, column = read.position((problem.attribute,))
                 return problem._replace(file=path, line=line, column=column)
         return problem
+
+    def _input_file(self, path: str) -> Document | None:
+        """Return what a file of inputs holds; None where it cannot be read."""
+        if path not in self._inputs:
+            self._inputs[path] = None
+            with suppress(OSError, ValueError, ManifestError):
+                self._inputs[path] = READERS[".json" if path.endswith(".json") else ".yaml"](read_file(path)[0], path)
+        return self._inputs[path]
 
     def _files_with(self, name: str) -> Iterator[str]:
         """Yield the files that an input may be from, the one that wins first."""
@@ -110,14 +123,18 @@ class SourceLines:
         """Return the source line of a problem and its carets; empty where there is none to show."""
         if (argument := self._argument(problem)) is not None:
             return self._under_argument(problem, *argument)
-        lines = self._lines(problem.file) if problem.file and problem.line else []
-        if not 0 < problem.line <= len(lines) or self._may_be_secret(problem, lines):
+        if not problem.file or not 0 < problem.line <= len(lines := self._outline(problem.file).lines):
+            return []
+        place = problem.file, problem.line - 1, problem.code == "syntax"
+        if place not in self._known:
+            self._known[place] = self._may_be_secret(*place)
+        if self._known[place]:
             return []
         return excerpt(lines[problem.line - 1], problem.line, problem.column, _FORMS.get(_suffix(problem.file), "yaml"))
 
-    def _lines(self, file: str) -> list[str]:
+    def _outline(self, file: str) -> _Outline:
         if file not in self._files:
-            self._files[file] = list(self._read(file))
+            self._files[file] = _Outline(self._read(file))
         return self._files[file]
 
     def _read(self, file: str) -> Sequence[str]:
@@ -131,32 +148,33 @@ class SourceLines:
             return text.split("\n")
         return (_LINE_END if _suffix(file) == ".py" else _YAML_LINE_END).split(text)
 
-    def _may_be_secret(self, problem: Problem, lines: Sequence[str]) -> bool:
+    def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""
-        file, line = problem.file, lines[problem.line - 1]
+        outline = self._outline(file)
+        line = outline.lines[index]
         if self._mask(line) != line or _DECLARED_SECRET.search(line):
             return True
         if file not in self._secret_names:
-            self._secret_names[file] = self._find_secret_names(lines)
+            self._secret_names[file] = self._find_secret_names(outline)
         if (names := self._secret_names[file]) is None:
             return True
         secret, plain = names
-        unparsed = problem.code == "syntax"
-        around = _belongs_to(lines, problem.line - 1, siblings=unparsed)
+        around = outline.belongs_to(index, siblings=unparsed)
         found = {name for each in around for name in _names(each, words=unparsed)}
         return any(name in secret or (name not in plain and _SECRET_WORD.search(name)) for name in found)
 
-    def _find_secret_names(self, lines: Sequence[str]) -> tuple[set[str], set[str]] | None:
+    def _find_secret_names(self, outline: _Outline) -> tuple[set[str], set[str]] | None:
         """Return the names of sensitive attributes, inputs and values in a file, and those of other attributes.
 
         None where there are too many to find out.
         """
+        lines = outline.lines
         types = {name for line in lines for found in _TYPE.findall(line) for name in found if name}
         if len(types) > _MOST_TYPES:
             return None
-        secret, plain = set(_sensitive_inputs(lines)), set[str]()
+        secret, plain = set(outline.sensitive_inputs), set[str]()
         if self._manifest and _suffix(self._manifest) in _FORMS:
-            secret |= set(_sensitive_inputs(self._lines(self._manifest)))
+            secret |= self._outline(self._manifest).sensitive_inputs
         for name in types:
             if (declared := self._attributes(name[:1].lower() + name[1:])) is not None:
                 secret |= declared.sensitive
@@ -167,41 +185,63 @@ class SourceLines:
         return secret, plain - secret
 
 
-def _sensitive_inputs(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
-    for index, line in enumerate(lines):
-        if _DECLARED_SECRET.search(line):
-            least = _indentation(line)
-            yield from set(_KEY.findall(line)) - _ABOUT_INPUTS
-            above = (each for each in reversed(lines[:index]) if each.strip() and _indentation(each) < least)
-            yield from set(_KEY.findall(next(above, ""))) - _ABOUT_INPUTS
+class _Outline:
+    """The lines of a file, and which of them each one is indented under: found in one pass for all of them."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+
+    @cached_property
+    def sensitive_inputs(self) -> set[str]:
+        """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
+        found = set[str]()
+        for index, line in enumerate(self.lines):
+            if _DECLARED_SECRET.search(line):
+                above = self._above[index]
+                found.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
+        return found - _ABOUT_INPUTS
+
+    @cached_property
+    def _above(self) -> Sequence[int]:
+        """For each line the index of the nearest one before that is indented less, -1 where there is none."""
+        found, outer = [], list[tuple[int, int]]()
+        for index, line in enumerate(self.lines):
+            indentation = _indentation(line)
+            depth = bisect_left(outer, (indentation, -1))
+            found.append(outer[depth - 1][1] if depth else -1)
+            if line.strip():
+                outer[depth:] = [(indentation, index)]
+        return found
+
+    @cached_property
+    def _keyed(self) -> Sequence[int]:
+        """For each line the index of the nearest one before that has a key, -1 where there is none."""
+        keyed = (index if _KEY.search(line) else -1 for index, line in enumerate(self.lines))
+        return list(accumulate(keyed, max, initial=-1))
+
+    def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
+        """Yield a line, the nearest one before with a key if it has none itself, and those that it is indented under.
+
+        ``siblings``: also those before it under the same line, because it may have been meant as a part of one of them.
+        """
+        line, above = self.lines[index], self._above[index]
+        yield line
+        wanted = not _KEY.search(line)
+        if wanted and self._keyed[index] >= 0:
+            yield self.lines[self._keyed[index]]
+        for sibling in reversed(self.lines[above + 1 : index]) if siblings else ():
+            yield sibling
+            if not _indentation(line) and (_KEY.search(sibling) or (sibling.strip() and not wanted)):
+                break  # A line that is not indented ends what stands before it.
+        while above >= 0:
+            yield self.lines[above]
+            above = self._above[above]
 
 
 def _names(line: str, *, words: bool) -> set[str]:
     """Return the keys and anchors of a line; all ``words`` of one that cannot be parsed or has no key."""
     keys = set(_KEY.findall(line))
     return keys.union((_WORD if words or not keys else _ANCHOR).findall(line))
-
-
-def _belongs_to(lines: Sequence[str], index: int, *, siblings: bool) -> Iterator[str]:
-    """Yield a line, the nearest one before with a key if it has none itself, and those that it is indented under.
-
-    ``siblings``: also those before it under the same line, because it may have been meant as a part of one of them.
-    """
-    yield lines[index]
-    wanted = not _KEY.search(lines[index])
-    least = _indentation(lines[index])
-    for line in reversed(lines[:index]):
-        if not line.strip():
-            continue
-        has_key, indentation = _KEY.search(line) is not None, _indentation(line)
-        if siblings or indentation < least or (wanted and has_key):
-            yield line
-        wanted = wanted and not has_key
-        siblings = siblings and indentation >= least
-        least = min(least, indentation)
-        if not least and not wanted:
-            return
 
 
 def _indentation(line: str) -> int:

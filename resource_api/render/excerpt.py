@@ -16,6 +16,8 @@ from resource_api.model.values.text import escape
 WIDTH: Final = 200
 #: How many of them stand before the caret of a line that is longer.
 _BEFORE: Final = 80
+#: How many characters before and after the caret are looked at: a file may be one line.
+_NEAR: Final = 2 * WIDTH
 _TAB: Final = "    "
 
 _REFERENCE: Final = r"[A-Za-z]\w*\[.*\](?=\s*(?::\s|:?$))|[A-Za-z]\w*\[[^\]]*\]|\$\{[^}]*\}"
@@ -37,10 +39,16 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
+    nearest = max(0, start - _NEAR)
+    line, start, far = line[nearest : start + _NEAR], start - nearest, start + _NEAR < len(line)
     end = start + (length or _token_length(line, start, form))
-    cells = [_TAB if character == "\t" else escape(character) for character in line]
-    first, last = _window([width(cell) for cell in cells], start)
-    before, cut = "…" if first else "", "…" if last < len(cells) else ""
+    if line.isascii() and line.isprintable():
+        cells, widths = list(line), [1] * len(line)
+    else:
+        cells = [_TAB if character == "\t" else escape(character) for character in line]
+        widths = list(map(width, cells))
+    first, last = _window(widths, start)
+    before, cut = "…" if first or nearest else "", "…" if far or last < len(cells) else ""
     shown = before + "".join(cells[first:last]) + cut
     caret = width(before + "".join(cells[first:start]))
     span = sum(map(width, cells[start : min(end, last)]))

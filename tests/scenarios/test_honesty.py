@@ -144,7 +144,7 @@ def test_exporting_an_unrecorded_project_is_an_error(bench: Bench) -> None:
     assert bench.apply("resources: {'Widget[a]': {}}", *state).code == 0
     done = bench.run("state", "export", "--project", "other", *state)
     assert (done.code, done.out) == (64, "")
-    assert done.err == "Error: nothing is recorded of project other, stack default\n"
+    assert done.err == "Error: nothing is recorded of project 'other'; recorded are: site\n"
 
 
 def test_a_noop_handler_is_not_called_with_unknown_values(bench: Bench) -> None:

@@ -62,8 +62,10 @@ def _common_ends(word: str, other: str) -> int:
 
 
 def _common_beginning(word: str, other: str) -> int:
-    pairs = zip(word, other, strict=False)
-    return next((number for number, (one, two) in enumerate(pairs) if one != two), min(len(word), len(other)))
+    for number, (one, two) in enumerate(zip(word, other, strict=False)):
+        if one != two:
+            return number
+    return min(len(word), len(other))
 
 
 def _plain(word: str) -> str:
