@@ -80,6 +80,8 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
+        if is_unknown(value) and definition.attributes[name].datatype.accepts_known(value):
+            continue
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
         from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
 

@@ -198,7 +198,6 @@ class Evaluator:
                 found = UNKNOWN
             if found is not value and is_unknown(found):
                 pending[name] = value
-                found = UNKNOWN
             values[name] = found
         entry.pending = pending or EMPTY
 

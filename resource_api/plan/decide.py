@@ -13,7 +13,7 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.step import SAME, Decision, Replacement, ReplacementReason
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN
+from resource_api.model.values.values import UNKNOWN, is_undecided, is_unknown
 from resource_api.plan.diff import ComparisonError, absence_differs, compare
 from resource_api.plan.provider_plan import kept_attributes, predict, predicted_values, stable_values
 from resource_api.prior.orphans import OrphanKind
@@ -248,8 +248,8 @@ def _replacing_attributes(
     """
     lifecycle, fixed, provided = entry.meta.lifecycle, {}, []
     for attribute, is_, should, _ in found:
-        source = inputs.lost_sources.get(attribute) if should is UNKNOWN else None
-        if should is UNKNOWN and source is None and lifecycle.replace not in _ALLOWING:
+        source = inputs.lost_sources.get(attribute) if is_unknown(should) else None
+        if is_undecided(is_, should) and source is None and lifecycle.replace not in _ALLOWING:
             continue
         if entry.definition.attributes[attribute].kind != "init_only":
             provided += [attribute] if attribute in planned.replace else []
@@ -261,7 +261,7 @@ def _replacing_attributes(
             )
     declared = [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
-    sure = {each.attribute for each in found if each.should is not UNKNOWN or each.attribute in lost}
+    sure = {each.attribute for each in found if not is_undecided(each.is_, each.should) or each.attribute in lost}
     certain = not sure.isdisjoint((*fixed, *declared, *provided))
     return _ReplacingAttributes(fixed, declared, provided, certain)
 

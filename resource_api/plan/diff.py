@@ -16,7 +16,7 @@ from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, Sensitive, copy_resource, same_value
+from resource_api.model.values.values import Sensitive, copy_resource, is_unknown, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -99,8 +99,8 @@ def _compare_by_provider(
         if attribute not in should:
             continue
         value, wanted = is_.get(attribute), should[attribute]
-        if wanted is UNKNOWN:
-            yield Difference(attribute, value, UNKNOWN)
+        if is_unknown(wanted):
+            yield Difference(attribute, value, wanted)
             continue
         verdict, message = _call_insync(entry, attribute, copies, functions)
         if verdict is None:
@@ -116,7 +116,7 @@ def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) 
         if attribute not in should or attribute in entry.ephemeral:
             continue
         value = should[attribute]
-        if value is UNKNOWN or recorded.get(attribute) != digest_secret(value, inputs.salt):
+        if is_unknown(value) or recorded.get(attribute) != digest_secret(value, inputs.salt):
             yield Difference(attribute, Sensitive(None), value)
 
 

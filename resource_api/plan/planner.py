@@ -313,12 +313,12 @@ class _Planner:
                 found = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
-            values[name] = UNKNOWN if is_unknown(found) else found
+            values[name] = found
         unmade = entry.instance in self.catalog.missing
         functions = ProviderFunctions(entry.definition, {}) if unmade else self.queries.functions(entry.instance)
         should, problem = unknowns.complete_should(entry, values, functions)
         problem = problem and unknowns.with_location(self.catalog, entry, problem)
-        return should, tuple(name for name, value in values.items() if value is UNKNOWN), problem
+        return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
 
     def _value_of(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)

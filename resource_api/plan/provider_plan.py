@@ -13,7 +13,7 @@ from resource_api.catalog.canonicalize import check_values
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
+from resource_api.model.values.values import UNKNOWN, is_unknown, may_be, same_value
 from resource_api.plan.diff import ComparisonError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _broken_rules(
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
     for name in planned.unknown:
-        if should.get(name, UNKNOWN) is not UNKNOWN:
+        if not is_unknown(should.get(name, UNKNOWN)):
             yield f"'{name}' is planned as not yet known, but declared"
     for name, value in {} if planned.replace else stable_values(definition, is_).items():
         if name in planned.unknown:
@@ -103,7 +103,7 @@ def _broken_value_rules(
 ) -> Iterator[str]:
     if name in should:
         kept = name in is_ and same_value(value, is_[name])
-        if not (should[name] is UNKNOWN or kept or same_value(value, should[name])):
+        if not (kept or may_be(value, should[name])):
             planned, other = _texts(definition, name, value, should[name])
             yield f"'{name}' is planned as {planned}, but declared as {other}"
     elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:

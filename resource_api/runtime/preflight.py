@@ -12,7 +12,7 @@ from resource_api.catalog.graph import descendants
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.values import reference
 from resource_api.model.values.errors import Problem, ProviderError, reason
-from resource_api.model.values.values import UNKNOWN, copy_resource
+from resource_api.model.values.values import copy_resource, is_unknown
 from resource_api.plan.planner import would_change
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
@@ -117,7 +117,7 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
 
 
 def _known(step: Step) -> dict[str, Any]:
-    return copy_resource({name: value for name, value in step.should.items() if value is not UNKNOWN})
+    return copy_resource({name: value for name, value in step.should.items() if not is_unknown(value)})
 
 
 def _checked(answer: Any, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:

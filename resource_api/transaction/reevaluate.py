@@ -183,7 +183,7 @@ class Reevaluation:
                 return should, unknowns.with_location(catalog, entry, str(error))
             if is_unknown(found) and not step.noop:
                 return should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
-            values[name] = UNKNOWN if is_unknown(found) else found
+            values[name] = found
         known, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
         return known, problem and unknowns.with_location(catalog, entry, problem)
 

@@ -9,9 +9,10 @@ import pytest
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.model.codec import plain
 from resource_api.model.datatypes.build import parse
+from resource_api.model.datatypes.json_schema import explain
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.nested import parse_place, place_text, with_present
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import planned
 
@@ -35,7 +36,7 @@ class Sites:
 
         class Provider(BaseProvider):
             def get(self, context: Any) -> Any:  # noqa: ARG002
-                return [{"name": name, "ensure": "present", **row} for name, row in sites.rows.items()]
+                return [{"name": name, "ensure": "present", "number": 7, **row} for name, row in sites.rows.items()]
 
             def set(self, context: Any, changes: Mapping[str, Any]) -> None:  # noqa: ARG002
                 for name, (_, should) in changes.items():
@@ -53,6 +54,7 @@ class Sites:
                     "settings": Attribute(SETTINGS, "Its settings."),
                     "labels": Attribute("Optional[Hash[String, Any]]", "Its labels."),
                     "rules": Attribute("Optional[Array[Hash[String, Integer]]]", "Its rules."),
+                    "fixed": Attribute("Optional[Hash[String, Integer]]", "Set at creation.", kind="init_only"),
                     "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
                 },
             )
@@ -253,3 +255,61 @@ def test_a_part_that_is_secret_in_the_manifest_alone_is_hidden_alone(sites: Site
 def test_the_data_type_says_which_parts_are_secret(datatype: str, value: Any, shown: Any) -> None:
     """Where it leaves that open, all of the value."""
     assert plain(parse(datatype).conceal(value)) == shown
+
+
+def test_what_is_known_of_a_value_is_shown_and_checked_before_the_rest(sites: Sites) -> None:
+    """A reference within a value hides nothing of the others; the value is set when all of it is known."""
+    number = "${Site[a].number}"
+    resources = {"a": {"labels": {"x": 1}}, "b": {"labels": {"of": number, "size": 2}, "rules": [{"from": 1}]}}
+    plan = sites.plan(**resources)
+    assert "labels: (none) → {of: (known after apply), size: 2}" in str(plan)
+    (_, step) = plan.to_dict()["steps"]
+    assert (step["unknown"], step["should"]["labels"]) == (["labels"], {"of": None, "size": 2})
+    assert sites.apply(**resources).exit_code == 0
+    assert sites.rows["b"]["labels"] == {"of": 7, "size": 2}
+    changed = {"a": {"labels": {"x": 2}}, "b": {"labels": {"of": number, "size": 3}, "rules": [{"from": 1}]}}
+    text = str(sites.plan(**changed))
+    assert "labels.of: 7 → (known after apply)" in text
+    assert "labels.size: 2 → 3" in text
+
+
+def test_a_mistake_beside_an_unknown_part_is_found_before_anything_is_changed(sites: Sites) -> None:
+    """With its place; a part that may fit is no mistake."""
+    with pytest.raises(ManifestError, match=r"settings\.port must be an integer, not a string"):
+        sites.plan(a={}, b={"settings": {"port": "x", "tls": {"port": "${Site[a].number}"}}})
+    assert sites.rows == {}
+    assert sites.apply(a={}, b={"settings": {"port": 1, "tls": {"port": "${Site[a].number}"}}}).exit_code == 0
+    assert sites.rows["b"]["settings"]["tls"] == {"port": 7}
+
+
+def test_a_difference_beside_an_unknown_part_is_certain(sites: Sites) -> None:
+    """It replaces, or is refused, in the plan; a difference in the unknown part alone waits."""
+    number = "${Site[a].number}"
+    sites.apply(a={"labels": {"x": 1}}, b={"fixed": {"of": number, "size": 2}})
+    same = sites.plan(a={"labels": {"x": 2}}, b={"fixed": {"of": number, "size": 2}}).steps[1]
+    assert (str(same.action), same.error) == ("update", "")
+    assert "'fixed' can only be set at creation" in (
+        sites.plan(a={"labels": {"x": 2}}, b={"fixed": {"of": number, "size": 3}}).steps[1].error
+    )
+
+
+@pytest.mark.parametrize(
+    ("datatype", "value", "fits"),
+    [
+        ("Struct[{a => Integer, b => Integer}]", {"a": UNKNOWN, "b": 1}, True),
+        ("Struct[{a => Integer, b => Integer}]", {"a": UNKNOWN}, False),
+        ("Struct[{a => Integer}]", {"a": UNKNOWN, "c": 1}, False),
+        ("Hash[String, Integer, 2]", {"a": UNKNOWN}, False),
+        ("Array[Integer]", [UNKNOWN, 1], True),
+        ("Array[Integer, 0, 1]", [UNKNOWN, 1], False),
+        ("Tuple[Integer, String]", [UNKNOWN, 1], False),
+        ("Optional[Array[Variant[Hash[String, Integer], String]]]", [{"a": UNKNOWN}, "b"], True),
+        ("Integer", [UNKNOWN], False),
+        ("Sensitive[Array[Integer]]", Sensitive([UNKNOWN, "x"]), False),
+        ("Data", [{"a": UNKNOWN}], True),
+    ],
+)
+def test_an_unknown_part_fits_wherever_a_value_may_stand(datatype: str, value: Any, fits: bool) -> None:  # noqa: FBT001 - a case
+    """All that is known must be accepted; the explanation agrees."""
+    assert parse(datatype).accepts_known(value) is fits
+    assert (explain(parse(datatype), value) == []) is fits

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes import predicates
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from typing import Self
@@ -66,6 +66,38 @@ class DataType(NamedTuple):
     def __repr__(self) -> str:
         """Show the canonical text."""
         return f"DataType({self.text!r})"
+
+    def accepts_known(self, value: Any) -> bool:
+        """Return whether a value that is not known in part may be accepted: all that is known of it fits."""
+        if type(value) is Sensitive:
+            return self.accepts_known(value.reveal())
+        if value is UNKNOWN or not is_unknown(value):
+            return value is UNKNOWN or self.accepts(value)
+        if self.kind in {"Any", "Data"}:
+            return True
+        if self.kind in {"Optional", "NotUndef", "Sensitive", "Variant"}:
+            return any(part.accepts_known(value) for part in self.parts)
+        # Nothing but the sizes and the keys of what holds the unknown part is left to check.
+        if type(value) is dict and self.kind in {"Struct", "Hash"}:
+            types = self._types_of(value)
+            return types is not None and all(kind.accepts_known(value[key]) for key, kind in types.items())
+        if type(value) is not list or self.kind not in {"Array", "Tuple"} or not self._has_size(value):
+            return False
+        kinds = chain(self.parts, repeat(self.parts[-1]))
+        return all(kind.accepts_known(item) for kind, item in zip(kinds, value, strict=False))
+
+    def _types_of(self, value: dict[Any, Any]) -> dict[Any, DataType] | None:
+        """Return the data type of each member of a Struct or Hash; None if its keys do not fit."""
+        if self.kind == "Hash":
+            fits = self._has_size(value) and all(map(self.parts[0].accepts, value))
+            return dict.fromkeys(value, self.parts[1]) if fits else None
+        required = {key for key, needed in self.fields if needed}
+        members = dict(zip(dict(self.fields), self.parts, strict=True))
+        fits = required <= value.keys() <= members.keys()
+        return {key: members[key] for key in value} if fits else None
+
+    def _has_size(self, value: Any) -> bool:
+        return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: Any) -> Any:
         """Return ``value`` with each part that is secret by this data type wrapped; all of it where that is uncertain.

@@ -101,6 +101,23 @@ def is_unknown(value: object) -> bool:
     return type(value) not in SCALAR_TYPES and _any(value, lambda v: v is UNKNOWN)
 
 
+def may_be(value: Any, other: Any) -> bool:
+    """Return whether two values are equal, or may be once their unknown parts are known."""
+    value, other = (each.reveal() if isinstance(each, Sensitive) else each for each in (value, other))
+    if value is UNKNOWN or other is UNKNOWN:
+        return True
+    if type(value) is dict and type(other) is dict:
+        return value.keys() == other.keys() and all(may_be(item, other[key]) for key, item in value.items())
+    if type(value) is list and type(other) is list:
+        return len(value) == len(other) and all(map(may_be, value, other))
+    return same_value(value, other)
+
+
+def is_undecided(is_: Any, should: Any) -> bool:
+    """Return whether it is not known yet if what is differs from what should be."""
+    return is_unknown(should) and may_be(is_, should)
+
+
 def is_flat(resource: Mapping[str, Any]) -> bool:
     """Return whether all values of a resource are scalars, which contain no secrets and need no copy."""
     return SCALAR_TYPES.issuperset(map(type, resource.values()))
