@@ -118,7 +118,7 @@ class Command:
         context = run.context
         if context is None or not context.noop or context.reading or self.read_only:
             return False
-        run.log("debug", [f"Skipping '{run.shown}' (noop)"])
+        run.log("notice", [f"Skipping '{run.shown}' (noop)"])
         return True
 
     def _prepare(

@@ -170,6 +170,7 @@ def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
     assert done.code == 0
     assert any(line.startswith("Notice: Probe[a]: noop True True 0 hi") for line in done.lines)
     assert not (bench.things_of / "touched").exists()
+    assert f"Notice: Probe[a]: Skipping 'touch {bench.things_of}/touched' (noop)" in done.lines
     assert "Notice: Probe[a]: created (noop)" in done.lines
     real = bench.apply(manifest)
     assert any(line.startswith("Notice: Probe[a]: noop False False 0 hi") for line in real.lines)
