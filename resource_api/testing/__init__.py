@@ -1,4 +1,4 @@
-"""The laws of providers and of state stores, as test classes that an author inherits.
+"""The laws of providers and of state stores, as test classes that an author inherits; and rehearsals of manifests.
 
 Needs pytest and hypothesis; no other package imports this one. A test of a provider is a subclass with an example.
 Which laws are skipped follows from the features that the type declares.
@@ -22,6 +22,7 @@ pytest.register_assert_rewrite(*(f"resource_api.testing.{name}" for name in _LAW
 from resource_api.testing.examples import Neighbour  # noqa: E402 - see above
 from resource_api.testing.method_context import MethodContext, context  # noqa: E402 - see above
 from resource_api.testing.provider_compliance import ProviderCompliance  # noqa: E402 - see above
+from resource_api.testing.rehearsal import rehearse  # noqa: E402 - see above
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance  # noqa: E402 - see above
 
 __all__ = [
@@ -31,4 +32,5 @@ __all__ = [
     "SharedStateCompliance",
     "StateCompliance",
     "context",
+    "rehearse",
 ]

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from resource_api.testing import rehearse
+
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
@@ -173,6 +175,26 @@ def test_a_missing_relationship_is_named_with_its_line(bench: Bench) -> None:
     two = f"grep 2 {bench.home}/both"
     manifest.write_text(text.replace(two, f"{two}, require: 'Exec[one]'"))
     assert bench.run("rehearse", manifest, "--orders", "3").code == 0
+
+
+def test_a_test_gets_the_verdicts_as_values(tmp_path: Path) -> None:
+    """What the library returns says the same as the command."""
+    made = tmp_path / "made"
+    manifest = tmp_path / "site.yaml"
+    manifest.write_text(
+        f"inputs: {{text: {{type: String}}}}\nresources:\n  File[{made}]: {{content: '${{inputs.text}}'}}\n"
+        f"  Exec[side effect]: {{command: touch {tmp_path}/other}}\n"
+    )
+    result = rehearse(manifest, {"text": "hi"}, tests=[f"grep hi {made}"], destroy=True)
+    assert not made.exists()
+    assert [(each.question, each.ok) for each in result.verdicts] == [
+        ("run", True),
+        ("silent twice", False),
+        (f"test grep hi {made}", True),
+        ("clean after destroy", False),
+    ]
+    assert [(each.verb, each.path) for each in result.side_effects] == [("made", f"{tmp_path}/other")]
+    assert (result.ok, result.exit_code) == (False, 2)
 
 
 def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:

@@ -1,0 +1,39 @@
+"""Rehearse a manifest in a test: it is applied for real on an overlay of this machine, which is then discarded."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from resource_api.plugins.registry import Registry
+from resource_api.rehearse import rehearsal
+from resource_api.runtime.runtime import Runtime
+from resource_api.system.overlay.isolated_run import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from resource_api.rehearse.result import Rehearsal
+
+
+def rehearse(
+    manifest: str | os.PathLike[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    module_path: Iterable[str | os.PathLike[str]] = (),
+    orders: int = 0,
+    destroy: bool = False,
+    tests: Sequence[str] = (),
+    network: bool = False,
+    size: str = "25%",
+) -> Rehearsal:
+    """Return the verdicts of a rehearsal of a manifest's file; nothing is known from earlier runs.
+
+    Types are looked for in ``module_path``, beside the manifest, and among the bundled ones. ``network``: that of the
+    machine; the other arguments are those of the command's options. Raise ``ManifestError`` for a wrong manifest,
+    ``IsolationError`` where this machine or user lacks what is needed.
+    """
+    file = os.fsdecode(manifest)
+    registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))  # noqa: PTH100, PTH120 - texts
+    request = rehearsal.Request(file, inputs or {}, {}, Isolation(size, network), tests, destroy, orders)
+    return rehearsal.rehearse(Runtime(registry), request, lambda _report: None)
