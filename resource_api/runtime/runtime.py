@@ -495,7 +495,12 @@ class Runtime(ResourceReader):
         times = {"started": about["started"], "ended": time.time(), "parallel": plan.options.parallel}
         run = {"run": report.run, "command": about["command"], **times, "summary": summary, "drifted": len(plan.drift)}
         if recorded:
-            self.store.finish_run(StackName(about["project"], about["stack"]), run)
+            used = {
+                stack if "/" in stack else f"{about['project']}/{stack}"
+                for stack, _ in plan.catalog.scope.stack_outputs
+            }
+            finished = {**run, "stacks": sorted(used)} if used else run
+            self.store.finish_run(StackName(about["project"], about["stack"]), finished)
         kept = recorded and bool(report.summary.changed or report.exit_code)
         if not kept and self.on_document is None:
             return

@@ -59,9 +59,11 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
         subscribed = {step.entry.index for step in steps if str(step.reference) in notified}
         drift = [_drift(each) for each in document["drift"]]
         counts = Summary(**document["summary"])
+        used = {(each["stack"], each["output"]): None for each in document.get("stacks", ())}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    catalog: Any = SimpleNamespace(subscribes=subscribed, entries=[step.entry for step in steps])
+    entries, scope = [step.entry for step in steps], SimpleNamespace(stack_outputs=used)
+    catalog: Any = SimpleNamespace(subscribes=subscribed, entries=entries, scope=scope)
     prior: Any = SimpleNamespace(orphans={}, state=None)
     plan = ShownPlan(catalog, prior, Options(), steps, drift=drift)
     plan.counts = counts

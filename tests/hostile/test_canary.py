@@ -254,7 +254,9 @@ BROKEN: Final = {
     "a sensitive default of another type, with the word beneath": (
         "inputs:\n  cargo:\n    type: Integer\n    default: {token}\n    sensitive: true\nresources: {{}}\n"
     ),
-    "an output that is sensitive": "resources: {{}}\noutputs: {{cargo: {{value: '${{{token}', sensitive: true}}}}\n",
+    "an output that is sensitive": (
+        "resources: {{}}\noutputs: {{cargo: {{value: '{token} ${{nonsense}}', sensitive: true}}}}\n"
+    ),
     "a sensitive value where it does not fit": (
         "inputs: {{password: {{type: 'Sensitive[String]', default: {token}}}}}\n"
         "resources:\n  Leaky[a]: {{size: '${{inputs.password}}', ensure: '${{inputs.password}}'}}\n"

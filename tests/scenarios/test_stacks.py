@@ -95,9 +95,14 @@ def test_outputs_of_another_stack_are_used_and_named_in_the_plan(based: Bench) -
     planned = based.run("plan", "site.yaml")
     assert "Uses the output size of stack base." in planned.out
     assert based.run("plan", "site.yaml", "--json").document["stacks"][0] == {"stack": "base", "output": "size"}
+    assert based.run("plan", "site.yaml", "-o", "plan.json").code == 0
+    assert "Uses the output size of stack base." in based.run("show", "plan.json").out
     for _ in range(3):  # the last one uses what the second has concluded
         assert based.run("apply", "site.yaml").code == 0
     assert based.things("widget")["a"]["size"] == 3
+    assert based.run("history", "--json").document[-1]["stacks"] == ["p/base"]
+    refused = based.run("stack", "rm", "base")
+    assert (refused.code, "outputs of project p, stack base are used by p/default" in refused.err) == (64, True)
     assert based.run("apply", "base.yaml", "--stack", "base", "-i", "size=4").code == 0
     done = based.run("apply", "site.yaml")
     assert (done.out.splitlines()[0], based.things("widget")["a"]["size"]) == ("twice: 4", 4)

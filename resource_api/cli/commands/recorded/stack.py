@@ -72,15 +72,27 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     session.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 
+def _users(store: StateStore, name: StackName) -> list[str]:
+    """Return the stacks whose last apply has used an output of a stack."""
+    applied = {each: [run for run in store.history(each) if run["command"] == "apply"] for each in store.stacks()}
+    wanted = "/".join(name)
+    return ["/".join(each) for each, runs in applied.items() if runs and wanted in runs[-1].get("stacks", ())]
+
+
 @_command("rm", "resource-api stack rm default --force")
 @options.stack_name
-@click.option("--force", is_flag=True, help="Also if it has resources: they are forgotten, not deleted.")
+@click.option(
+    "--force", is_flag=True, help="Also if it has resources, which are not deleted, or others use its outputs."
+)
 def rm(session: Session, name: str, project: str | None, *, force: bool, **_settings: Any) -> None:
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
     found = selected(store, {"stack": name, "project": project})
     with session.runtime.lock("stack rm"):
         count = len(store.load(found).records)
+        if not force and (users := _users(store, found)):
+            msg = f"outputs of {found} are used by {', '.join(users)}; --force forgets it all the same"
+            raise UsageError(msg)
         if count and not force:
             msg = (
                 f"{found} has {count} resources; destroy deletes them, --force forgets them and leaves them as they are"
