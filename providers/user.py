@@ -135,7 +135,8 @@ class Provider(BaseProvider):
             _change(lambda prefix: self.usermod("--prefix", prefix, *options, "--", name))
         except BaseException:
             for there, back in moved.items():
-                os.rename(there, back)  # noqa: PTH104 - text in, text out
+                if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
+                    os.rename(there, back)  # noqa: PTH104 - text in, text out
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:

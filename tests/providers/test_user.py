@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
@@ -184,6 +185,25 @@ def test_a_home_is_managed_only_with_managehome() -> None:
     assert not home.exists()
     apply(ensure="absent", managehome=True)
     assert not other.exists()
+
+
+def test_a_home_is_where_the_record_says_after_a_failed_flush(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The flush of /etc fails after the record has been replaced: the home is not moved back."""
+    home, other = Path("/home", NAME), Path("/home/other")
+    apply(managehome=True)
+    flush = os.fsync
+
+    def fail(fd: int) -> None:
+        if Path(f"/proc/self/fd/{fd}").readlink() == Path("/etc") and pwd.getpwnam(NAME).pw_dir == str(other):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        flush(fd)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    assert "Input/output error" in failure(home=str(other), managehome=True)
+    monkeypatch.undo()
+    apply(home=str(other), managehome=True)
+    assert (home.exists(), other.exists()) == (False, True)
+    apply(ensure="absent", managehome=True)
 
 
 def test_a_new_home_is_the_one_that_useradd_makes() -> None:
