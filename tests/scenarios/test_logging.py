@@ -50,7 +50,7 @@ def test_the_documented_lines_of_an_update(bench: Bench) -> None:
 
 
 def test_a_context_without_a_block_lasts_until_the_action(bench: Bench) -> None:
-    """The seed's long-hand form logs as a block does, and what follows the action has no prefix."""
+    """The long-hand form logs as a block does, and what follows the action has no prefix."""
     lines = lines_of_set(
         bench,
         """
