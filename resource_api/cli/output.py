@@ -36,23 +36,28 @@ _QUOTED: Final = 5
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 
 
-class _OwnDescriptor(io.FileIO):
-    """A copy of a standard descriptor; before each write, what others have written to it is waited for.
+class _OwnStream(io.TextIOWrapper):
+    """A stream for a copy of a standard descriptor; before each write, what others have written to it is waited for.
 
-    ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden.
+    ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden. The streams below are
+    the interpreter's own: a signal may interrupt Python code there after a write, which would then be repeated.
     """
 
     def __init__(
         self, number: int, drain: Callable[[], None], cleared: Callable[[], AbstractContextManager[None]]
     ) -> None:
-        super().__init__(os.dup(number), "w")
+        descriptor = io.FileIO(os.dup(number), "w")
+        super().__init__(io.BufferedWriter(descriptor), encoding="utf-8", errors="backslashreplace")
         self._drain = drain
         self._cleared = cleared if self.isatty() else nullcontext
 
-    def write(self, data: Any) -> int:
+    def write(self, text: str, /) -> int:
+        """Write and flush: where stdout and stderr are one file, what is logged later also stands later."""
         self._drain()
         with self._cleared():
-            return super().write(data)
+            length = super().write(text)
+            super().flush()
+        return length
 
 
 class Output:
@@ -63,7 +68,7 @@ class Output:
         _open_closed_streams()
         self._filter: OutputFilter | None = None
         self._live: LiveLines | None = None
-        self.stdout, self.stderr = self._private(1, by_line=stream), self._private(2, by_line=True)
+        self.stdout, self.stderr = self._private(1), self._private(2)
         os.dup2(2, 1)  # for everything that child processes print
         #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
         self.write_error = ""
@@ -147,15 +152,11 @@ class Output:
 
         return Style(self._color, self._diff, self.log.mask)
 
-    def _private(self, number: int, *, by_line: bool) -> TextIO:
+    def _private(self, number: int) -> TextIO:
         """Return a stream for a copy of a standard descriptor, which provider code does not have."""
         with suppress(OSError):
             (sys.stdout if number == 1 else sys.stderr).flush()
-        descriptor = _OwnDescriptor(number, self._drain, self._cleared)
-        stream = io.BufferedWriter(descriptor)
-        return io.TextIOWrapper(
-            stream, encoding="utf-8", errors="backslashreplace", line_buffering=by_line or descriptor.isatty()
-        )
+        return _OwnStream(number, self._drain, self._cleared)
 
     def live_lines(self) -> LiveLines | None:
         """Return lines that are replaced on stderr, above which all other output is written from now on.
@@ -229,8 +230,6 @@ class Output:
         try:
             with self._lock:
                 self.stdout.write(text)
-                # Where stdout and stderr are one file, what is logged later also stands later.
-                self.stdout.flush()
         except (OSError, ValueError) as error:
             self._note(error)
             self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
