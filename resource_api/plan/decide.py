@@ -57,7 +57,7 @@ def decide(
             return _decide_deletion(entry, is_, should, inputs)
         return _decide_existing(entry, is_, should, functions, inputs)
     except ComparisonError as error:
-        return Decision(Action.UPDATE, error=str(error))
+        return Decision(Action.UPDATE if exists(is_) else Action.CREATE, error=str(error))
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:

@@ -253,3 +253,11 @@ def test_only_a_read_only_attribute_can_be_stable() -> None:
     attributes = {"name": Attribute("String", kind="namevar"), "size": Attribute("Integer", stable=True)}
     with pytest.raises(DefinitionError, match="attribute 'size': only a read_only attribute can be stable"):
         TypeDefinition(name="cup", docs="A cup.", attributes=attributes)
+
+
+def test_a_creation_that_cannot_be_planned_is_shown_as_one(shelf: Shelf) -> None:
+    """In the plan and in the report: by what it would have been."""
+    shelf.foresee = lambda _name, _is, _should: Planned({"weight": 1})
+    (step,) = shelf.plan(a={"size": 1}).to_dict()["steps"]
+    assert (step["action"], "no attribute 'weight'" in step["error"]) == ("create", True)
+    assert acted(shelf.apply(a={"size": 1})) == {"Cup[a]": ("create", "failed")}
