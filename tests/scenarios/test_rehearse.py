@@ -254,6 +254,23 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
     assert [line for line in told if line.startswith("possible")] == []
 
 
+def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> None:
+    """What is written on another file system is discarded too; a single file that is a mount cannot be written."""
+    place, bound = bench.home / "a, b", bench.home / "bound"
+    place.mkdir()
+    bound.write_text("bound")
+    steps = f"rm '{place}/old' && touch '{place}/new' && ! echo more >>{bound}"
+    manifest = bench.write("site.yaml", "resources: {}")
+    script = f"""
+        mount -t tmpfs tmpfs '{place}' && echo old >'{place}/old' && mount --bind {bound} {bound}
+        {sys.executable} -P -m resource_api rehearse {manifest} --test "$0" && ls '{place}'
+    """
+    words = ["unshare", "--mount", "sh", "-c", script, steps]
+    done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1:] == ["old"], done
+    assert bound.read_text() == "bound"
+
+
 def processes_about(marker: str) -> list[str]:
     """Return the processes that were started with ``marker`` as an argument."""
     found = []
