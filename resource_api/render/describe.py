@@ -12,6 +12,7 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.component import ComponentDefinition
+from resource_api.model.datatypes.json_schema import schema
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
@@ -377,7 +378,13 @@ def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]
 
 def _function_document(name: str, function: Function) -> dict[str, Any]:
     inputs = _inputs(function.inputs.attributes)
-    return {"name": name, "docs": cleandoc(function.docs), "inputs": inputs, "output": function.datatype.text}
+    return {
+        "name": name,
+        "docs": cleandoc(function.docs),
+        "inputs": inputs,
+        "output": function.datatype.text,
+        "output_schema": schema(function.datatype),
+    }
 
 
 def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
@@ -389,6 +396,7 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "name": name,
         "kind": attribute.kind or "property",
         "type": attribute.datatype.text,
+        "schema": schema(attribute.datatype),
         "mandatory": attribute.mandatory,
         "sensitive": attribute.datatype.sensitive,
         "write_only": attribute.write_only,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -14,9 +15,6 @@ from resource_api.model.type_definition import FEATURES
 from resource_api.render import describe
 from tests import reference
 from tests.reference import REGISTRY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DOCS: Final = """Keep widgets. They are e.g. round; see `size`.
 
@@ -213,3 +211,13 @@ def test_writing_the_reference_removes_pages_of_missing_types(tmp_path: Path) ->
     reference.write(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"kept.txt", *reference.pages()}
     assert (tmp_path / "README.md").read_text(encoding="utf-8").count("\n- [") == len(REGISTRY.names())
+
+
+def test_a_description_has_the_data_types_as_json_schema() -> None:
+    """Other tools need not know Puppet's data types to check attributes, configuration and functions."""
+    example = Path(__file__).parents[3] / "examples" / "inventory"
+    found = describe.document(Registry.from_path(example).type("inventory_host"))
+    by_name = {each["name"]: each["schema"] for each in (*found["attributes"], *found["config"])}
+    assert by_name["token"]["type"] == "string"
+    assert all(isinstance(schema, dict) and schema for schema in by_name.values())
+    assert found["functions"][0]["output_schema"] == {"type": "string"}
