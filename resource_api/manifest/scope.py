@@ -211,7 +211,10 @@ class Scope:
         An asset of text is that text where the attribute accepts text. Raises ``ValueError`` with a message for users.
         """
         found = expression.evaluate(written, resolve)
-        if name in entry.definition.content_attributes and not is_unknown(found):
+        if name in entry.definition.content_attributes:
+            if is_unknown(found):
+                # The description of a content is no content before all of it is known.
+                return UNKNOWN
             made = self._make_contents(found, entry.declaration.file)
             text = assets.text_of(made) if str in entry.definition.unrestricted_types[name] else None
             return made if text is None else text

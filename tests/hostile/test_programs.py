@@ -162,7 +162,7 @@ def test_another_version_of_the_protocol_is_refused(box: Box, version: object) -
     """The message names both; nothing is done."""
     box.program(version=version)
     done = box.apply()
-    assert done.returncode == 1
+    assert done.returncode == 65
     assert f"the worker of 'thing' uses protocol {version} and this run 3: resource-api or the provider" in done.stderr
     assert box.things() == []
 

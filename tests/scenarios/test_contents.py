@@ -254,4 +254,4 @@ def test_a_custom_type_accepts_contents(bench: Bench, motd: Path, options: tuple
     motd.write_text("two\n", encoding="utf-8")
     changed = bench.run("plan", "site.json", *options).out
     assert "site: sha256:" in changed
-    assert f"logo: {{small: sha256:{digest('one' + chr(10))[:12]}}}" in changed
+    assert f"logo.small: sha256:{digest('one' + chr(10))[:12]} → " in changed

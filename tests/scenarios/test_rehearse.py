@@ -305,14 +305,17 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        assert process.stderr is not None
-        assert any("begun" in line for line in process.stderr)
-        assert processes_about(marker)
-        process.send_signal(number)
-        if number == signal.SIGTERM:  # the first one lets the running call end
-            assert any("interrupted: finishing" in line for line in process.stderr)
+        try:
+            assert process.stderr is not None
+            assert any("begun" in line for line in process.stderr)
+            assert processes_about(marker)
             process.send_signal(number)
-        process.wait(timeout=20)
+            if number == signal.SIGTERM:  # the first one lets the running call end
+                assert any("interrupted: finishing" in line for line in process.stderr)
+                process.send_signal(number)
+            process.wait(timeout=20)
+        finally:
+            process.kill()
     until = time.monotonic() + 20
     while processes_about(marker) and time.monotonic() < until:
         time.sleep(0.01)
