@@ -84,7 +84,9 @@ class Conversation:
 
     def call(self, method: str, *arguments: Any, **more: Any) -> Frame:
         """Make a call and return its last frame."""
-        terms = {"subjects": [], "noop": False, "reading": method != "set", "seconds": 60}
+        names = [change["name"] for change in arguments[0]["changes"]] if method == "set" else []
+        subjects = [{"name": name, "title": str(name), "action": "update"} for name in names]
+        terms = {"subjects": subjects, "noop": False, "reading": method != "set", "seconds": 60}
         common = {"terms": terms, "bound": {}, "fresh": False, "config": None}
         self._calls += 1
         self.send("call", id=self._calls, method=method, arguments=list(arguments), **common, **more)
@@ -165,7 +167,8 @@ class ProtocolConformance:
             assert conversation.call("set", {"changes": changes, "blocked": []}).kind == "done"
             row = self._get(conversation, name)
             assert row is not None, f"{name} was set, and get does not return it"
-            assert {key: reveal(row[key]) for key in present if key in row} == dict(present)
+            expected = {key: value for key, value in present.items() if key not in self._definition.write_only}
+            assert {key: reveal(row.get(key)) for key in expected} == expected
         finally:
             gone = [{"name": name, "is": dict(present), "should": {**present, "ensure": "absent"}}]
             conversation.call("set", {"changes": gone, "blocked": []})

@@ -49,6 +49,10 @@ _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight"})
 _BATCHED: Final = frozenset({"validate", "insync"})
 
 
+#: The members of a call that are known in this version of the protocol, beside its id.
+_CALL: Final = frozenset({"method", "arguments", "terms", "bound", "fresh", "config"})
+
+
 def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence[str], core: int | None) -> None:
     """Serve the provider that the first frame names, found in ``directories``, until the frame ``close``.
 
@@ -133,9 +137,9 @@ class _Server:
             return
         while (frame := self._channel.receive()).kind != "close":
             if frame.kind == "call":
-                number, body = frame.body["id"], _without(frame.body, "id")
-                self._answer("done", partial(self._call_frame, body), id=number)
-        self._answer("closed", lambda: self._close(**frame.body))
+                known = {name: value for name, value in frame.body.items() if name in _CALL}
+                self._answer("done", partial(self._call_frame, known), id=frame.body["id"])
+        self._answer("closed", lambda: self._close(interrupted=frame.body.get("interrupted", False)))
 
     def _load(self) -> Mapping[str, Any]:
         definition = self._definition()
@@ -223,7 +227,7 @@ class _Server:
             return None
         return _plain_data(context.type, method, call(*call_arguments(method, context, arguments, call)))
 
-    def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None) -> Context:
+    def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None, **_later: object) -> Context:
         return Context(
             self._definition(),
             self._run,
