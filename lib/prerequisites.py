@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Any
 from resource_api import Command, CommandError, Problem, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def missing_user(attribute: str, user: Any) -> Iterator[Problem]:
     """Yield a problem if there is no user of this name; None and numbers need none."""
-    if user is not None and files.owner_number(user) is None:
-        try:
-            pwd.getpwnam(user)
-        except KeyError:
-            yield Problem(attribute, f"there is no user '{user}'", needs=f"User[{user}]")
+    yield from _missing_account(attribute, user, "user", pwd.getpwnam)
 
 
 def missing_group(attribute: str, group: Any) -> Iterator[Problem]:
     """Yield a problem if there is no group of this name; None and numbers need none."""
-    if group is not None and files.owner_number(group) is None:
+    yield from _missing_account(attribute, group, "group", grp.getgrnam)
+
+
+def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str], object]) -> Iterator[Problem]:
+    if name is not None and files.owner_number(name) is None:
         try:
-            grp.getgrnam(group)
+            find(name)
         except KeyError:
-            yield Problem(attribute, f"there is no group '{group}'", needs=f"Group[{group}]")
+            yield Problem(attribute, f"there is no {kind} '{name}'", needs=f"{kind.capitalize()}[{name}]")
 
 
 def missing_parent(attribute: str | None, path: str) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.attribute import AttributeSet
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Resource, TypeDefinition
 
@@ -80,7 +81,7 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
             continue
         if isinstance(value, Sensitive) and name not in definition.sensitive and accepts[name](value.reveal()):
             continue
-        if is_unknown(value) and definition.attributes[name].datatype.accepts_known(value):
+        if _is_partly_known(definition.attributes[name].datatype, value):
             continue
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
         from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
@@ -90,6 +91,14 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
             place = place_text(path)
             problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))
     return problems
+
+
+def _is_partly_known(datatype: DataType, value: Any) -> bool:
+    """Return whether a value has unknown parts, and all that is known of it fits; one that contains itself does not."""
+    try:
+        return is_unknown(value) and datatype.accepts_known(value)
+    except RecursionError:
+        return False
 
 
 def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
