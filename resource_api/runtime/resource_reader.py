@@ -112,10 +112,6 @@ class ResourceReader:
         with ProviderPool(self.registry, self.run) as providers:
             return providers.suitability(type_name)
 
-    def tools(self, type_name: str, selected: SelectedProvider | None = None) -> ProviderFunctions:
-        """Return the pure functions of a type's provider. Raise ``DefinitionError``."""
-        return self._tools(ProviderPool(self.registry, self.run), type_name, selected)
-
     def _tools(self, providers: ProviderPool, type_name: str, selected: SelectedProvider | None) -> ProviderFunctions:
         if selected is not None:
             type_name = selected.instance

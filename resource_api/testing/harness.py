@@ -79,6 +79,12 @@ class Harness:
         self.log.mask = _Unmasked()
         self.runtime = self.new_runtime(registry)
         self._tracked: dict[Name, tuple[Resource, Resource | None]] = {}
+        self._pools: list[ProviderPool] = []
+
+    def close(self) -> None:
+        """Close every provider that a law has called directly."""
+        while self._pools:
+            self._pools.pop().close()
 
     def new_runtime(self, registry: Registry) -> Runtime:
         """Return a runtime whose providers are in this process, where laws call them directly, never in workers."""
@@ -104,7 +110,7 @@ class Harness:
     @cached_property
     def functions(self) -> ProviderFunctions:
         """The pure functions of the type, of one instance of its provider."""
-        return self.runtime.tools(self.definition.name)
+        return self._new_pool().functions(self.definition.name)
 
     @property
     def _is_executable(self) -> bool:
@@ -176,10 +182,14 @@ class Harness:
         return self._providers().instance(self.definition.name)
 
     def _providers(self) -> ProviderPool:
-        providers, name = ProviderPool(self.registry, self.runtime.run), self.definition.name
+        providers, name = self._new_pool(), self.definition.name
         providers.select_implementations({name: self.implementation})
         providers.configure(name, provider_config.validate_config(providers.functions(name), self.examples.config)[0])
         return providers
+
+    def _new_pool(self) -> ProviderPool:
+        self._pools.append(ProviderPool(self.registry, self.runtime.run))
+        return self._pools[-1]
 
     def get(self, names: Collection[Name] | None, provider: Any = None) -> list[Resource]:
         """Return the rows of one call of ``get`` unchanged. Raises what ``get`` raises, including ``CannotList``."""

@@ -108,8 +108,11 @@ class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
         """Yield the harness of the laws; afterwards everything is restored, also when a law has failed."""
         skip_after_failure(type(self), request.node.originalname)
         harness = Harness(registry, self.type_name, examples, self.implementation)
-        yield harness
-        harness.restore()
+        try:
+            yield harness
+            harness.restore()
+        finally:
+            harness.close()
 
     def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
         """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""

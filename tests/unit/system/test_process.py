@@ -433,9 +433,10 @@ def test_a_program_costs_no_fixed_wait() -> None:
         run(shell("true"))
         return time.monotonic() - start
 
+    before = set(process._running)
     # On a busy machine the first runs may be slow.
     assert any(seconds() < 0.05 for _ in range(100))
-    assert not process._running
+    assert process._running <= before
 
 
 #: Starts a program through ``Process`` in the thread that its argument names, and waits.

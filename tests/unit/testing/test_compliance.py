@@ -557,6 +557,21 @@ def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureReques
             run_law(law, harness(MemoryRun), request)
 
 
+def test_a_harness_closes_the_providers_that_laws_call() -> None:
+    """A provider that is a program of its own does not outlive the law."""
+    closed: list[str] = []
+
+    class Closing(Placed):
+        def close(self, context: Any) -> None:  # noqa: ARG002 - the signature of the method
+            closed.append("once")
+
+    tested = harness(Closing)
+    tested.rows()
+    assert closed == []
+    tested.close()
+    assert closed == ["once"]
+
+
 def test_every_law_has_a_fault() -> None:
     """Every law detects at least one fault."""
     assert {fault.law for fault in FAULTS} | OF_EXAMPLES == set(LAWS)
