@@ -562,7 +562,7 @@ def test_a_harness_closes_the_providers_that_laws_call() -> None:
     closed: list[str] = []
 
     class Closing(Placed):
-        def close(self, context: Any) -> None:  # noqa: ARG002 - the signature of the method
+        def close(self) -> None:
             closed.append("once")
 
     tested = harness(Closing)
