@@ -123,10 +123,11 @@ class WorkerProcess(Process):
                 self._note_program(**frame.body)
             check()
             received = self._read(_TICK)
-            # Children that it has forked may keep the pipes open and write on for ever.
-            left -= self.has_ended()
-            if self.has_ended() and (left < 0 or not received):
-                raise self.lost()
+            if self.has_ended():
+                # Children that it has forked may keep the pipes open and write on for ever.
+                left -= 1
+                if left < 0 or not received:
+                    raise self.lost()
 
     def drain(self) -> None:
         """Log what it has written until now, also an unfinished line."""
