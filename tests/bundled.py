@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
 
-def execute(kind: Literal["types", "providers"], name: str) -> Any:
-    """Return the module of a bundled type or provider, executed anew with the bundled ``lib/``."""
+def execute(kind: Literal["types", "providers", "lib"], name: str) -> Any:
+    """Return the module of a bundled type or provider or of their library, executed anew with the bundled ``lib/``."""
     module = ModuleType(f"ra_test_{kind}_{name}")
     loader.execute_in(module, f"{BUNDLED}/{kind}/{name}.py", builtins_with_lib(BUNDLED))
     return module

@@ -27,21 +27,25 @@ DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conf
 HASH: Final = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/"
 SSH_KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
 KEYS: Final = {
-    "9EC2CB294DF79B794147DB98C3E75CD0FF72B012": """
+    "9EC2CB294DF79B794147DB98C3E75CD0FF72B012": """-----BEGIN PGP PUBLIC KEY BLOCK-----
+
 mDMEawNXVRYJKwYBBAHaRw8BAQdAkwdM24zsnd/+FmU1vSZiVBPOMU/ZSFY/h3PB
 8jXUWGW0CXJhLXRlc3QtYYiQBBMWCAA4FiEEnsLLKU33m3lBR9uYw+dc0P9ysBIF
 AmsDV1UCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQw+dc0P9ysBL6gQEA
 6UIIw9SKABmpenF06QS4obIB0hZOl6PJUbuiz7X0vQ0BAPxlMI5Ts8I1MyH1atQv
 2IvFlh79wknaYZOsP9hHFZwC
 =8QSl
+-----END PGP PUBLIC KEY BLOCK-----
 """,
-    "E283BCD2517C857A39D6DD3C45D146E5D8B02027": """
+    "E283BCD2517C857A39D6DD3C45D146E5D8B02027": """-----BEGIN PGP PUBLIC KEY BLOCK-----
+
 mDMEawNXVRYJKwYBBAHaRw8BAQdAuyVwolrn6BKLpaIRHxniKu96YI7tEocK6GQN
 jgXN1n20CXJhLXRlc3QtYoiQBBMWCAA4FiEE4oO80lF8hXo51t08RdFG5diwICcF
 AmsDV1UCGwMFCwkIBwIGFQoJCAsCBBYCAwECHgECF4AACgkQRdFG5diwICfDYQD9
 Gctc9X0Y06fYeowq18HcyzezNSoUGqPr/uVbylEAoKoA/jWFAveYaJBkODCOkZ1t
 nCGeQ+oD9zF/i7JTOWD+Z3cP
 =v45y
+-----END PGP PUBLIC KEY BLOCK-----
 """,
 }
 
@@ -77,18 +81,22 @@ def _crontab(_name: str, content: bytes) -> bytes:
 
 
 def _apt_keys() -> tuple[Resources, Resources]:
-    armored = {
-        name: f"-----BEGIN PGP PUBLIC KEY BLOCK-----\n{text}-----END PGP PUBLIC KEY BLOCK-----\n"
-        for name, text in KEYS.items()
-    }
     first, second = (f"Apt_key[{name}]" for name in KEYS)
-    one, two = ({"content": text} for text in armored.values())
+    one, two = ({"content": text} for text in KEYS.values())
     return {first: one}, {first: {"ensure": "absent"}, second: two}
 
 
 def _archive(**files: str) -> dict[str, Any]:
     texts = {name.replace("__", "/"): {"asset": {"text": text}} for name, text in files.items()}
     return {"source": {"archive": {"files": texts}}, "mode": "0640"}
+
+
+def _pin(priority: int) -> dict[str, Any]:
+    return {"packages": ["ra-test-new"], "pin": "version 1.*", "priority": priority}
+
+
+def _source(*suites: str) -> dict[str, Any]:
+    return {"uris": ["file:/srv/repository"], "suites": list(suites), "options": {"Trusted": True}}
 
 
 def _exec(number: int) -> dict[str, Any]:
@@ -107,6 +115,19 @@ def _key(*options: str) -> dict[str, Any]:
 
 CASES: Final[dict[str, Case]] = {
     "apt_key": case(*_apt_keys()),
+    "apt_pin": case(
+        {"Apt_pin[changed]": _pin(1), "Apt_pin[deleted]": _pin(2)},
+        {"Apt_pin[created]": _pin(3), "Apt_pin[changed]": _pin(4), "Apt_pin[deleted]": {"ensure": "absent"}},
+    ),
+    "apt_source": case(
+        {"Apt_source[changed]": _source("./"), "Apt_source[deleted]": _source("./")},
+        {
+            "Apt_source[created]": _source("./"),
+            "Apt_source[changed]": _source("./", "../repository/"),
+            "Apt_source[deleted]": {"ensure": "absent"},
+        },
+        aside=APT,
+    ),
     "archive": case(
         {
             "Archive[/srv/site]": _archive(same="same\n", index="one\n", css__a="a\n", gone__x="x\n"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,3 +24,18 @@ def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         for place in ("/home", "/var/mail"):
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", place], check=True)
         yield
+
+
+@pytest.fixture
+def private_apt() -> Iterator[Path]:
+    """Enter a mount namespace with empty directories of apt; return another empty directory, outside of /tmp."""
+    stage = Path("/srv")
+    with private_mounts():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", stage], check=True)
+        for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
+            own = stage / place.replace("/", "-")
+            own.mkdir()
+            subprocess.run(["mount", "--bind", own, place], check=True)
+        for part in ("apt.conf.d", "preferences.d", "sources.list.d", "trusted.gpg.d"):
+            Path("/etc/apt", part).mkdir()
+        yield stage

@@ -22,7 +22,6 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
-from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +32,10 @@ if TYPE_CHECKING:
 TYPE = Registry.from_path().type("apt_key")
 apt_key = bundled.execute("providers", "apt_key")
 
-STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
+STAGE: Final = Path("/srv")  # as in the fixture private_apt
 TRUSTED: Final = Path("/etc/apt/trusted.gpg.d")
+
+pytestmark = pytest.mark.usefixtures("private_apt")
 
 
 def run(*argv: str | Path, data: bytes | None = None) -> bytes:
@@ -70,20 +71,6 @@ def keys() -> Iterator[Keys]:
             yield Keys(home)
         finally:
             run("gpgconf", "--homedir", home, "--kill", "all")
-
-
-@pytest.fixture(autouse=True)
-def _etc_apt() -> Iterator[None]:
-    """Enter a mount namespace with private directories of apt, and leave it after the test."""
-    with private_mounts():
-        run("mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE)
-        for place in ("/etc/apt", "/var/lib/apt", "/var/cache/apt"):
-            own = STAGE / place.replace("/", "-")
-            own.mkdir()
-            run("mount", "--bind", own, place)
-        for part in ("apt.conf.d", "preferences.d", "trusted.gpg.d"):
-            Path("/etc/apt", part).mkdir()
-        yield
 
 
 @contextmanager

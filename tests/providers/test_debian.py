@@ -74,6 +74,12 @@ MANIFEST: Final = """
       Apt_key[FINGERPRINT]:
         source: /srv/.ra-test-repository/key.asc
         before: Package[ra-test-tool]
+      Apt_pin[ra-test]: {packages: [ra-test-tool], pin: version 1.1*, priority: 900}
+      Apt_source[ra-test]:
+        uris: ["file:/srv/.ra-test-repository"]
+        suites: [./]
+        options: {Trusted: true}
+        before: Package[ra-test-tool]
       Package[ra-test-tool]: {ensure: latest}
       Group[ra-test-staff]: {}
       User[ra-test-user]:
@@ -280,7 +286,7 @@ def furnish(key: str) -> None:
     index = [build("ra-test-tool", "1.0"), build("ra-test-tool", "1.1"), build("ra-test-old", "1.0")]
     (REPOSITORY / "Packages").write_text("\n".join(index))
     run("rm", "-rf", *(f"/etc/apt/{name}.d" for name in ("apt.conf", "sources.list", "preferences")))
-    for name in ("apt.conf", "preferences"):
+    for name in ("apt.conf", "preferences", "sources.list"):
         Path(f"/etc/apt/{name}.d").mkdir()
     Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
     # apt compares the age of its cache in whole seconds, and tests are faster.

@@ -1,0 +1,110 @@
+"""Files of one paragraph in the format deb822(5), as apt reads them: fields, continuation lines and comments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib import owned_lines
+from resource_api import ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+
+    from resource_api import Context
+
+
+class Field(NamedTuple):
+    """A field and its lines, from ``start`` to before ``stop``; ``value`` has a line break before each continuation.
+
+    Of all fields only an explanation may be repeated, instead of being continued.
+    """
+
+    name: str
+    value: str
+    start: int
+    stop: int
+
+
+def read(path: str) -> dict[str, str]:
+    """Return the fields of the only paragraph of a file by name in lower case; none for a file without a paragraph.
+
+    Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for more than one paragraph or no valid one.
+    """
+    return {each.name.lower(): files.printable(each.value) for each in _only(files.read_lines(path))}
+
+
+def read_each(
+    context: Context, names: Collection[str] | None, listed: Callable[[], Iterable[str]], path: Callable[[str], str]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield each name and its fields, of the names that ``get`` was called with or else of all that are listed.
+
+    A file without a paragraph is passed over; one that cannot be read is a failure, in a list a warning.
+    """
+    for name in listed() if names is None else names:
+        try:
+            fields = read(path(name))
+        except (OSError, ResourceError) as error:
+            why = f"{path(name)} cannot be read: {files.describe_error(error, path(name))}"
+            owned_lines.report_unreadable(context, [name], why, names)
+        else:
+            if fields:
+                yield name, fields
+
+
+def edit(lines: files.Lines, wanted: Mapping[str, str]) -> None:
+    """Set the fields in ``wanted``, by name, in the only paragraph; an empty value removes a field.
+
+    Other lines stay as they are, also those of a value that differs only in blanks. Raise ``ResourceError`` as ``read``
+    does.
+    """
+    found = _only(lines)
+    values = {name.lower(): value for name, value in wanted.items()}
+    present = {each.name.lower() for each in found}
+    added = [_format(name, value) for name, value in wanted.items() if value and name.lower() not in present]
+    _insert(lines, found[-1].stop if found else len(lines), [line for field in added for line in field])
+    for each in reversed(found):
+        value = values.get(each.name.lower(), each.value)
+        if value.split() != each.value.split():
+            for number in reversed(range(each.start, each.stop)):
+                del lines[number]
+            _insert(lines, each.start, _format(each.name, value) if value else [])
+
+
+def _insert(lines: files.Lines, place: int, added: list[str]) -> None:
+    for line in reversed(added):
+        lines.insert(place, line)
+
+
+def _format(name: str, value: str) -> list[str]:
+    first, *more = value.split("\n")
+    return [f"{name}: {first}".rstrip(), *(f" {line or '.'}" for line in more)]
+
+
+def _only(lines: files.Lines) -> list[Field]:
+    found = list(_paragraphs(lines))
+    if len(found) > 1:
+        msg = f"the file has {len(found)} paragraphs; only a file of one can be managed"
+        raise ResourceError(msg)
+    return found[0] if found else []
+
+
+def _paragraphs(lines: files.Lines) -> Iterator[list[Field]]:
+    fields: list[Field] = []
+    for number, line in enumerate(lines):
+        if line.startswith("#"):
+            continue
+        name, colon, value = line.partition(":")
+        if not line.strip():
+            if fields:
+                yield fields
+            fields = []
+        elif fields and (line[0] in " \t" or name.lower() == fields[-1].name.lower() == "explanation"):
+            text, last = (value if line[0] not in " \t" else line).strip(), fields[-1]
+            fields[-1] = last._replace(value=f"{last.value}\n{'' if text == '.' else text}", stop=number + 1)
+        elif colon and name.strip() == name and name.lower() not in {each.name.lower() for each in fields}:
+            fields.append(Field(name, value.strip(), number, number + 1))
+        else:
+            msg = f"line {number + 1} is neither a new field nor the continuation of one"
+            raise ResourceError(msg)
+    if fields:
+        yield fields

@@ -1,0 +1,151 @@
+"""Read and edit the files of repositories; ``apt-get update`` fetches from a repository before its file is written."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from lib import deb822
+from resource_api import BaseProvider, Command, Problem, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+DIRECTORY = "/etc/apt/sources.list.d"
+SUFFIX = ".sources"
+#: The fields that are lists of words, by attribute, in the order in which they are written.
+LISTS = {
+    "types": "Types",
+    "uris": "URIs",
+    "suites": "Suites",
+    "components": "Components",
+    "architectures": "Architectures",
+}
+FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
+#: What apt takes for false.
+FALSE = {"no", "false", "without", "off", "disable", "0"}
+#: Only the staged files, nothing of other repositories is removed, and the caches of all repositories stay.
+OPTIONS = (
+    *("-q", "--error-on=any"),
+    *("-o", "Dir::Etc::sourcelist=/dev/null"),
+    *("-o", "APT::Get::List-Cleanup=false"),
+    *("-o", "Dir::Cache::pkgcache="),
+    *("-o", "Dir::Cache::srcpkgcache="),
+)
+
+
+class Provider(BaseProvider):
+    """The repositories in files of one paragraph in ``/etc/apt/sources.list.d``."""
+
+    apt_get = Command("apt-get", timeout=3600)
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Sort what has no order, and write options as apt's texts."""
+        for resource in resources:
+            for attribute in ("types", "architectures"):
+                if resource.get(attribute):
+                    resource[attribute] = sorted(set(resource[attribute]))
+            if resource.get("signed_by"):
+                resource["signed_by"] = "\n".join(map(str.strip, resource["signed_by"].strip().split("\n")))
+            if resource.get("options"):
+                resource["options"] = {_field(name): _text(value) for name, value in resource["options"].items()}
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield what apt would refuse: components beside a path, neither of both, a field that is an attribute."""
+        suites, components = should.get("suites"), should.get("components")
+        if isinstance(suites, list) and should.get("ensure") != "absent":
+            paths = [suite for suite in suites if isinstance(suite, str) and suite.endswith("/")]
+            if paths and components:
+                yield Problem("components", f"components: the suite '{paths[0]}' is a path, which has no components")
+            elif components in ([], None) and len(paths) < len(suites):
+                yield Problem("components", "components: only a suite that ends with '/' has none")
+        options = should.get("options")
+        for name in options if isinstance(options, dict) else ():
+            if name.lower() in FIELDS:
+                yield Problem("options", f"options: '{name}' has an attribute of its own")
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
+        """Return the repositories in ``names``, or of all files; one that cannot be read fails."""
+        rows = (_row(name, fields) for name, fields in deb822.read_each(context, names, _names, _path))
+        return context.accepted(rows)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a repository: apt, and its keyring."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name, should in changes.items():
+            signed_by = should.get("signed_by") or ""
+            missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
+            missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
+            yield from ((name, problem) for problem in missing)
+
+    def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
+        """Fetch from all new and changed repositories at once, then write their files."""
+        wanted = {name: change.should for name, change in changes.items()}
+        edits = {name: _edits(name, should) for name, should in wanted.items() if should["ensure"] != "absent"}
+        self._fetch({name: edit for name, edit in edits.items() if wanted[name]["update"]})
+        for name, edit in edits.items():
+            files.edit_lines(_path(name), partial(deb822.edit, wanted=edit), mode=0o644)
+        with files.Batch() as batch:
+            for name in wanted.keys() - edits.keys():
+                batch.remove(_path(name))
+
+    def _fetch(self, edits: Mapping[str, Mapping[str, str]]) -> None:
+        """Fetch the lists of the repositories as they will be."""
+        with TemporaryDirectory(prefix="apt-source-") as directory:
+            for name, edit in edits.items():
+                lines = files.read_lines(_path(name))
+                deb822.edit(lines, edit)
+                Path(directory, f"{name}{SUFFIX}").write_bytes(lines.content)
+            if edits:
+                self.apt_get(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
+
+
+def _path(name: str) -> str:
+    return f"{DIRECTORY}/{name}{SUFFIX}"
+
+
+def _names() -> Iterable[str]:
+    return sorted(path.stem for path in Path(DIRECTORY).glob(f"[!.]*{SUFFIX}"))
+
+
+def _row(name: str, fields: Mapping[str, str]) -> Resource:
+    row: Resource = {"name": name, "ensure": "present"}
+    row |= {attribute: fields.get(field.lower(), "").split() for attribute, field in LISTS.items()}
+    row |= {attribute: sorted(set(row[attribute])) for attribute in ("types", "architectures")}
+    return row | {
+        "signed_by": fields.get("signed-by", "").strip("\n"),
+        "enabled": fields.get("enabled", "").lower() not in FALSE,
+        "options": {_field(field): _text(value) for field, value in fields.items() if field not in FIELDS},
+    }
+
+
+def _edits(name: str, should: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields to write, by name; an empty text for one to remove."""
+    present = deb822.read(_path(name))
+    wanted = {**({} if "types" in present else {"types": ["deb"]}), **should}
+    edits = {field: " ".join(wanted[attribute] or ()) for attribute, field in LISTS.items() if attribute in wanted}
+    if wanted.get("signed_by") is not None:
+        key = wanted["signed_by"]
+        edits["Signed-By"] = f"\n{key}" if "\n" in key else key
+    if wanted.get("enabled") is not None:
+        edits["Enabled"] = "" if wanted["enabled"] else "no"
+    if wanted.get("options") is not None:
+        edits |= {_field(field): "" for field in present if field not in FIELDS} | wanted["options"]
+    return edits
+
+
+def _field(name: str) -> str:
+    """Return the name of a field in its usual spelling; apt ignores the case."""
+    return "-".join(map(str.capitalize, name.split("-")))
+
+
+def _text(value: bool | int | str) -> str:  # noqa: FBT001 - a value of a manifest
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(str(value).split())
