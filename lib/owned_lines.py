@@ -1,17 +1,19 @@
-"""Lines in files of users, several resources in each: crontabs and authorized_keys."""
+"""Parts of files, several resources in each: lines of crontabs and authorized_keys, settings of programs."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from resource_api import ResourceError
+from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context
 
 File = TypeVar("File")
+Content = TypeVar("Content")
+Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
 def report_unreadable(context: Context, found: Iterable[Any], why: str, names: Collection[Any] | None) -> None:
@@ -20,6 +22,25 @@ def report_unreadable(context: Context, found: Iterable[Any], why: str, names: C
         context.warning(why)
     elif failed := [name for name in found if name in names]:
         context.failed(failed, message=why)
+
+
+def read_files(
+    context: Context, names: Collection[Name], read: Callable[[str], Content]
+) -> Iterator[tuple[str, list[Name], Content]]:
+    """Yield each file of ``names``, which begin with its path, the names in it, and what ``read`` returns for it.
+
+    A file that cannot be read fails its names.
+    """
+    groups: dict[str, list[Name]] = {}
+    for name in names:
+        groups.setdefault(name[0], []).append(name)
+    for path, group in groups.items():
+        try:
+            content = read(path)
+        except (OSError, ResourceError) as error:
+            context.failed(group, message=files.describe_error(error, path))
+        else:
+            yield path, group, content
 
 
 def edit_files(
@@ -32,12 +53,12 @@ def edit_files(
     ``split`` returns the file of a resource and its name there; ``edit`` receives the wanted states by name, None for
     what is to be removed.
     """
-    files: dict[File, dict[str, Mapping[str, Any] | None]] = {}
+    found: dict[File, dict[str, Mapping[str, Any] | None]] = {}
     for identity, (_, should) in changes.items():
         file, name = split(identity)
-        files.setdefault(file, {})[name] = None if should.get("ensure") == "absent" else should
+        found.setdefault(file, {})[name] = None if should.get("ensure") == "absent" else should
     failures: list[Exception] = []
-    for file, wanted in files.items():
+    for file, wanted in found.items():
         try:
             edit(file, wanted)
         except (OSError, ResourceError) as error:

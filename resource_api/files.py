@@ -4,7 +4,7 @@ Every path is absolute, and every failure is an ``OSError`` unless the name's do
 hold (docs/files.md explains them, the tests in tests/unit/system prove them):
 
 - Atomic: a reader sees the whole old or the whole new content of a file; a failed operation has changed nothing.
-- Durable: when a ``Batch`` is flushed, or ``replace`` or ``edit_lines`` returns, the change is on disk.
+- Durable: when a ``Batch`` is flushed, or ``replace``, ``edit`` or ``edit_lines`` returns, the change is on disk.
 - Safe: a symbolic link is followed only where no other user could have put it (``ELOOP`` otherwise), and at no
   instant has anybody more access than the old or the new permissions grant.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.download import fetch
+from resource_api.system.filesystem.edit import edit, read_content
 from resource_api.system.filesystem.files import (
     Batch,
     describe_error,
@@ -50,6 +51,7 @@ __all__ = [
     "canonical_path",
     "describe_error",
     "directory_mode",
+    "edit",
     "edit_lines",
     "fetch",
     "group_id",
@@ -59,6 +61,7 @@ __all__ = [
     "parts",
     "printable",
     "read",
+    "read_content",
     "read_lines",
     "remove_unpacked",
     "replace",

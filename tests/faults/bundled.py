@@ -173,6 +173,17 @@ CASES: Final[dict[str, Case]] = {
             "File[/srv/e]": {"ensure": "directory", "owner": "daemon", "mode": "0700"},
         },
     ),
+    "file_line": case(
+        {
+            "File_line[changed]": {"path": "/srv/lines", "match": "^a=", "line": "a=1"},
+            "File_line[deleted]": {"path": "/srv/lines", "line": "gone"},
+        },
+        {
+            "File_line[created]": {"path": "/srv/other", "line": "new"},
+            "File_line[changed]": {"path": "/srv/lines", "match": "^a=", "line": "a=2"},
+            "File_line[deleted]": {"path": "/srv/lines", "line": "gone", "ensure": "absent"},
+        },
+    ),
     "group": case(
         {
             "Group[ra-changed]": {"gid": 5001},

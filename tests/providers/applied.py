@@ -16,9 +16,14 @@ REGISTRY = Registry.from_path()
 
 def run(resources: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
     """Apply resources; return the report and the lines of the log."""
+    return run_manifest({"resources": resources}, **options)
+
+
+def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
+    """Apply a manifest; return the report and the lines of the log."""
     lines: list[str] = []
     log = Log("notice", lambda event: lines.append(f"{event.level}: {event.subject}: {event.text}"))
-    return Runtime(REGISTRY, log=log).apply({"project": "p", "resources": resources}, **options), lines
+    return Runtime(REGISTRY, log=log).apply({"project": "p", **manifest}, **options), lines
 
 
 def reason(report: Report) -> str:

@@ -33,7 +33,7 @@ ELSEWHERE: Final = {"service", "assert", "notify", "wait_for"}
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)
 
 #: Types whose resources cannot be listed.
-UNLISTED: Final = {"archive", "exec", "file"}
+UNLISTED: Final = {"archive", "exec", "file", "file_line"}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
@@ -108,6 +108,8 @@ MANIFEST: Final = """
         notify: Exec[ra-test-reload]
       File[/etc/ra-test/motd]: {content: "Welcome.\\n", mode: "0640"}
       File[/etc/ra-test/current]: {target: tool.conf}
+      File[/etc/ra-test/parts]: {ensure: directory, force: true}
+      File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}
       Archive[/etc/ra-test/site]:
         source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
         mode: "0640"

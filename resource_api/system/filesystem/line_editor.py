@@ -7,20 +7,12 @@ providers and must not enter here.
 
 from __future__ import annotations
 
-import errno
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import Directories
+from resource_api.system.filesystem.edit import edit, read_content
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-_TRIES: Final = 5
-#: Largest file in bytes: a file of another user must not fill the memory.
-_LARGEST: Final = 16 * 1024 * 1024
 
 
 class Lines:
@@ -84,30 +76,12 @@ class Lines:
         return last[len(_without_end(last)) :]
 
 
-class _Version(NamedTuple):
-    """The state of a file; two are equal when the file was neither written nor replaced between them.
-
-    ``path`` is the one after following links; ``content`` and ``identity`` are None if the file is missing.
-    """
-
-    path: str
-    content: bytes | None = None
-    identity: tuple[int, ...] | None = None
-
-
-class _ChangedError(Exception):
-    """The file was written or replaced during the edit."""
-
-
 def read_lines(path: str) -> Lines:
     """Return the lines of the file at the absolute ``path``; none if it does not exist.
 
     Raise ``OSError`` for anything but a regular file, and for a link that another user could have put there.
     """
-    try:
-        return Lines(_read_version(path).content or b"")
-    except (FileNotFoundError, NotADirectoryError):
-        return Lines(b"")
+    return Lines(read_content(path) or b"")
 
 
 def edit_lines(
@@ -115,44 +89,15 @@ def edit_lines(
 ) -> None:
     """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if they differ then.
 
-    An existing file keeps its mode and owner; a new one gets the given ones. When another process writes the file
-    meanwhile, ``change`` is called again with the new lines: it must not depend on earlier calls. The new file is
-    durable on return. Raise ``OSError``, and ``ResourceError`` when the file keeps changing.
+    Everything else is as in ``edit``.
     """
-    for _ in range(_TRIES):
-        before = _read_version(path)
-        lines = Lines(before.content or b"")
+
+    def changed(content: bytes) -> bytes:
+        lines = Lines(content)
         change(lines)
-        if lines.content == (before.content or b""):
-            return
-        try:
-            with files.Batch() as batch:
-                if before.content is None:
-                    batch.replace(before.path, lines.content, mode=mode, uid=uid, gid=gid)
-                else:
-                    batch.replace(before.path, lines.content)
-                # The new file is complete: only its renaming follows this check.
-                if _read_version(path) != before:
-                    raise _ChangedError  # noqa: TRY301 - leaving the batch with an error discards the new file
-        except _ChangedError:
-            continue
-        return
-    msg = f"{path} was changed by others {_TRIES} times while it was being edited"
-    raise ResourceError(msg)
+        return lines.content
 
-
-def _read_version(path: str) -> _Version:
-    with Directories() as directories:
-        directory, name = directories.follow(path)
-        path = directory.beneath(name)
-        try:
-            status, content = files.stat_and_read(directories, path, _LARGEST)
-        except FileNotFoundError:
-            return _Version(path)
-    if content is None:
-        raise OSError(errno.EINVAL, f"no regular file of at most {_LARGEST >> 20} MiB", path)
-    identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return _Version(path, content, identity)
+    edit(path, changed, mode=mode, uid=uid, gid=gid)
 
 
 def printable(text: str) -> str:

@@ -1,0 +1,26 @@
+"""The attribute that names the file which a resource is a part of, and the files that must exist before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def path_attribute() -> Attribute:
+    """Return the attribute ``path``, a namevar."""
+    return Attribute(
+        r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
+        "The file, as an absolute path without `..`.",
+        kind="namevar",
+        must_be="an absolute path without '..'",
+    )
+
+
+def file_and_directories(should: Mapping[str, Any]) -> list[str]:
+    """Return the file and all directories above it, the nearest first, as titles to require automatically."""
+    parts = should["path"].split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 1, -1)]

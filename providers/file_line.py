@@ -1,0 +1,133 @@
+"""Find lines by regular expressions, and edit each file once for all its changes."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+    Name = tuple[str, str]
+
+#: The characters with a meaning in a regular expression.
+SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+EXPRESSIONS = ("match", "after", "insertbefore")
+
+
+class Provider(BaseProvider):
+    """The lines of text files."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Find a line by its own text where no expression is given; remove needless slashes and dots from paths."""
+        for resource in resources:
+            line = resource.get("line")
+            if resource.get("match") == "" and isinstance(line, str):
+                resource["match"] = "^" + SPECIAL.sub(r"\\\g<0>", line) + "$"
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse expressions that are wrong or do not find the declared line."""
+        match, line = should.get("match"), _text(should.get("line"))
+        if not match:
+            yield Problem(
+                "match", "is needed: the line cannot be found by a text that is secret, not known or not declared"
+            )
+        if should.get("after") is not None and should.get("insertbefore") is not None:
+            yield Problem("insertbefore", "after and insertbefore exclude each other")
+        for attribute in EXPRESSIONS:
+            if not isinstance(should.get(attribute), str):
+                continue
+            try:
+                found = re.search(should[attribute], line or "")
+            except (re.error, RecursionError) as error:
+                yield Problem(attribute, f"is no regular expression: {error}")
+                continue
+            if attribute == "match" and match and line is not None and not found and should.get("ensure") != "absent":
+                yield Problem("match", "must also find the line as it is declared, or the next run would add it again")
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | None:
+        """Compare all lines that were found: one must be as declared, or each with ``multiple``."""
+        if attribute != "line":
+            return None
+        found = (line == _text(should["line"]) for line in (is_["line"], *is_.get("others", ())))
+        return all(found) if should.get("multiple") else any(found)
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the lines that the expressions in ``names`` find."""
+        if names is None:
+            msg = "the lines of all files cannot be listed; name a file and a regular expression"
+            raise CannotList(msg)
+        for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
+            for name in group:
+                found = [lines[number] for number in _find(lines, name[1])]
+                if found:
+                    line, *others = dict.fromkeys(map(files.printable, found))
+                    row = {"ensure": "present", "path": path, "match": name[1], "line": line}
+                    yield {**row, "others": others} if others else row
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a line: the directory of its file."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+
+    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        owned_lines.edit_files(changes, lambda name: name, _rewrite)
+
+
+def _rewrite(path: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    secret = any(should is not None and isinstance(should.get("line"), Sensitive) for should in wanted.values())
+    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600 if secret else 0o644)
+
+
+def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Change the lines that each expression in ``wanted`` finds to the wanted state; None removes them."""
+    for match, should in wanted.items():
+        found = _find(lines, match)
+        if should is None:
+            for number in reversed(found):
+                del lines[number]
+            continue
+        line = _text(should["line"]) or ""
+        if not found:
+            lines.insert(_place(lines, should), line)
+        elif should.get("multiple") or all(lines[number] != line for number in found):
+            if len({lines[number] for number in found}) > 1 and not should.get("multiple"):
+                msg = f"{len(found)} lines match '{match}'; with multiple: true all of them are replaced"
+                raise ResourceError(msg)
+            for number in found:
+                lines[number] = line
+
+
+def _place(lines: files.Lines, should: Mapping[str, Any]) -> int:
+    """Return the number before which a new line is inserted."""
+    after, before = should.get("after"), should.get("insertbefore")
+    if before == "BOF":
+        return 0
+    found = _find(lines, after or before or "")
+    return found[-1] + bool(after) if found else len(lines)
+
+
+def _find(lines: files.Lines, expression: str) -> list[int]:
+    """Return the numbers of the lines that an expression finds; none for an empty one."""
+    search = re.compile(expression).search
+    return [number for number, line in enumerate(lines) if search(line)] if expression else []
+
+
+def _text(value: Any) -> str | None:
+    """Return a line that is known."""
+    value = value.reveal() if isinstance(value, Sensitive) else value
+    return value if isinstance(value, str) else None

@@ -1,0 +1,145 @@
+"""Lines of real files, found by regular expressions."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError
+from resource_api.testing import Neighbour, ProviderCompliance
+from tests.bundled import directory_of_nobody
+from tests.providers.applied import reason, run, run_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from resource_api import Resource
+
+CONTENT = b"# caf\xe9\r\n#Port 22\r\nPort 22\r\n\r\nMatch all\r\n  X11Forwarding no"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file with carriage returns, bytes that are not UTF-8, and no newline at its end."""
+    path = tmp_path / "config"
+    path.write_bytes(CONTENT)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("attributes", "expected"),
+    [
+        ({"line": "Port 23", "match": "^Port "}, CONTENT.replace(b"\r\nPort 22", b"\r\nPort 23")),
+        (
+            {"line": "Port 23", "match": "^#?Port ", "multiple": True},
+            CONTENT.replace(b"#Port 22\r\nPort 22", b"Port 23\r\nPort 23"),
+        ),
+        ({"line": "A b", "after": "^#?Port"}, CONTENT.replace(b"\nPort 22\r\n", b"\nPort 22\r\nA b\r\n")),
+        ({"line": "A b", "insertbefore": "^Match"}, CONTENT.replace(b"Match", b"A b\r\nMatch")),
+        ({"line": "A b", "insertbefore": "BOF"}, b"A b\r\n" + CONTENT),
+        ({"line": "[A] (b)", "after": "not there"}, CONTENT + b"\r\n[A] (b)"),
+        ({"match": "Port", "ensure": "absent"}, CONTENT.replace(b"#Port 22\r\nPort 22\r\n", b"")),
+        ({"line": "Match all", "ensure": "absent"}, CONTENT.replace(b"Match all\r\n", b"")),
+    ],
+)
+def test_only_the_line_changes(file: Path, attributes: dict[str, Any], expected: bytes) -> None:
+    """Every other byte stays, mode and owner too, and a second run changes nothing."""
+    file.chmod(0o640)
+    os.chown(file, 65534, 65534)
+    resources = {"File_line[any words]": {"path": str(file), **attributes}}
+    assert not reason(run(resources)[0])
+    assert file.read_bytes() == expected
+    status = file.stat()
+    assert (status.st_mode & 0o7777, status.st_uid, status.st_gid) == (0o640, 65534, 65534)
+    assert run(resources)[0].summary.unchanged == 1
+
+
+def test_all_changes_of_a_file_are_one_replacement(file: Path) -> None:
+    """What each line adds is there, in their order, and the file is replaced once."""
+    resources = {f"File_line[{number}]": {"path": str(file), "line": f"n{number}"} for number in range(20)}
+    report, _ = run(resources)
+    assert report.summary.created == 20
+    assert file.read_bytes() == CONTENT + b"".join(b"\r\nn%d" % number for number in range(20))
+
+
+def test_several_different_lines_need_multiple(file: Path) -> None:
+    """None of them is changed, and another resource of the file is."""
+    resources = {
+        "File_line[port]": {"path": str(file), "match": "^#?Port", "line": "Port 23"},
+        "File_line[other]": {"path": str(file), "line": "new"},
+    }
+    report, _ = run(resources)
+    errors = [step.error for step in report.steps if step.error]
+    assert errors == ["2 lines match '^#?Port'; with multiple: true all of them are replaced"]
+    assert file.read_bytes() == CONTENT + b"\r\nnew"
+
+
+def test_one_of_several_lines_as_declared_is_enough(file: Path) -> None:
+    """A commented line beside it is no reason for a change."""
+    resources = {"File_line[port]": {"path": str(file), "match": "^#?Port", "line": "Port 22"}}
+    assert run(resources)[0].summary.unchanged == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"line": "a", "match": "("}, "is no regular expression"),
+        ({"line": "a", "match": "^b"}, "must also find the line as it is declared"),
+        ({"line": "a", "after": "b", "insertbefore": "c"}, "exclude each other"),
+        ({"line": "a\nb"}, "without a line break"),
+        ({"ensure": "absent"}, "is needed"),
+    ],
+)
+def test_what_cannot_work_is_refused(file: Path, attributes: dict[str, Any], message: str) -> None:
+    """Nothing is read or written then."""
+    with pytest.raises(ManifestError, match=message):
+        run({"File_line[a]": {"path": str(file), **attributes}})
+
+
+def test_a_secret_line_makes_a_private_file(tmp_path: Path) -> None:
+    """It is found by an expression that is no secret, and never shown."""
+    manifest = {
+        "inputs": {"token": {"type": "Sensitive[String]", "default": "hunter22"}},
+        "resources": {
+            "File_line[token]": {"path": f"{tmp_path}/new", "match": "^TOKEN=", "line": "TOKEN=${inputs.token}"}
+        },
+    }
+    report, lines = run_manifest(manifest)
+    assert not reason(report)
+    assert (tmp_path / "new").read_text() == "TOKEN=hunter22\n"
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o600
+    assert "hunter22" not in "\n".join(lines)
+
+
+class TestFileLine(ProviderCompliance):
+    """A line of a file with other lines."""
+
+    type_name = "file_line"
+
+    @pytest.fixture
+    def present(self, file: Path) -> Resource:
+        return {"path": f"{file.parent}/./{file.name}", "match": "^ra-test-a", "line": "ra-test-a = ${x}"}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "line": "ra-test-a\t# caf\u00e9"}
+
+    @pytest.fixture
+    def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
+        return [
+            {**present, "match": "ra-test-b$", "line": "a ra-test-b"},
+            {**present, "path": str(tmp_path / "new"), "multiple": True},
+        ]
+
+    @pytest.fixture
+    def world(self, file: Path) -> Callable[[], Any]:
+        return file.read_bytes
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a file in a directory of another user."""
+        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
+        return [Neighbour(mine["path"], b"ra-test-a evil\n\xff\n", "nobody", [mine, {**mine, "ensure": "absent"}])]

@@ -1,0 +1,68 @@
+"""Lines of text files, each found by a regular expression."""
+
+from lib.path_attribute import file_and_directories, path_attribute
+from resource_api import Attribute, TypeDefinition
+
+REGEX = "Optional[String[1]]"
+
+TYPE = TypeDefinition(
+    name="file_line",
+    docs=r"""Manage single lines of a text file; all other lines keep every byte.
+
+    File_line[editor]:
+      path: /etc/environment
+      line: EDITOR=vim
+
+    File_line[no passwords]:
+      path: /etc/ssh/sshd_config
+      match: '^#?PasswordAuthentication\b'
+      line: PasswordAuthentication no
+      insertbefore: '^Match\b'
+
+    File_line[/etc/environment:^PAGER=]: {ensure: absent}
+
+A resource is the line of its file that `match` finds. If there is one, it becomes `line`, at its place; otherwise
+`line` is added. `match` must therefore also find the new line. Without `match` the line is found by its own text.
+`ensure: absent` removes every line that is found.
+
+If several different lines are found, and none of them is as declared, that is an error, until `multiple: true` says
+that all of them are meant. The regular expressions are Python's, and each is searched within one line.
+
+A file that does not exist is created with mode 0644, or 0600 if a line is a secret; declare it as `file` for others.
+All changes of a file are one replacement of the file, which keeps its owner, mode, ACL and extended attributes. Line
+ends, a missing newline at the end of the file and bytes that are not UTF-8 are kept.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file contains the line.", default="present"),
+        "path": path_attribute(),
+        "match": Attribute(
+            r"Optional[Pattern[/\A[^\x00\n]*\z/]]",
+            "A regular expression that finds the line, as it was and as it will be. Empty: the text of `line`.",
+            kind="namevar",
+            default="",
+            must_be="a regular expression for one line",
+        ),
+        "line": Attribute(r"Pattern[/\A[^\x00\r\n]*\z/]", "The line.", must_be="a text without a line break"),
+        "multiple": Attribute(
+            "Boolean",
+            "Whether each of several lines that `match` finds becomes `line`.",
+            kind="parameter",
+            default=False,
+        ),
+        "after": Attribute(
+            REGEX, "Add the line after the last one that this finds; at the end if it finds none.", kind="parameter"
+        ),
+        "insertbefore": Attribute(
+            REGEX,
+            "Add the line before the last one that this finds, with `BOF` at the beginning of the file.",
+            kind="parameter",
+        ),
+        "others": Attribute("Optional[Array[String]]", "Other lines that `match` finds.", kind="read_only"),
+    },
+    title_patterns=[
+        {"pattern": r"(?P<path>/[^:]*):(?P<match>[\s\S]+)\z"},
+        {"pattern": r"[\s\S]+\z"},
+    ],
+    autorequires={"file": file_and_directories},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+)
