@@ -19,6 +19,21 @@ from resource_api.testing import rehearse
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
+#: Stopped long before it has started all that it wants to start.
+BOMB: Final = """python3 -c '
+import os, signal
+children = []
+try:
+    while len(children) < 30000:
+        if not (child := os.fork()):
+            signal.pause()
+        children.append(child)
+except OSError:
+    pass
+print("possible: a fork bomb" if len(children) > 5000 else "refused: a fork bomb")
+'
+"""
+
 #: A line is printed for what should be impossible; the last commands end everything that they can reach.
 HOSTILE: Final = """
 try() { if sh -c "$1" >/dev/null 2>&1; then echo "possible: $1"; else echo "refused: $1"; fi; }
@@ -47,26 +62,16 @@ try 'python3 -c "import socket; socket.create_connection((\\"127.0.0.1\\", PORT)
 try 'python3 -c "import ctypes; exit(ctypes.CDLL(None).ptrace(16, 1, 0, 0) != 0)"'
 try 'head -c 10G /dev/zero >/var/tmp/big'
 rm -f /var/tmp/big
-python3 -c '
-import os, signal
-children = []
-try:
-    while len(children) < 30000:
-        if not (child := os.fork()):
-            signal.pause()
-        children.append(child)
-except OSError:
-    pass
-print("possible: a fork bomb" if len(children) > 5000 else "refused: a fork bomb")
-'
+BOMB
 echo hostile >/etc/hostname; rm -rf /home /srv /opt
 kill -9 -1
-"""
+""".replace("BOMB", BOMB.strip())
 
 
 def mounts() -> list[str]:
-    """Return the mounts of this machine."""
-    return Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    """Return the mounts of this machine but those of other tests, which come and go."""
+    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if "/ra-test-" not in line]
 
 
 def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench) -> None:
@@ -252,6 +257,79 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
     told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
     assert len(told) == HOSTILE.count("\ntry ") + 1, done
     assert [line for line in told if line.startswith("possible")] == []
+
+
+#: Done in mounts of its own: the limit of processes looks like that of a kernel where it is one of the whole machine.
+OLD_KERNEL: Final = "mount -t tmpfs tmpfs /proc/sys/kernel && echo 32768 >/proc/sys/kernel/pid_max"
+
+
+def on_an_old_kernel(bench: Bench, *words: str | Path, more: str = "true") -> subprocess.Popen[str]:
+    """Start the command with ``words`` where a process table has no limit of its own."""
+    command = [sys.executable, "-P", "-m", "resource_api", *map(str, words)]
+    return subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", f'{OLD_KERNEL} && {more} && exec "$@"', "sh", *command],
+        env=bench.environment,
+        cwd=bench.home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def control_groups() -> list[Path]:
+    """Return the control groups of rehearsals."""
+    return list(Path("/sys/fs/cgroup").rglob("resource-api-rehearsal.*"))
+
+
+def test_an_older_kernel_limits_processes_by_a_control_group(bench: Bench) -> None:
+    """The group is removed, after SIGKILL too."""
+    manifest = bench.write("site.yaml", "resources: {}")
+    with on_an_old_kernel(bench, "rehearse", manifest, "--test", BOMB) as process:
+        _, told = process.communicate(timeout=50)
+    assert process.returncode == 0, told
+    assert "refused: a fork bomb" in told
+    assert control_groups() == []
+    with on_an_old_kernel(bench, "rehearse", manifest, "--test", "echo begun; sleep 300") as process:
+        assert process.stderr is not None
+        begun = any("begun" in line for line in process.stderr)
+        groups = control_groups()
+        process.kill()
+    assert begun
+    assert len(groups) == 1
+    until = time.monotonic() + 20
+    while control_groups() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert control_groups() == []
+
+
+def test_a_control_group_that_was_left_is_removed_by_the_next_rehearsal(bench: Bench) -> None:
+    """When all processes are killed at once, nobody is left to remove it."""
+    manifest = bench.write("site.yaml", "resources: {}")
+    with on_an_old_kernel(bench, "rehearse", manifest, "--test", "echo begun; sleep 300") as process:
+        assert process.stderr is not None
+        begun = any("begun" in line for line in process.stderr)
+        groups = control_groups()
+        for group in groups:
+            os.kill(int(group.name.rpartition(".")[2]), signal.SIGKILL)
+        process.kill()
+    assert begun
+    assert [group.exists() for group in groups] == [True]
+    with on_an_old_kernel(bench, "rehearse", manifest) as process:
+        process.communicate(timeout=50)
+    assert control_groups() == []
+
+
+def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
+    """The refusal names what is missing."""
+    manifest = bench.write("site.yaml", "resources: {}")
+    with on_an_old_kernel(bench, "rehearse", manifest, more="mount -t tmpfs tmpfs /sys/fs/cgroup") as process:
+        _, told = process.communicate(timeout=50)
+    assert process.returncode == 1
+    assert told == (
+        "Error: this machine cannot be isolated: the number of processes cannot be limited: "
+        "/proc/sys/kernel/pid_max is that of the whole machine (Linux before 6.14), "
+        "and no control group with pids.max can be made in /sys/fs/cgroup\n"
+    )
 
 
 def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> None:

@@ -92,11 +92,11 @@ def change_root(directory: str) -> None:
     os.chdir("/")
 
 
-def die_with(parent: int) -> None:
-    """Let this process be killed as soon as its parent dies, at once if that is no longer process ``parent``."""
-    _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0))
+def die_with(parent: int, number: int = _SIGKILL) -> None:
+    """Let this process get a signal as soon as its parent dies, at once if that is no longer process ``parent``."""
+    _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, number, 0, 0, 0))
     if os.getppid() != parent:
-        os.kill(os.getpid(), _SIGKILL)
+        os.kill(os.getpid(), number)
 
 
 def join_session_keyring() -> None:
