@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from resource_api import Change, Context
 
 File = TypeVar("File")
+Part = TypeVar("Part")
 Content = TypeVar("Content")
 Name = TypeVar("Name", bound=tuple[Any, ...])
 
@@ -45,15 +46,15 @@ def read_files(
 
 def edit_files(
     changes: Mapping[Any, Change],
-    split: Callable[[Any], tuple[File, str]],
-    edit: Callable[[File, Mapping[str, Mapping[str, Any] | None]], None],
+    split: Callable[[Any], tuple[File, Part]],
+    edit: Callable[[File, Mapping[Part, Mapping[str, Any] | None]], None],
 ) -> None:
     """Edit each file once for all its changes, whatever happens to the others, and then raise the first failure.
 
     ``split`` returns the file of a resource and its name there; ``edit`` receives the wanted states by name, None for
     what is to be removed.
     """
-    found: dict[File, dict[str, Mapping[str, Any] | None]] = {}
+    found: dict[File, dict[Part, Mapping[str, Any] | None]] = {}
     for identity, (_, should) in changes.items():
         file, name = split(identity)
         found.setdefault(file, {})[name] = None if should.get("ensure") == "absent" else should

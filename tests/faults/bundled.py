@@ -205,6 +205,18 @@ CASES: Final[dict[str, Case]] = {
             "Host[other.example /srv/hosts]": {"ip": "2001:db8::1"},
         },
     ),
+    "ini_setting": case(
+        {
+            "Ini_setting[/srv/app.ini:a:changed]": {"value": 1},
+            "Ini_setting[/srv/app.ini:b:deleted]": {"value": 2},
+        },
+        {
+            "Ini_setting[/srv/app.ini:a:changed]": {"value": 3},
+            "Ini_setting[/srv/app.ini:b:deleted]": {"ensure": "absent"},
+            "Ini_setting[/srv/app.ini:c:created]": {"value": 4},
+            "Ini_setting[/srv/other.ini::created]": {"value": 5},
+        },
+    ),
     "package": case(
         {"Package[ra-test-kept]": {"ensure": "1.0"}, "Package[ra-test-gone]": {}},
         {

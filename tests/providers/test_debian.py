@@ -33,7 +33,7 @@ ELSEWHERE: Final = {"service", "assert", "notify", "wait_for"}
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)
 
 #: Types whose resources cannot be listed.
-UNLISTED: Final = {"archive", "exec", "file", "file_line"}
+UNLISTED: Final = {"archive", "exec", "file", "file_line", "ini_setting"}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
@@ -110,6 +110,7 @@ MANIFEST: Final = """
       File[/etc/ra-test/current]: {target: tool.conf}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}
+      Ini_setting[/etc/ra-test/parts/app.ini:ra-test:size]: {value: 5}
       Archive[/etc/ra-test/site]:
         source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
         mode: "0640"
