@@ -1,4 +1,4 @@
-"""A mount namespace for tests that change what belongs to the machine: entered by one thread, left whatever happens."""
+"""Namespaces for tests that change what belongs to the machine: entered by one thread, left whatever happens."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _MOUNTS: Final = 0x20000
+_NAME: Final = 0x4000000
+_NETWORK: Final = 0x40000000
 _DIRECTORIES: Final = 0x200
 _BIND: Final = 0x1000
 _DETACH: Final = 0x2
@@ -21,19 +23,34 @@ _RECURSIVELY_PRIVATE: Final = 0x4000 | 1 << 18
 @contextmanager
 def private_mounts() -> Iterator[None]:
     """Let what is mounted be seen by this thread and what it starts, and by nobody else."""
+    with _unshared({"mnt": _MOUNTS}):
+        yield
+
+
+@contextmanager
+def private_kernel() -> Iterator[None]:
+    """Let this thread and what it starts have mounts, a network without interfaces, and a host name of their own."""
+    with _unshared({"mnt": _MOUNTS, "net": _NETWORK, "uts": _NAME}):
+        yield
+
+
+@contextmanager
+def _unshared(kinds: Mapping[str, int]) -> Iterator[None]:
     libc, here = ctypes.CDLL(None, use_errno=True), Path.cwd()
-    before = os.open("/proc/thread-self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    before = {kind: os.open(f"/proc/thread-self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds}
     try:
-        assert libc.unshare(_MOUNTS) == 0, os.strerror(ctypes.get_errno())
+        assert libc.unshare(sum(kinds.values())) == 0, os.strerror(ctypes.get_errno())
         try:
             assert libc.mount(None, b"/", None, _RECURSIVELY_PRIVATE, None) == 0, os.strerror(ctypes.get_errno())
             yield
         finally:
             # A thread that still runs has our directory and root in common with us; who has that cannot go back.
             assert libc.unshare(_DIRECTORIES) == 0, os.strerror(ctypes.get_errno())
-            assert libc.setns(before, _MOUNTS) == 0, os.strerror(ctypes.get_errno())
+            for kind, flag in kinds.items():
+                assert libc.setns(before[kind], flag) == 0, os.strerror(ctypes.get_errno())
     finally:
-        os.close(before)
+        for namespace in before.values():
+            os.close(namespace)
         os.chdir(here)
 
 

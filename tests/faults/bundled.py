@@ -255,6 +255,21 @@ CASES: Final[dict[str, Case]] = {
             "Ssh_authorized_key[deleted]": {**_key(), "ensure": "absent"},
         },
     ),
+    "sysctl": case(
+        {"Sysctl[net.ipv4.ip_forward]": {"value": 1}, "Sysctl[net.ipv4.tcp_rfc1337]": {"value": 1}},
+        {
+            "Sysctl[net.ipv4.tcp_rmem]": {"value": "4096 8192 16384"},
+            "Sysctl[net.ipv4.ip_forward]": {"value": 0},
+            "Sysctl[net.ipv4.tcp_rfc1337]": {"ensure": "absent"},
+            "Sysctl[net.ipv4.tcp_sack /etc/sysctl.d/10-first.conf]": {"value": 0},
+        },
+        observation=("sysctl", "net.ipv4.ip_forward", "net.ipv4.tcp_rfc1337", "net.ipv4.tcp_rmem", "net.ipv4.tcp_sack"),
+        restoration=(
+            *("sysctl", "-q", "-w", "net.ipv4.ip_forward=1", "net.ipv4.tcp_rfc1337=1"),
+            *("net.ipv4.tcp_rmem=4096 131072 6291456", "net.ipv4.tcp_sack=1"),
+        ),
+        watched=("/proc/sys",),
+    ),
     "user": case(
         {
             "User[ra-changed]": {"uid": 5001, "home": "/srv/home/ra-changed", "managehome": True, "groups": ["audio"]},

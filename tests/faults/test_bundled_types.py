@@ -17,7 +17,7 @@ from resource_api.system.filesystem.temporary_names import SUFFIX
 from tests.faults import invariants, power, report
 from tests.faults.bench import WHOLE, Bench
 from tests.faults.bundled import CASES, ON_A_MACHINE
-from tests.namespaces import private_mounts
+from tests.namespaces import private_kernel
 from tests.systemd_machine import INSIDE
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a syste
 
 @pytest.fixture(scope="module", params=sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    """Yield the bench of a bundled type in a mount namespace of its own."""
-    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_mounts():
+    """Yield the bench of a bundled type in namespaces of its own."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_kernel():
         bench = Bench(Path(memory), CASES[request.param])
         bench.name = request.param
         assert len(bench.points) >= FLOOR

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Runtime
+from resource_api.model.event import Diagnosed
 from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log
 
@@ -24,6 +25,18 @@ def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[Report, list
     lines: list[str] = []
     log = Log("notice", lambda event: lines.append(f"{event.level}: {event.subject}: {event.text}"))
     return Runtime(REGISTRY, log=log).apply({"project": "p", **manifest}, **options), lines
+
+
+def warned(resources: dict[str, Any]) -> list[str]:
+    """Return the warnings of a plan of resources."""
+    found: list[str] = []
+
+    def listen(event: object) -> None:
+        if isinstance(event, Diagnosed):
+            found.append(event.problem.message)
+
+    Runtime(REGISTRY, log=Log("off"), on_event=listen).plan({"project": "p", "resources": resources})
+    return found
 
 
 def reason(report: Report) -> str:

@@ -1,4 +1,4 @@
-"""A mount namespace with copies of the account files, for tests that change them."""
+"""Namespaces with a copy of /etc, for tests that change it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.namespaces import private_mounts
+from tests.namespaces import private_kernel, private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,16 @@ def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
         for place in ("/home", "/var/mail"):
             subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "none", place], check=True)
+        yield
+
+
+@pytest.fixture(scope="module")
+def private_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let this thread and its programs have a copy of /etc, and parameters, mounts and a name of their own."""
+    copy = tmp_path_factory.mktemp("system") / "etc"
+    subprocess.run(["cp", "-a", "/etc", copy], check=True)
+    with private_kernel():
+        subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
         yield
 
 

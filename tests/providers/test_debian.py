@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import resource_api
-from tests.namespaces import private_mounts
+from tests.namespaces import private_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,6 +95,7 @@ MANIFEST: Final = """
         key: KEY
         options: [no-pty]
       Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
+      Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
 
       File[/etc/ra-test]: {ensure: directory, mode: "0750", group: ra-test-staff, force: true}
@@ -332,7 +333,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def machine(key: tuple[str, str], tmp_path: Path) -> Iterator[Machine]:
     """Enter a mount namespace with a prepared machine, and leave it after the test."""
-    with private_mounts():
+    with private_kernel():
         isolate()
         furnish(key[1])
         yield Machine(tmp_path, key[0])
@@ -510,6 +511,7 @@ def test_absent_resources_are_removed_in_reverse_order(machine: Machine) -> None
         "User[ra-test-user]": {"gid": "ra-test-staff"},
         "Cron[ra-test-job]": {"user": "ra-test-user"},
         "Ssh_authorized_key[ra-test-key]": {"user": "ra-test-user"},
+        "Sysctl[ra-test-forward]": {"name": "net.ipv4.ip_forward", "target": "/etc/sysctl.d/90-ra-test.conf"},
     }
     wanted = {name: {"ensure": "absent", **related.get(name, {})} for name in made}
     machine.manifest.write_text(json.dumps({"project": "ra-test", "defaults": defaults, "resources": wanted}))

@@ -1,0 +1,195 @@
+"""Read and set parameters beneath ``/proc/sys``, and edit files of the format sysctl.d(5), each once."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines
+from resource_api import BaseProvider, Problem, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+    Name = tuple[str, str]
+
+KERNEL = "/proc/sys/"
+OWN = "/etc/sysctl.d"
+#: Where files of settings are: for one name of a file the first directory counts (sysctl.d(5)).
+DIRECTORIES = (OWN, "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d")
+#: ``/`` and ``.`` change places between a parameter's name and its path.
+SWAP = str.maketrans("./", "/.")
+
+
+class Provider(BaseProvider):
+    """The entries of files, and what the running kernel has."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write names with dots, and values as text with single blanks."""
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] = _dotted(resource["name"])
+            if "value" in resource:
+                resource["value"] = _words(str(resource["value"]))
+        return resources
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare the value with that of the running kernel too."""
+        if attribute != "value" or is_["value"] != should["value"] or not should["apply"]:
+            return None
+        live = is_.get("live")
+        if live is None:
+            return False, "is not set: the running kernel has no such parameter"
+        return live == should["value"] or (False, f"changed from {live} to {should['value']} in the running kernel")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the entries of the files in ``names``, or of those in ``/etc/sysctl.d``."""
+        for target in _own_files() if names is None else sorted({target for _, target in names}):
+            try:
+                lines = files.read_lines(target)
+            except OSError as error:
+                why = files.describe_error(error, target)
+                found = [name for name in names or () if name[1] == target]
+                owned_lines.report_unreadable(context, found, f"{target}: {why}" if names is None else why, names)
+                continue
+            entries = dict(filter(None, (parse_line(files.printable(line)) for line in lines)))
+            wanted = entries if names is None else [name for name, place in names if place == target]
+            rows = [_row(name, target, entries[name]) for name in wanted if name in entries]
+            yield from context.accepted(rows) if names is None else rows
+
+    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+        """Have the kernel accept each value, and edit each file once with those that it has accepted."""
+        accepted = {}
+        for identity, change in changes.items():
+            try:
+                if change.should["ensure"] == "present" and change.should["apply"]:
+                    _set_live(identity[0], change.should["value"])
+            except OSError as error:
+                why = f"the kernel does not accept '{change.should['value']}' for it: {files.describe_error(error, '')}"
+                missing = isinstance(error, FileNotFoundError)
+                context.failed(identity, message="the running kernel has no such parameter" if missing else why)
+            else:
+                accepted[identity] = change
+        owned_lines.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield parameters that the kernel lacks, and those that another file sets when the machine starts."""
+        for identity, should in changes.items():
+            name, target = identity
+            if should["ensure"] == "absent":
+                continue
+            if should["apply"] and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
+                yield (
+                    identity,
+                    Problem("name", "the running kernel has no such parameter; its module may not be loaded"),
+                )
+            for path in _later_files(target):
+                entries = dict(filter(None, map(parse_line, files.read_lines(path))))
+                if entries.get(name, should.get("value")) != should.get("value"):
+                    text = f"{path} comes after {target} and sets it to '{entries[name]}' when the machine starts"
+                    yield identity, Problem("value", text)
+
+
+def parse_line(line: str) -> tuple[str, str] | None:
+    """Return the name and the value of an entry; None for every other line."""
+    name, equals, value = line.strip(" \t").partition("=")
+    name = name.strip(" \t").removeprefix("-")
+    if not equals or not name or name[0] in "#;":
+        return None
+    return _dotted(name), _words(value)
+
+
+def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Set or, where the wanted state is None, remove the entries of parameters; the last entry of a name counts."""
+    places: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        entry = parse_line(line)
+        if entry is not None and entry[0] in wanted:
+            places.setdefault(entry[0], []).append(number)
+    removed: list[int] = []
+    for name, should in wanted.items():
+        found = places.get(name, [])
+        if should is None:
+            removed += found
+        elif not found:
+            lines.append(f"{name} = {should['value']}")
+        elif parse_line(lines[found[-1]]) != (name, should["value"]):
+            lines[found[-1]] = f"{name} = {should['value']}"
+    for number in sorted(removed, reverse=True):
+        del lines[number]
+
+
+def _edit_file(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Edit a file; one that would hold nothing more is removed, as nothing but entries of ours was in it."""
+    lines = files.read_lines(target)
+    edit(lines, wanted)
+    if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
+        files.edit_lines(target, lambda lines: edit(lines, wanted), mode=0o644)
+    else:
+        with files.Batch() as batch:
+            batch.remove(target)
+
+
+def _row(name: str, target: str, value: str) -> Resource:
+    row = {"ensure": "present", "name": name, "target": target, "value": value}
+    try:
+        row["live"] = _read_live(name)
+    except FileNotFoundError:
+        pass
+    except OSError:
+        row["live"] = value
+    return row
+
+
+def _set_live(name: str, value: str) -> None:
+    """Set the value of the running kernel unless it has that. Raise ``OSError``, also for one that it refuses."""
+    with suppress(PermissionError):
+        if _read_live(name) == value:
+            return
+    fd = os.open(_path(name), os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, f"{value}\n".encode())
+    finally:
+        os.close(fd)
+
+
+def _read_live(name: str) -> str:
+    return _words(Path(_path(name)).read_bytes().decode("utf-8", "replace"))
+
+
+def _path(name: str) -> str:
+    return KERNEL + name.translate(SWAP)
+
+
+def _dotted(name: str) -> str:
+    """Return a name with ``.`` between its parts; the first separator says what separates them (sysctl(8))."""
+    first = next((character for character in name if character in "./"), ".")
+    return name if first == "." else name.translate(SWAP)
+
+
+def _words(value: str) -> str:
+    return " ".join(value.split())
+
+
+def _own_files() -> list[str]:
+    """Return the paths of the files in ``/etc/sysctl.d``."""
+    with os.scandir(OWN) as found:
+        return sorted(entry.path for entry in found if entry.name.endswith(".conf"))
+
+
+def _later_files(target: str) -> list[str]:
+    """Return the paths of the files that are read after ``target`` when the machine starts, the last one first."""
+    directory, _, own = target.rpartition("/")
+    names: dict[str, str] = {}
+    for each in DIRECTORIES if directory in DIRECTORIES else ():
+        if os.path.isdir(each):  # noqa: PTH112 - a text
+            for name in os.listdir(each):  # noqa: PTH208 - as above
+                if name.endswith(".conf") and name > own:
+                    names.setdefault(name, f"{each}/{name}")
+    return [names[name] for name in sorted(names, reverse=True)]

@@ -1,0 +1,56 @@
+"""Parameters of the kernel."""
+
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="sysctl",
+    docs="""Manage parameters of the kernel: the value now, and the value when the machine starts.
+
+    Sysctl[net.ipv4.ip_forward]:
+      value: 1
+
+A resource is an entry in a file of the format sysctl.d(5), and at the same time the value of the running kernel. A
+value is set there first: one that the kernel refuses is an error and is not written. `ensure: absent` removes the
+entry, and a file that is empty then; the kernel keeps its value until the machine starts again. Comments and other
+entries of the file stay as they are.
+
+Declare values as the kernel shows them (`sysctl NAME`); blanks and tabs between words are the same. A parameter that
+can only be written counts as set when the file has its value. `resource sysctl` lists the entries of the files in
+/etc/sysctl.d.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file contains the parameter.", default="present"),
+        "name": Attribute(
+            r"Pattern[/\A[\w:@-]+([.\/][\w:@-]+)+\z/]",
+            "The parameter, as sysctl(8) accepts it: `net.ipv4.conf.eth0/100.forwarding` and"
+            " `net/ipv4/conf/eth0.100/forwarding` are the same.",
+            kind="namevar",
+            must_be="a parameter's name such as net.ipv4.ip_forward",
+        ),
+        "target": Attribute(
+            r"Optional[Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]]",
+            "The file. When the machine starts, the last file by name counts.",
+            kind="namevar",
+            default="/etc/sysctl.d/99-resource-api.conf",
+            must_be="an absolute path",
+        ),
+        "value": Attribute(
+            r"Variant[Integer, Pattern[/\A[^\x00-\x20\x7f][^\x00-\x08\x0a-\x1f\x7f]*\z/]]",
+            "The value: a number, or words on one line.",
+            must_be="text on one line",
+        ),
+        "apply": Attribute(
+            "Boolean",
+            "Whether the running kernel gets the value too; otherwise it counts from the next start on.",
+            kind="parameter",
+            default=True,
+        ),
+        "live": Attribute("Optional[String]", "The value of the running kernel.", kind="read_only"),
+    },
+    title_patterns=[
+        {"pattern": r"(?P<name>[^ ]+) (?P<target>/[\s\S]+)\z"},
+        {"pattern": r"(?P<name>[\s\S]+)\z"},
+    ],
+    autorequires={"file": "$target"},
+    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
+)
