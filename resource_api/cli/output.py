@@ -173,6 +173,11 @@ class Output:
     def _cleared(self) -> AbstractContextManager[None]:
         return nullcontext() if self._live is None else self._live.hidden()
 
+    def descriptors(self) -> tuple[int, ...]:
+        """Return the descriptors that output is written to now."""
+        more = () if self._filter is None else self._filter.descriptors
+        return (self.stdout.fileno(), self.stderr.fileno(), *more)
+
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
         """Mask a new secret in what is written directly to the standard descriptors; the first one starts the filter.
 

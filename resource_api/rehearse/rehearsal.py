@@ -6,9 +6,7 @@ each call. Outside, that is compared with the machine, and the verdicts are give
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Action, describe_difference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import orders, recorded_effects, side_effects
+from resource_api.rehearse import contents, damage, orders, recorded_effects, side_effects
 from resource_api.rehearse.orders import Tried
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
-from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict
+from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.system.overlay import isolated_run, layers
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.layers import Written
@@ -35,8 +33,6 @@ if TYPE_CHECKING:
     from resource_api.system.overlay.isolated_run import Overlay
 
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
-#: Files up to this size are compared by content.
-_COMPARED: Final = 64 * 1024 * 1024
 
 
 class Request(NamedTuple):
@@ -52,6 +48,8 @@ class Request(NamedTuple):
     destroy: bool = False
     #: How many other orders are tried.
     orders: int = 0
+    #: Whether everything that was made is damaged, to see whether the next run mends it.
+    damage: bool = False
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
@@ -62,32 +60,76 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     """
     manifest, left_out = _compiled(runtime, request)
     inside = runtime.with_copied_state()
-    ended = isolated_run.run(lambda overlay: _Inside(inside, request, left_out, overlay).run(show), request.isolation)
-    if ended.answer is None:
-        if not ended.signal:
-            raise RehearsalError(_KILLED)
-        return Rehearsal((), (), left_out, 128 + ended.signal)
-    document = json.loads(ended.answer)
-    if "error" in document:
-        raise RehearsalError(document["error"])
-    found = _result(document, left_out, ended.signal)
-    if not request.orders or found.exit_code == 1 or found.interrupted:
+    try:
+        document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
+    except _Interrupted as error:
+        stopped = Rehearsal((), (), left_out) if error.document is None else _result(error.document, left_out)
+        return stopped._replace(interrupted=error.exit_code)
+    found = _result(document, left_out)
+    if found.exit_code == 1:
         return found
+    try:
+        if request.orders:
+            found = found.with_verdict(_free_in_order(inside, request, manifest, left_out, document))
+        if request.damage:
+            found = _damaged(inside, request, left_out, found)
+    except _Interrupted as error:
+        return found._replace(interrupted=error.exit_code)
+    return found
+
+
+class _Interrupted(Exception):  # noqa: N818 - no error
+    """A signal has ended what ran inside."""
+
+    def __init__(self, number: int, document: Any) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+        #: What it has returned all the same; None: nothing.
+        self.document = document
+
+
+def _isolated(request: Request, function: Callable[[Overlay], bytes]) -> Any:
+    """Return the document that a function returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+    ended = isolated_run.run(function, request.isolation)
+    document = None if ended.answer is None else json.loads(ended.answer)
+    if document is not None and "error" in document:
+        raise RehearsalError(document["error"])
+    if ended.signal:
+        raise _Interrupted(ended.signal, document)
+    if document is None:
+        raise RehearsalError(_KILLED)
+    return document
+
+
+def _free_in_order(
+    inside: Runtime, request: Request, manifest: Manifest, left_out: Sequence[str], document: Mapping[str, Any]
+) -> Verdict:
+    """Return whether other orders come to what the first run has come to, which ``document`` tells."""
 
     def attempt(order: Sequence[Declaration]) -> Tried:
         other = request._replace(source=manifest._replace(resources=tuple(order)))
-        tried = isolated_run.run(lambda overlay: _Inside(inside, other, left_out, overlay).once(), request.isolation)
-        if tried.answer is None:
-            raise RehearsalError(_KILLED)
-        return _tried(json.loads(tried.answer))
+        return _tried(_isolated(request, lambda overlay: _Inside(inside, other, left_out, overlay).once()))
 
     def writers(path: str) -> list[str]:
         calls = document["calls"][: document["effects"]]
         return [side_effects.subject(call[0]) for call in calls if any(path == each[0] for each in call[2])]
 
-    first = _tried(document)
-    free = orders.findings(manifest.resources, request.orders, first, attempt, writers)
-    return found.with_verdict(Verdict("free in order", not free, f"{request.orders} other orders", free))
+    free = orders.findings(manifest.resources, request.orders, _tried(document), attempt, writers)
+    return Verdict("free in order", not free, f"{request.orders} other orders", free)
+
+
+def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
+    """Return the result with the verdict on damages; after one that is not mended a new overlay is begun."""
+    bad: list[Finding] = []
+    untouched: list[Finding] = []
+    tried, rest = 0, 0
+    while rest is not None:
+        start = rest
+        document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).damage(start))  # noqa: B023
+        bad += _findings(document["not_restored"])
+        untouched += _findings(document["not_damaged"])
+        tried, rest = tried + document["tried"], document["rest"]
+    return found.with_verdict(Verdict("mended", not bad, f"{tried} damages", bad))._replace(not_damaged=untouched)
 
 
 def _compiled(runtime: Runtime, request: Request) -> tuple[Manifest, list[str]]:
@@ -104,12 +146,12 @@ def _compiled(runtime: Runtime, request: Request) -> tuple[Manifest, list[str]]:
 
 def _tried(document: Mapping[str, Any]) -> Tried:
     """Return what has come of one order: the owners are left out, as numbers are given to users in their order."""
-    contents = {
+    found = {
         path: (fields[0], fields[1], digest)
         for path, (fields, digest) in document["contents"].items()
         if not side_effects.is_common(path)
     }
-    return Tried({each[0]: each[1] for each in document["run"]}, contents)
+    return Tried({each[0]: each[1] for each in document["run"]}, found)
 
 
 class _Inside:
@@ -126,43 +168,63 @@ class _Inside:
 
     def once(self) -> bytes:
         """Apply and show nothing; return what has failed and what is there as JSON."""
-        with _silent(self._runtime):
-            report = self._runtime.apply(self._request.source, self._request.inputs, **self._options)
-        failed = [_finding(each) for each in report.steps if each.status == "failed"]
-        return json.dumps({"run": failed, "contents": _contents(layers.read(self._layers))}).encode()
+        return self._encoded(self._once)
+
+    def damage(self, start: int) -> bytes:
+        """Apply, damage what was made from number ``start`` on, let runs mend it; return what came of it as JSON."""
+        return self._encoded(lambda: self._damage(start))
 
     def run(self, show: Callable[[Report], None]) -> bytes:
         """Do all that is asked for; return what happened as JSON."""
+        return self._encoded(lambda: self._document(show))
+
+    def _encoded(self, work: Callable[[], dict[str, Any]]) -> bytes:
         try:
-            document = self._document(show)
+            document = work()
         except ResourceAPIError as error:
             document = {"error": str(error)}
         masked = self._runtime.log.mask.document(document)
         return json.dumps(masked).encode()
 
+    def _apply(self) -> Report:
+        return self._runtime.apply(self._request.source, self._request.inputs, **self._options)
+
+    def _once(self) -> dict[str, Any]:
+        with _silent(self._runtime):
+            report = self._apply()
+        failed = [_finding(each) for each in report.steps if each.status == "failed"]
+        return {"run": failed, "contents": contents.read(self._layers)}
+
+    def _damage(self, start: int) -> dict[str, Any]:
+        with _silent(self._runtime):
+            report = self._apply()
+            planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
+            found = list(damage.damages(planned.steps, report))
+            return damage.Damager(self._runtime, self._layers, self._apply).try_from(found, start)._asdict()
+
     def _document(self, show: Callable[[Report], None]) -> dict[str, Any]:
         runtime, request = self._runtime, self._request
-        report = runtime.apply(request.source, request.inputs, **self._options)
+        report = self._apply()
         show(report)
         effects = len(self._recorder.calls)
-        contents = _contents(layers.read(self._layers)) if request.orders else {}
+        after = contents.read(self._layers) if request.orders else {}
         found: dict[str, Any] = {"run": [_finding(each) for each in report.steps if each.status == "failed"]}
         found |= {
-            "contents": contents,
+            "contents": after,
             "failed": report.exit_code != 0,
             "summary": str(report.summary),
             "effects": effects,
         }
         if not report.exit_code:
             with _silent(runtime):
-                again = runtime.apply(request.source, request.inputs, **self._options)
+                again = self._apply()
             found["again"] = [finding for each in again.steps for finding in _again(each)]
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         found["calls"] = self._recorder.calls
         found["packages"] = recorded_effects.packages(self._recorder.calls)
         if request.destroy and not report.exit_code:
             found["destroy"] = self._destroy([each.reference for each in report.steps if each.status == "success"])
-            found["left"] = _contents(layers.read(self._layers))
+            found["left"] = contents.read(self._layers)
         found["full"] = layers.is_full(self._layers)
         return found
 
@@ -189,9 +251,7 @@ def _silent(runtime: Runtime) -> Iterator[None]:
 
 def _finding(report: StepReport, text: str = "", attribute: str = "") -> Finding:
     """Return a finding about a step, why it has failed unless ``text`` is given, with its line in the manifest."""
-    place = report.step.entry.declaration.place()
-    where = f"{place.file}:{place.line}" if place.line else ""
-    return Finding(report.reference, text or report.error or report.status, attribute, where)
+    return finding(report.step, text or report.error or report.status, attribute)
 
 
 def _again(report: StepReport) -> Iterator[Finding]:
@@ -211,25 +271,7 @@ def _text(report: StepReport, difference: Any) -> str:
     return describe_difference(report.step.definition, difference)
 
 
-def _contents(found: Mapping[str, Written]) -> dict[str, Any]:
-    """Return what the layers hold, each file with a digest of its content."""
-    return {path: [written, _digest(path) if written.kind == "file" else ""] for path, written in found.items()}
-
-
-def _digest(path: str) -> str:
-    """Return the digest of a file or of the target of a link; empty where it cannot be read or is too large."""
-    try:
-        if os.path.islink(path):
-            return os.readlink(path)
-        if not os.path.isfile(path) or os.path.getsize(path) > _COMPARED:
-            return ""
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()
-    except OSError:
-        return ""
-
-
-def _result(document: Mapping[str, Any], left_out: Sequence[str], signal: int) -> Rehearsal:
+def _result(document: Mapping[str, Any], left_out: Sequence[str]) -> Rehearsal:
     """Return the result that follows from what happened inside."""
     calls = [_call(*each) for each in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
@@ -244,7 +286,7 @@ def _result(document: Mapping[str, Any], left_out: Sequence[str], signal: int) -
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
     effects = side_effects.effects(calls[: document["effects"]], document["packages"])
-    return Rehearsal(verdicts, effects, left_out, 128 + signal if signal else 0)
+    return Rehearsal(verdicts, effects, left_out)
 
 
 def _left(found: Mapping[str, Any], calls: Sequence[Call]) -> Iterator[Finding]:
@@ -258,7 +300,7 @@ def _left(found: Mapping[str, Any], calls: Sequence[Call]) -> Iterator[Finding]:
 
 
 def _content_differs(path: str, digest: str) -> bool:
-    return _digest(path) != digest
+    return contents.digest(path) != digest
 
 
 def _findings(found: Sequence[Sequence[str]]) -> list[Finding]:

@@ -12,6 +12,7 @@ from resource_api.rehearse import side_effects
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from resource_api.model.step import Step
     from resource_api.rehearse.side_effects import Effect
 
 _FORMAT: Final = 1
@@ -39,6 +40,12 @@ class Finding(NamedTuple):
         return f"{self.reference}: {self.text}" + (f" ({self.place})" if self.place else "")
 
 
+def finding(step: Step, text: str, attribute: str = "") -> Finding:
+    """Return a finding about a step, with its line in the manifest."""
+    place = step.entry.declaration.place()
+    return Finding(str(step.reference), text, attribute, f"{place.file}:{place.line}" if place.line else "")
+
+
 class Verdict(NamedTuple):
     """The answer to one question about a manifest."""
 
@@ -58,6 +65,8 @@ class Rehearsal(NamedTuple):
     not_rehearsed: Sequence[str]
     #: What was interrupted has the exit code of the signal; 0: nothing was.
     interrupted: int = 0
+    #: What could not be damaged, and why.
+    not_damaged: Sequence[Finding] = ()
 
     @property
     def ok(self) -> bool:
@@ -92,6 +101,7 @@ class Rehearsal(NamedTuple):
             "verdicts": verdicts,
             "side_effects": effects,
             "not_rehearsed": list(self.not_rehearsed),
+            "not_damaged": [each._asdict() for each in self.not_damaged],
             "exit_code": self.exit_code,
         }
 
@@ -107,6 +117,13 @@ class Rehearsal(NamedTuple):
             yield "Not rehearsed, because it acts outside of the machine's files:"
             for reference in self.not_rehearsed:
                 yield f"{_GAP}{escape(reference)}"
+        if self.not_damaged:
+            yield ""
+            yield "Not damaged:"
+            for each in self.not_damaged:
+                yield f"{_GAP}{escape(str(each))}"
+        if not self.verdicts:
+            return
         yield ""
         yield "Verdicts:"
         width = max(len(verdict.question) for verdict in self.verdicts)

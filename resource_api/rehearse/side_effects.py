@@ -70,6 +70,11 @@ def difference(path: str, written: Written, content_differs: Callable[[], bool])
     return "changed" if written.kind == "file" and content_differs() else None
 
 
+def is_cache(path: str) -> bool:
+    """Return whether a path is one of the caches and logs."""
+    return path.startswith(_CACHES)
+
+
 def is_common(path: str) -> bool:
     """Return whether a path is one of the caches and logs, or a file of all users or groups."""
     return path.startswith(_CACHES) or path in _ACCOUNTS

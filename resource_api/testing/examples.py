@@ -107,16 +107,6 @@ def minimal_resource(definition: TypeDefinition, present: Mapping[str, Any]) -> 
     return {name: value for name, value in present.items() if name in needed}
 
 
-def escape_references(value: Any) -> Any:
-    """Return a value in which a manifest finds no references."""
-    value = reveal(value)
-    if isinstance(value, str):
-        return value.replace("${", "$${")
-    if isinstance(value, dict):
-        return {key: escape_references(item) for key, item in value.items()}
-    return [escape_references(item) for item in value] if isinstance(value, (list, tuple)) else value
-
-
 def secret_texts(attributes: Mapping[str, Attribute], resource: Mapping[str, Any]) -> set[str]:
     """Return the texts in ``resource`` that are secret by the data types of its ``attributes``."""
     concealed = [attributes[name].datatype.conceal(value) for name, value in resource.items() if name in attributes]

@@ -18,6 +18,7 @@ import pytest
 from resource_api.catalog import provider_config
 from resource_api.model.change import Action, exists
 from resource_api.model.values.errors import CannotList, ManifestError
+from resource_api.model.values.expression import literal
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
@@ -32,7 +33,7 @@ from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
-from resource_api.testing.examples import escape_references, similar_resources
+from resource_api.testing.examples import similar_resources
 from resource_api.testing.recording_context import RecordingContext
 
 if TYPE_CHECKING:
@@ -354,7 +355,7 @@ class Harness:
         return Reference(self.definition.name, ", ".join(named))
 
     def _declared(self, resource: Mapping[str, Any]) -> dict[str, Any]:
-        declared = {name: escape_references(value) for name, value in resource.items()}
+        declared = {name: literal(value) for name, value in resource.items()}
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):
             declared.setdefault("ensure", "present")

@@ -38,6 +38,7 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
     metavar="N",
     help="Apply in N other orders too, and name the relationships that are missing.",
 )
+@click.option("--damage", is_flag=True, help="Damage what was made, and report what the next run does not mend.")
 @click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
 )
@@ -74,8 +75,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
             session.output.print(str(report))
         session.output.flush()
 
-    kept = (session.output.stdout.fileno(), session.output.stderr.fileno())
-    isolation = Isolation(size.lower(), network == "host", kept)
+    isolation = Isolation(size.lower(), network == "host", session.output.descriptors)
     if isolation.network and not session.json:
         session.output.print("Network: that of this machine; what is done over it is real.")
         session.output.flush()
@@ -87,6 +87,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         settings["tests"],
         settings["destroy"],
         settings["orders"],
+        settings["damage"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
     session.show(found.to_dict, found.lines)

@@ -14,7 +14,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import nearest
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,6 +76,16 @@ class Expression(NamedTuple):
 def escape_expressions(text: str) -> str:
     """Return ``text`` with each ``${`` written so that ``parse`` returns it literally."""
     return text.replace("${", "$${")
+
+
+def literal(value: Any) -> Any:
+    """Return a value, at any depth without sensitive wrappers, in which ``parse`` finds no path."""
+    value = reveal(value)
+    if isinstance(value, str):
+        return escape_expressions(value)
+    if isinstance(value, dict):
+        return {key: literal(item) for key, item in value.items()}
+    return [literal(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def parse(text: str) -> str | Expression:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import resource
 import socket
 import struct
 import sys
@@ -21,6 +20,7 @@ from resource_api.model.values.errors import ResourceAPIError, reason
 from resource_api.system.overlay import namespaces, process_limit, root, supervision
 from resource_api.system.overlay.mount_table import mounts
 from resource_api.system.overlay.process_limit import ProcessLimit
+from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -71,8 +71,8 @@ class Isolation(NamedTuple):
     size: str = "25%"
     #: Whether the network is that of the machine; otherwise there is none.
     network: bool = False
-    #: Descriptors that the function uses, beside the standard ones.
-    kept: Collection[int] = ()
+    #: Returns the descriptors that the function uses, beside the standard ones.
+    kept: Callable[[], Collection[int]] = tuple
 
 
 class Overlay(NamedTuple):
@@ -201,13 +201,13 @@ def _inside(started: _Started, layers: int) -> int:
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    kept = {layers, started.answer, *started.isolation.kept}
+    kept = {layers, started.answer, *started.isolation.kept()}
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) not in kept:  # noqa: PLR2004 - the standard streams
             with suppress(OSError):
                 os.close(int(name))
     # 1 is the limit with which no program of core_pattern is started either, core(5).
-    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    core_dumps.limit(1)
     namespaces.join_session_keyring()
     network = (_NET_ADMIN, _NET_RAW) if started.isolation.network else ()
     namespaces.drop_capabilities((*_DROPPED.values(), *network))

@@ -33,6 +33,12 @@ def callers_limit() -> int | None:
     return _callers[0][0] if _callers else None
 
 
+def limit(size: int) -> None:
+    """Let neither this process nor the programs that it starts dump more than ``size`` bytes any more."""
+    resource.setrlimit(resource.RLIMIT_CORE, (size, size))
+    _callers[:] = [(size, size)] * len(_callers)
+
+
 def restore_limit() -> None:
     """Give a forked child, which is about to execute a program, the caller's limit."""
     if _callers:

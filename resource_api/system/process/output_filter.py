@@ -60,6 +60,11 @@ class OutputFilter:
         for number in (1, 2):
             process_guard.replace_descriptor(number, self._written)
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """The descriptors that the run needs beside the standard ones."""
+        return self._written, self._learned
+
     def learn(self, secret: str, *, declared: bool) -> None:
         """Have the filter mask another secret in everything that is written after this call."""
         data = secret.encode("utf-8", "surrogatepass")

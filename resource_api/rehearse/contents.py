@@ -1,0 +1,57 @@
+"""What an overlay holds, comparable: kind, mode, owner and a digest of the content of each path that was written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.system.overlay import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.system.overlay.layers import Written
+
+    #: Path → what was written there, and the digest of its content.
+    Contents = Mapping[str, tuple[Written, str]]
+
+#: Files up to this size are compared by content.
+_COMPARED: Final = 64 * 1024 * 1024
+
+
+def read(descriptor: int, known: Contents | None = None) -> Contents:
+    """Return what the layers of a descriptor hold; a file that is in ``known`` unchanged is not read again."""
+    before = known or {}
+    found = {}
+    for path, written in layers.read(descriptor).items():
+        same = path in before and before[path][0] == written
+        found[path] = before[path] if same else (written, digest(path) if written.kind == "file" else "")
+    return found
+
+
+def comparable(each: Any) -> tuple[Any, ...] | None:
+    """Return the kind, mode, owner, group and digest of a path, of values or of a JSON document; None for nothing."""
+    if each is None:
+        return None
+    (kind, mode, uid, gid, *_), content = each
+    return kind, mode, uid, gid, content
+
+
+def differing(first: Contents, second: Contents) -> set[str]:
+    """Return the paths at which two contents differ."""
+    paths = first.keys() | second.keys()
+    return {path for path in paths if comparable(first.get(path)) != comparable(second.get(path))}
+
+
+def digest(path: str) -> str:
+    """Return the digest of a file or of the target of a link; empty where it cannot be read or is too large."""
+    try:
+        if os.path.islink(path):
+            return os.readlink(path)
+        if not os.path.isfile(path) or os.path.getsize(path) > _COMPARED:
+            return ""
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "blake2b").hexdigest()
+    except OSError:
+        return ""

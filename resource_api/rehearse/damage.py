@@ -1,0 +1,193 @@
+"""Damage what a manifest has made, and whether the next run sees and mends it.
+
+What was created is removed, and each declared attribute gets another value, one after another and by the provider
+itself, as ``resource-api resource`` would. It counts as damage if a file is different afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.change import CREATING, exists
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.expression import literal
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import is_unknown
+from resource_api.rehearse import contents, side_effects
+from resource_api.rehearse.other_values import other_values
+from resource_api.rehearse.result import Finding, finding
+from resource_api.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.model.report import Report, StepReport
+    from resource_api.model.step import Step
+    from resource_api.rehearse.contents import Contents
+
+    #: The declarations that are tried, until one has changed something: attribute → value.
+    Bodies = Sequence[Mapping[str, Any]]
+
+_UNREADABLE: Final = "what it does cannot be read back"
+_WRITE_ONLY: Final = "its value cannot be read back"
+
+
+class Damage(NamedTuple):
+    """One thing that is damaged."""
+
+    step: Step
+    #: The attribute that gets another value; empty: the resource is removed, or made again where it was removed.
+    attribute: str
+    bodies: Bodies
+    #: Why it cannot be damaged; empty: it can be tried.
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        """What is done to it, as the beginning of a sentence."""
+        if self.attribute:
+            return f"{self.attribute} was changed"
+        return "it was removed" if exists(self.step.should) else "it was made again"
+
+
+class Damaged(NamedTuple):
+    """What has come of the damages that were tried on one overlay."""
+
+    tried: int
+    not_restored: Sequence[Finding]
+    not_damaged: Sequence[Finding]
+    #: The number of the damage to go on with, on another overlay; None: all were tried.
+    rest: int | None
+
+
+def damages(steps: Sequence[Step], first: Report) -> Iterator[Damage]:
+    """Yield what can be damaged after the run ``first``; ``steps``: what is planned then."""
+    done = {each.reference: each for each in first.steps if each.status == "success"}
+    for step in steps:
+        if step.noop or is_unknown(list(step.should.values())):
+            continue
+        if "imperative" in step.definition.features:
+            yield Damage(step, "", (), _UNREADABLE)
+            continue
+        before = done.get(str(step.reference))
+        yield from _whole(step, before)
+        if exists(step.should):
+            yield from _attributes(step, before, [each for each in steps if each.definition.name == step.entry.type])
+
+
+def _whole(step: Step, before: StepReport | None) -> Iterator[Damage]:
+    """Yield the removal of a resource that the run has created, or the return of one that it has removed."""
+    if before is None:
+        return
+    if exists(step.should) and before.action in CREATING and step.definition.ensurable:
+        yield Damage(step, "", [_removal(step)])
+    elif not exists(step.should) and (row := before.step.is_) is not None:
+        kept = {name: row[name] for name in step.definition.managed if row.get(name) is not None}
+        yield Damage(step, "", [{**step.should, **kept}])
+
+
+def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) -> Iterator[Damage]:
+    """Yield another value for each declared attribute."""
+    definition, should = step.definition, step.should
+    for name in definition.managed:
+        if name == "ensure" or should.get(name) is None or name in step.entry.meta.lifecycle.ignore_changes:
+            continue
+        if name in definition.write_only:
+            yield Damage(step, name, (), _WRITE_ONLY)
+            continue
+        known = [difference.is_ for difference in (before.changes if before else ()) if difference.attribute == name]
+        known += [each.should.get(name) for each in alike]
+        plain, plain_known = literal(should[name]), map(literal, known)
+        values = other_values(definition.attributes[name].datatype, plain, plain_known)
+        bodies: list[dict[str, Any]] = [{**should, name: value} for value in values]
+        if name not in definition.mandatory:
+            bodies.append({key: value for key, value in should.items() if key != name})
+        yield Damage(step, name, bodies)
+
+
+def _removal(step: Step) -> dict[str, Any]:
+    definition = step.definition
+    kept = {*definition.namevars, *definition.names_of_kind("parameter")}
+    return {**{name: value for name, value in step.should.items() if name in kept}, "ensure": "absent"}
+
+
+class Damager:
+    """Damages one thing after another on an overlay, and mends each by a run."""
+
+    def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], Report]) -> None:
+        """Use the types of ``runtime`` and the ``layers`` of the overlay; ``apply`` makes a run of the manifest."""
+        self._runtime = runtime
+        self._layers = layers
+        self._apply = apply
+        self._contents: Contents = {}
+
+    def try_from(self, found: Sequence[Damage], start: int) -> Damaged:
+        """Try one damage after another from number ``start`` on, until one is not mended."""
+        self._contents = contents.read(self._layers)
+        tried, not_damaged = 0, []
+        for number, damage in enumerate(found[start:], start + 1):
+            changed, why_not = self._damage(damage)
+            if not changed:
+                what = f"{damage.attribute}: {why_not}" if damage.attribute else why_not
+                not_damaged.append(finding(damage.step, what, damage.attribute))
+                continue
+            tried += 1
+            if problem := self._run_after(damage, changed):
+                bad = finding(damage.step, f"{damage.name}; {problem}", damage.attribute)
+                return Damaged(tried, [bad], not_damaged, number if number < len(found) else None)
+        return Damaged(tried, (), not_damaged, None)
+
+    def _damage(self, damage: Damage) -> tuple[set[str], str]:
+        """Do a damage; return the paths that are different now, or none and why."""
+        why_not = damage.why_not
+        for body in damage.bodies:
+            error = self._set(damage.step, body)
+            if changed := {path for path in self._read() if not side_effects.is_cache(path)}:
+                return changed, ""
+            why_not = error or why_not
+        return set(), why_not or "no other value makes a difference"
+
+    def _set(self, step: Step, body: Mapping[str, Any]) -> str:
+        """Make a resource what ``body`` says; return why that has failed, empty if it has not."""
+        reference = str(Reference(step.definition.name, step.entry.title))
+        runtime = Runtime(self._runtime.registry, run=self._runtime.run)
+        runtime.facts = self._runtime.facts
+        manifest = {"project": "damage", "resources": {reference: literal(body)}}
+        try:
+            report = runtime.apply(manifest)
+            if not (report.exit_code or report.steps):
+                # The provider says that it is so already: a false answer must not hide the damage.
+                report = runtime.apply(manifest, replace=[reference])
+        except ResourceAPIError as error:
+            return str(error)
+        return next((each.error for each in report.steps if each.error), "")
+
+    def _run_after(self, damage: Damage, changed: set[str]) -> str:
+        """Let the next run mend a damage; return what is wrong after it, empty if nothing is."""
+        damaged = dict(self._before)
+        report = self._apply()
+        self._read()
+        failed = next((each for each in report.steps if each.status == "failed"), None)
+        if failed is not None:
+            who = "" if failed.reference == str(damage.step.reference) else f" of {failed.reference}"
+            return f"the next run{who} fails: {failed.error}"
+        left = sorted(
+            path
+            for path in changed
+            if not side_effects.is_common(path)
+            and contents.comparable(damaged.get(path)) != contents.comparable(self._contents.get(path))
+        )
+        seen = any(each.reference == str(damage.step.reference) for each in report.steps)
+        only_common = all(map(side_effects.is_common, changed))
+        if not (left or (only_common and not seen)):
+            return ""
+        if not seen:
+            return "the next run does not see it"
+        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        return f"after the next run {left[0]}{more} differs still"
+
+    def _read(self) -> set[str]:
+        """Read the overlay again; return the paths that differ from what was read before."""
+        self._before, self._contents = self._contents, contents.read(self._layers, self._contents)
+        return contents.differing(self._before, self._contents)

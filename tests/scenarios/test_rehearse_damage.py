@@ -1,0 +1,109 @@
+"""``rehearse --damage``: what was made is damaged, and the next run must see and mend it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api.testing import rehearse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+PROBE: Final = """
+project: damaged
+resources:
+  Probe[a]: {size: 1, colour: red}
+"""
+
+
+def mended(bench: Bench, manifest: str, *options: str) -> tuple[int, dict[str, Any], list[tuple[str, str, str]]]:
+    """Rehearse a manifest with damages; return the exit code, the document, and the findings of the verdict."""
+    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--json", *options)
+    [verdict] = [each for each in done.document["verdicts"] if each["question"] == "mended"]
+    assert verdict["ok"] == (not verdict["findings"]), verdict
+    return done.code, done.document, [(f["reference"], f["attribute"], f["text"]) for f in verdict["findings"]]
+
+
+def test_what_is_damaged_is_mended_by_the_next_run(bench: Bench) -> None:
+    """Files, directories, links, users, groups: removed and changed, seen and mended; the rest is told."""
+    (bench.home / "gone").write_text("back again")
+    code, document, found = mended(
+        bench,
+        f"""
+        project: damaged
+        inputs: {{key: {{type: 'Sensitive[String]', default: 'a ${{b}}'}}}}
+        resources:
+          File[{bench.home}/directory]: {{ensure: directory, mode: "0750"}}
+          File[{bench.home}/directory/in]: {{content: "${{inputs.key}}", owner: root, mode: "0640"}}
+          File[{bench.home}/link]: {{target: in}}
+          File[{bench.home}/gone]: {{ensure: absent}}
+          Group[rehearsed]: {{}}
+          User[rehearsed]: {{gid: rehearsed, shell: /bin/sh}}
+          Exec[make]: {{command: touch {bench.home}/made, creates: {bench.home}/made}}
+        """,
+    )
+    assert (code, found) == (0, [])
+    [verdict] = [each for each in document["verdicts"] if each["question"] == "mended"]
+    # mode; removed, content, owner, mode; removed, target; back again; removed, gid, shell
+    assert verdict["text"] == "11 damages"
+    told = {each["reference"]: each["text"] for each in document["not_damaged"]}
+    assert told.keys() == {f"File[{bench.home}/directory]", "Exec[make]", "Group[rehearsed]"}
+    assert "not empty" in told[f"File[{bench.home}/directory]"]
+    assert told["Exec[make]"] == "what it does cannot be read back"
+
+
+def test_what_the_next_run_does_not_see_is_named_with_its_attribute(bench: Bench) -> None:
+    """A comparison of the provider that hides a difference cannot hide the damage."""
+    bench.probe(
+        """
+        def insync(self, context, name, attribute, is_, should): return True if attribute == "colour" else None
+        def set(self, context, changes):
+            for name, (is_, should) in changes.items():
+                rows = self._rows()
+                rows.pop(name, None)
+                self._file().write_text(json.dumps(rows))
+                if should["ensure"] != "absent":
+                    self._put(name, {**(is_ or {}), **should})
+        """,
+        features=("custom_insync",),
+    )
+    code, document, found = mended(bench, PROBE)
+    assert (code, found) == (2, [("Probe[a]", "colour", "colour was changed; the next run does not see it")])
+    assert document["verdicts"][-1]["findings"][0]["place"].endswith("site.yaml:3")
+
+
+def test_what_the_next_run_sees_and_does_not_mend_is_named(bench: Bench) -> None:
+    """Files that stay different are named, as is a run that fails."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            with open(os.environ["BENCH"] + "/log", "a") as log:
+                log.write("more")
+            for name, (is_, should) in changes.items():
+                if is_ and is_["size"] == 2:
+                    raise ResourceError("too late")
+            self._done(changes)
+        """
+    )
+    code, _, found = mended(bench, PROBE)
+    assert code == 2
+    log = bench.things_of / "log"
+    assert found == [
+        ("Probe[a]", "", f"it was removed; after the next run {log} differs still"),
+        ("Probe[a]", "size", "size was changed; the next run fails: too late"),
+        ("Probe[a]", "colour", f"colour was changed; after the next run {log} differs still"),
+    ]
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_a_test_can_ask_for_damages(tmp_path: Path, damage: bool) -> None:  # noqa: FBT001
+    """The library has the same verdict; without being asked it has none."""
+    manifest = tmp_path / "site.yaml"
+    manifest.write_text(f"resources: {{'File[{tmp_path}/made]': {{content: hi}}}}")
+    result = rehearse(manifest, damage=damage)
+    assert [each.question for each in result.verdicts] == ["run", "silent twice", "mended"][: 2 + damage]
+    assert result.ok
