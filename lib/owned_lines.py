@@ -1,4 +1,4 @@
-"""Parts of files, several resources in each: lines of crontabs and authorized_keys, settings of programs."""
+"""Parts of files, several resources in each: lines of crontabs, keys of ssh, settings of programs."""
 
 from __future__ import annotations
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pwd
 import re
-from base64 import b64encode
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import owned_lines, ssh_keys
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     Name = tuple[str, str, str]
 
 TARGET = "~/.ssh/authorized_keys"
-#: Short names of key types.
-SHORT = {
-    "rsa": "ssh-rsa",
-    "dsa": "ssh-dss",
-    "ed25519": "ssh-ed25519",
-    "ed25519-sk": "sk-ssh-ed25519@openssh.com",
-    "ecdsa-sk": "sk-ecdsa-sha2-nistp256@openssh.com",
-}
 KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
 OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
@@ -44,15 +35,12 @@ class Provider(BaseProvider):
         """Replace short names of key types by the long ones."""
         for resource in resources:
             if "type" in resource:
-                resource["type"] = SHORT.get(resource["type"], resource["type"])
+                resource["type"] = ssh_keys.SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
-        kind, key = should.get("type"), should.get("key")
-        if type(kind) is str and type(key) is str and not _matches(kind, key):
-            return [Problem("key", f"key: not of type {kind}, or truncated")]
-        return []
+        return list(ssh_keys.problems(should))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
@@ -113,10 +101,10 @@ def parse_line(line: str) -> Resource | None:
     """Return the key of a line; None for every other line, and for a key without a comment."""
     text, options = line.strip(" \t"), ""
     found = KEY.fullmatch(text)
-    if (found is None or not _matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
+    if (found is None or not ssh_keys.matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
         found = KEY.fullmatch(optional[2])
-    if found is None or not found[3] or text.startswith("#") or not _matches(found[1], found[2]):
+    if found is None or not found[3] or text.startswith("#") or not ssh_keys.matches(found[1], found[2]):
         return None
     return {"name": found[3], "type": found[1], "key": found[2], "options": OPTION.findall(options)}
 
@@ -125,14 +113,6 @@ def format_line(key: Mapping[str, Any]) -> str:
     """Return the line of a key."""
     options = ",".join(key.get("options") or [])
     return " ".join([*([options] if options else []), key["type"], key["key"], key["name"]])
-
-
-def _matches(kind: str, key: str) -> bool:
-    """Whether the key begins with the name of its type; compares the Base64 letters that encode only the name."""
-    name = kind.encode("utf-8", "surrogateescape")
-    head = len(name).to_bytes(4, "big") + name
-    letters = len(head) * 8 // 6
-    return len(key) > letters and key.startswith(b64encode(head)[:letters].decode())
 
 
 def _keys(target: str, user: str) -> dict[str, list[Resource]]:

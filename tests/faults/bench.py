@@ -140,7 +140,8 @@ class Bench:
 
     def write(self, resources: Mapping[str, Any]) -> None:
         """Write the manifest; ``@`` at the start of a title or of a reference in it is the world's directory."""
-        text = json.dumps({"project": "crash", "resources": resources}).replace("@", str(self.world))
+        text = json.dumps({"project": "crash", "resources": resources})
+        text = re.sub(r'(?<=["[])@', str(self.world), text)
         self.manifest.write_text(text, encoding="utf-8")
 
     def reset(self) -> None:

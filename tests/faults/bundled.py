@@ -91,12 +91,21 @@ def _archive(**files: str) -> dict[str, Any]:
     return {"source": {"archive": {"files": texts}}, "mode": "0640"}
 
 
+def _host_key(letter: str) -> dict[str, Any]:
+    return {"key": "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + letter * 128}
+
+
 def _pin(priority: int) -> dict[str, Any]:
     return {"packages": ["ra-test-new"], "pin": "version 1.*", "priority": priority}
 
 
+def _rule(*commands: str, **more: bool) -> dict[str, Any]:
+    return {"user": "daemon", "commands": list(commands), **more}
+
+
 def _source(*suites: str) -> dict[str, Any]:
-    return {"uris": ["file:/srv/repository"], "suites": list(suites), "options": {"Trusted": True}}
+    """Return a repository that apt copies: it removes files of a `file:` repository which it cannot link to."""
+    return {"uris": ["copy:/srv/repository"], "suites": list(suites), "options": {"Trusted": True}}
 
 
 def _exec(number: int) -> dict[str, Any]:
@@ -217,6 +226,14 @@ CASES: Final[dict[str, Case]] = {
             "Ini_setting[/srv/other.ini::created]": {"value": 5},
         },
     ),
+    "known_host": case(
+        {"Known_host[changed@rsa]": _host_key("A"), "Known_host[deleted@rsa]": _host_key("A")},
+        {
+            "Known_host[created@rsa ~ra-owner/.ssh/known_hosts]": _host_key("A"),
+            "Known_host[changed@rsa]": _host_key("B"),
+            "Known_host[deleted@rsa]": {"ensure": "absent"},
+        },
+    ),
     "package": case(
         {"Package[ra-test-kept]": {"ensure": "1.0"}, "Package[ra-test-gone]": {}},
         {
@@ -253,6 +270,15 @@ CASES: Final[dict[str, Case]] = {
             "Ssh_authorized_key[created]": {**_key(), "user": "ra-second"},
             "Ssh_authorized_key[changed]": _key('from="192.0.2.1"'),
             "Ssh_authorized_key[deleted]": {**_key(), "ensure": "absent"},
+        },
+    ),
+    "sudo_rule": case(
+        {"Sudo_rule[changed]": _rule("/bin/a"), "Sudo_rule[deleted]": _rule("/bin/a")},
+        {
+            "Sudo_rule[created]": _rule("/bin/b", nopasswd=True),
+            "Sudo_rule[changed]": _rule("/bin/a", "/bin/b"),
+            "Sudo_rule[deleted]": {"ensure": "absent"},
+            "Sudo_rule[defaults]": {"content": "Defaults insults\n"},
         },
     ),
     "sysctl": case(

@@ -94,6 +94,8 @@ MANIFEST: Final = """
         type: ssh-ed25519
         key: KEY
         options: [no-pty]
+      Known_host[ra-test.example@ed25519]: {key: KEY, host_aliases: [192.0.2.2]}
+      Sudo_rule[ra-test]: {user: ra-test-user, commands: [/usr/bin/true], nopasswd: true}
       Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
       Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
@@ -305,6 +307,7 @@ def furnish(key: str) -> None:
     run("chown", "-R", "ra-test-guest:", ssh)
     with Path("/etc/hosts").open("a") as hosts:
         hosts.write("192.0.2.1\tra-test-old\n")
+    Path("/etc/ssh/ssh_known_hosts").write_text(f"ra-test-old ssh-ed25519 {KEY}\n")
     jobs = b"# by hand\n0 4 * * * /bin/false\n\n# resource-api: ra-test-old\n5 * * * * /bin/true\n"
     run("crontab", "-u", "root", "-", data=jobs)
 

@@ -1,0 +1,227 @@
+"""Read and edit keys of hosts in files of the format of sshd(8), each file once for all its changes."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import pwd
+import re
+from base64 import b64decode, b64encode
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lib import owned_lines, ssh_keys
+from resource_api import BaseProvider, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+    #: The name of a host, the type of its key, and the marker: a key of one file.
+    Key = tuple[str, str, str]
+    #: The same in the order of the namevars, with the file.
+    Name = tuple[str, str, str, str]
+
+MACHINE = "/etc/ssh/ssh_known_hosts"
+LINE = re.compile(
+    r"(?:@(?P<marker>cert-authority|revoked)[ \t]+)?(?P<hosts>[^ \t#@][^ \t]*)[ \t]+"
+    r"(?P<type>[^ \t]+)[ \t]+(?P<key>[A-Za-z0-9+/]+={0,2})(?P<comment>[ \t].*)?"
+)
+HASHED = "|1|"
+SALT = 20  # bytes, those of the hash
+
+
+class Entry(NamedTuple):
+    """A line: its names, which may be one hash, and the rest of it."""
+
+    hosts: str
+    type: str
+    key: str
+    marker: str
+    comment: str
+
+
+class Provider(BaseProvider):
+    """The keys in the file of the machine and in those of users."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write names in lower case, as ssh compares them, and types in full."""
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] = resource["name"].lower()
+            if resource.get("host_aliases"):
+                resource["host_aliases"] = list(dict.fromkeys(map(str.lower, resource["host_aliases"])))
+            if "type" in resource:
+                resource["type"] = ssh_keys.SHORT.get(resource["type"], resource["type"])
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield a key of another type, and a hash of what cannot be hashed."""
+        yield from ssh_keys.problems(should)
+        if should.get("hashed") is True:
+            if should.get("host_aliases"):
+                yield Problem("hashed", "hashed: a line with a hash has one name, so it excludes 'host_aliases'")
+            if isinstance(should.get("name"), str) and set(should["name"]) & {"*", "?"}:
+                yield Problem("hashed", "hashed: a pattern cannot be hashed")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the keys in ``names``, or those with readable names of the machine and of all users."""
+        wanted: dict[str, set[Key]] = {target: set() for target in (_usual_places() if names is None else ())}
+        for name, kind, target, marker in names or ():
+            wanted.setdefault(target, set()).add((name, kind, marker))
+        for target, keys in wanted.items():
+            try:
+                lines = files.read_lines(_path(target)[0])
+            except KeyError:
+                continue
+            except OSError as error:
+                why = f"the known hosts in {target} cannot be read: {files.describe_error(error, '')}"
+                owned_lines.report_unreadable(context, [_name(key, target) for key in keys], why, names)
+                continue
+            for key, places in _places(lines, keys).items():
+                rows = [_row(key, target, parse_line(lines[place])) for place in places]
+                if any(row != rows[0] for row in rows):
+                    why = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
+                    owned_lines.report_unreadable(context, [_name(key, target)], why, names)
+                elif (row := context.type.accepted_row(rows[0])) is not None:
+                    yield row
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a key: the user whose file it is."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            if (user := _user(name[2])) is not None:
+                yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
+
+    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        owned_lines.edit_files(changes, lambda name: (name[2], (name[0], name[1], name[3])), _rewrite)
+
+
+def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the keys in ``wanted`` to the wanted state; None removes a key."""
+    found = _places(lines, wanted.keys())
+    removed = [place for key, places in found.items() if wanted.get(key, {}) is None for place in places]
+    for key, should in wanted.items():
+        for place in found.get(key, ()):
+            entry = parse_line(lines[place])
+            if should is not None and entry is not None and (line := _format(key, should, entry)):
+                lines[place] = line
+    for place in sorted(removed, reverse=True):
+        del lines[place]
+    for key, should in wanted.items():
+        if should is not None and key not in found:
+            hosts = hashed(key[0], os.urandom(SALT)) if should.get("hashed") else _joined(key[0], should)
+            lines.append(_line(Entry(hosts, key[1], should["key"], key[2], "")))
+
+
+def parse_line(line: str) -> Entry | None:
+    """Return the key of a line; None for every other line."""
+    found = LINE.fullmatch(line.strip(" \t"))
+    if found is None or not ssh_keys.matches(found["type"], found["key"]):
+        return None
+    return Entry(found["hosts"], found["type"], found["key"], found["marker"] or "none", found["comment"] or "")
+
+
+def hashed(name: str, salt: bytes) -> str:
+    """Return the hash that stands for the name of a host."""
+    digest = hmac.digest(salt, name.encode("utf-8", "surrogateescape"), "sha1")
+    return f"{HASHED}{b64encode(salt).decode()}|{b64encode(digest).decode()}"
+
+
+def _places(lines: files.Lines, wanted: Collection[Key]) -> dict[Key, list[int]]:
+    """Return the numbers of the lines by key, of all readable names and of the wanted ones that are hashed."""
+    found: dict[Key, list[int]] = {}
+    for number, line in enumerate(lines):
+        if (entry := parse_line(line)) is None:
+            continue
+        names = [files.printable(entry.hosts.split(",")[0]).lower()]
+        if entry.hosts.startswith(HASHED):
+            of_type = [name for name, kind, marker in wanted if (kind, marker) == (entry.type, entry.marker)]
+            names = [name for name in of_type if _is_hash(entry.hosts, name)]
+        for name in names:
+            found.setdefault((name, entry.type, entry.marker), []).append(number)
+    return found
+
+
+def _is_hash(text: str, name: str) -> bool:
+    try:
+        return hashed(name, b64decode(text.split("|")[2], validate=True)) == text
+    except (ValueError, IndexError):
+        return False
+
+
+def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
+    """Return the line of an entry as it shall be; empty if it is so already."""
+    row = _row(key, "", entry)
+    if all(should.get(attribute, value) in (value, None) for attribute, value in row.items() if attribute != "target"):
+        return ""
+    hidden = row["hashed"] if should.get("hashed") is None else should["hashed"]
+    if not hidden or should.get("host_aliases"):
+        hosts = _joined(key[0], {**row, **should})
+    else:
+        hosts = entry.hosts if row["hashed"] else hashed(key[0], os.urandom(SALT))
+    return _line(entry._replace(hosts=hosts, key=should.get("key", entry.key)))
+
+
+def _joined(name: str, should: Mapping[str, Any]) -> str:
+    return ",".join([name, *(should.get("host_aliases") or [])])
+
+
+def _line(entry: Entry) -> str:
+    marker = "" if entry.marker == "none" else f"@{entry.marker} "
+    return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
+
+
+def _row(key: Key, target: str, entry: Entry | None) -> Resource:
+    name, kind, marker = key
+    row: Resource = {"ensure": "present", "name": name, "type": kind, "target": target, "marker": marker}
+    if entry is not None:
+        hidden = entry.hosts.startswith(HASHED)
+        aliases = [] if hidden else [files.printable(each).lower() for each in entry.hosts.split(",")[1:]]
+        row |= {"key": entry.key, "hashed": hidden, "host_aliases": list(dict.fromkeys(aliases))}
+    return row
+
+
+def _name(key: Key, target: str) -> Name:
+    return (key[0], key[1], target, key[2])
+
+
+def _user(target: str) -> str | None:
+    return target[1:].partition("/")[0] or None if target.startswith("~") else None
+
+
+def _path(target: str) -> tuple[str, pwd.struct_passwd | None]:
+    """Return the path of a target and its user, if it is in a home. Raise ``KeyError`` for an unknown user."""
+    user = _user(target)
+    if user is None:
+        return target, None
+    entry = pwd.getpwnam(user)
+    return entry.pw_dir.rstrip("/") + target[1 + len(user) :], entry
+
+
+def _usual_places() -> Iterable[str]:
+    """Return the file of the machine, and that of each user; of users who share a home only the first."""
+    homes: dict[str, str] = {}
+    for entry in pwd.getpwall():
+        homes.setdefault(entry.pw_dir.rstrip("/"), entry.pw_name)
+    return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in homes.values())]
+
+
+def _rewrite(target: str, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+    try:
+        path, user = _path(target)
+    except KeyError:
+        msg = f"there is no user '{_user(target)}'"
+        raise ResourceError(msg) from None
+    change = partial(edit, wanted=wanted)
+    if user is None:
+        files.edit_lines(path, change, mode=0o644)
+        return
+    if any(wanted.values()):
+        with suppress(FileExistsError), files.Batch() as batch:
+            batch.make_directory(os.path.dirname(path), mode=0o700, uid=user.pw_uid, gid=user.pw_gid)  # noqa: PTH120 - text in, text out
+    files.edit_lines(path, change, mode=0o600, uid=user.pw_uid, gid=user.pw_gid)

@@ -1,0 +1,154 @@
+"""Read and write files of /etc/sudoers.d; ``visudo`` checks what is written before."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines
+from resource_api import BaseProvider, Command, Problem, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+DIRECTORY = Path("/etc/sudoers.d")
+#: Other files are ignored by sudo.
+NAME = re.compile(r"[\w-]+", re.ASCII)
+LARGEST = 1024 * 1024  # bytes
+COMMENT = re.compile(r"[ \t]*(#(?!include).*)?")
+#: Parts of a rule that are separated by something else than this type writes are not read.
+RULE = re.compile(
+    r"(?P<user>\S+)[ \t]+(?P<hosts>[^\s=(]+(?:,[ \t]*[^\s=(]+)*)[ \t]*=[ \t]*(?:\((?P<runas>[^()]*)\))?[ \t]*"
+    r"(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
+)
+COMMA = re.compile(r"(?<!\\),")
+ATTRIBUTES = ("user", "hosts", "runas", "commands", "nopasswd", "tags")
+
+
+class Provider(BaseProvider):
+    """The files of ``/etc/sudoers.d`` that sudo reads."""
+
+    visudo = Command("visudo", read_only=True)
+
+    def __init__(self) -> None:
+        """Start without a rule that is declared by its content."""
+        self._by_content: set[str] = set()
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Sort tags, end the content with a line break; record the rules that ``get`` reads as content."""
+        for resource in resources:
+            if resource.get("tags"):
+                resource["tags"] = sorted(set(resource["tags"]))
+            if resource.get("content"):
+                resource["content"] = f"{resource['content'].rstrip()}\n"
+                self._by_content.add(resource.get("name", ""))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield what is missing, or beside a content."""
+        given = [name for name in ATTRIBUTES if should.get(name) is not None]
+        if should.get("content") is not None:
+            yield from (Problem(name, f"give either 'content' or '{name}'") for name in given)
+        elif should.get("ensure") != "absent":
+            missing = [name for name in ("user", "commands") if name not in given]
+            yield from (Problem(None, f"declares neither '{name}' nor 'content'") for name in missing)
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the rules in ``names``, or all; a file that cannot be read fails its rule."""
+        listed = [path.name for path in sorted(DIRECTORY.iterdir())] if names is None and DIRECTORY.is_dir() else []
+        for name in filter(NAME.fullmatch, listed if names is None else names):
+            path = str(DIRECTORY / name)
+            try:
+                text = _read(path)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                owned_lines.report_unreadable(context, [name], f"{path}: {files.describe_error(error, path)}", names)
+                continue
+            row = {"name": name, "ensure": "present", **self._described(context, name, text)}
+            if (accepted := context.type.accepted_row(row)) is not None:
+                yield accepted
+
+    def _described(self, context: Context, name: str, text: str | None) -> Resource:
+        """Return the attributes of a file by its text; none without a text, which differs from every declaration."""
+        if text is None:
+            return {}
+        rules = [] if name in self._by_content else [rule for line in text.split("\n") if (rule := _parse(line)) != {}]
+        one = rules[0] if len(rules) == 1 else None
+        if one and all(context.type.accepts[attribute](value) for attribute, value in one.items()):
+            return one
+        return {"content": f"{files.printable(text).rstrip()}\n"}
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a rule: sudo."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            missing = prerequisites.missing_program(None, "visudo", needs="Package[sudo]")
+            yield from ((name, problem) for problem in missing)
+
+    def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
+        """Check all rules at once, then write and remove their files."""
+        texts = {name: _text(name, *change) for name, change in changes.items()}
+        if checked := "".join(filter(None, texts.values())):
+            self.visudo("-c", "-f", "-", input=checked.encode("utf-8", "surrogateescape"))
+        with files.Batch() as batch:
+            for name, text in texts.items():
+                if text is None:
+                    batch.remove(str(DIRECTORY / name))
+                else:
+                    content = text.encode("utf-8", "surrogateescape")
+                    batch.replace(str(DIRECTORY / name), content, mode=0o440, uid=0, gid=0)
+
+
+def _read(path: str) -> str | None:
+    """Return the text of a file; None for one that sudo ignores, as others than root can write it.
+
+    Raise ``OSError``.
+    """
+    status = Path(path).stat()
+    if status.st_uid or status.st_mode & stat.S_IWOTH or (status.st_gid and status.st_mode & stat.S_IWGRP):
+        return None
+    return files.read(path, LARGEST).decode("utf-8", "surrogateescape")
+
+
+def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
+    """Return the file as it shall be, with the comments that it has; None for no file."""
+    if should["ensure"] == "absent":
+        return None
+    if should.get("content"):
+        return str(should["content"])
+    known = is_ if is_ and "content" not in is_ else {}
+    rule = _format({**known, **{key: value for key, value in should.items() if value is not None}})
+    comments = (_read(str(DIRECTORY / name)) or "").splitlines() if known.get("user") else []
+    lines = [line if _parse(line) == {} else rule for line in comments] or [rule]
+    return "\n".join([*lines, ""])
+
+
+def _parse(line: str) -> Resource | None:
+    """Return the attributes of a rule; none for a comment, None for another line."""
+    if COMMENT.fullmatch(line):
+        return {}
+    found = RULE.fullmatch(line.strip())
+    if found is None:
+        return None
+    tags = set(re.findall(r"[A-Z_]+", found["tags"]))
+    return {
+        "user": found["user"],
+        "hosts": [each.strip() for each in found["hosts"].split(",")],
+        **({"runas": found["runas"].replace(" ", "")} if found["runas"] else {}),
+        "commands": [each.strip() for each in COMMA.split(found["commands"])],
+        "nopasswd": "NOPASSWD" in tags,
+        "tags": sorted(tags - {"NOPASSWD", "PASSWD"}),
+    }
+
+
+def _format(rule: Mapping[str, Any]) -> str:
+    hosts, commands = ", ".join(rule.get("hosts") or ["ALL"]), ", ".join(rule["commands"])
+    runas = f"({rule['runas']}) " if rule.get("runas") else ""
+    tags = "".join(f"{tag}: " for tag in [*["NOPASSWD"] * bool(rule.get("nopasswd")), *(rule.get("tags") or [])])
+    return f"{rule['user']} {hosts} = {runas}{tags}{commands}"

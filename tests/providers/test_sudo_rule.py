@@ -1,0 +1,165 @@
+"""Rules that the real sudo and visudo read, in a mount namespace with a private /etc."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import ManifestError, Registry, Runtime
+from resource_api.system.log import Log
+from resource_api.testing import ProviderCompliance
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import Resource
+    from resource_api.model.report import Report
+
+TYPE = Registry.from_path().type("sudo_rule")
+DIRECTORY: Final = Path("/etc/sudoers.d")
+RULE: Final = {"user": "nobody", "commands": ["/bin/echo a\\,b", "!/bin/echo c"]}
+
+pytestmark = pytest.mark.usefixtures("private_etc")
+
+
+@pytest.fixture(autouse=True)
+def _no_rules() -> Iterator[None]:
+    """Remove the rules of the test."""
+    yield
+    for path in DIRECTORY.glob("ra-test*"):
+        path.unlink()
+
+
+def apply(name: str = "ra-test", **attributes: Any) -> Report:
+    """Apply a manifest of one rule."""
+    return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": {f"Sudo_rule[{name}]": attributes}})
+
+
+def allowed(*command: str) -> bool:
+    """Return whether nobody may run a command as root."""
+    return subprocess.run(["sudo", "-l", "-U", "nobody", *command], check=False, capture_output=True).returncode == 0
+
+
+def test_sudo_obeys_the_rule_while_it_is_present() -> None:
+    """With exactly these commands, in a file that sudo accepts."""
+    seen = []
+    for change in (
+        {},
+        {"nopasswd": True, "tags": ["SETENV", "NOEXEC"]},
+        {"commands": ["/bin/true"]},
+        {"ensure": "absent"},
+    ):
+        assert [apply(**{**RULE, **change}).summary.unchanged for _ in range(2)] == [0, 1]
+        seen.append((allowed("/bin/echo", "a,b"), allowed("/bin/true")))
+        if "nopasswd" in change:
+            assert (DIRECTORY / "ra-test").read_text().startswith("nobody ALL = NOPASSWD: NOEXEC: SETENV: /bin/echo")
+            assert (DIRECTORY / "ra-test").stat().st_mode & 0o777 == 0o440
+    assert seen == [(True, False), (True, False), (False, True), (False, False)]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{**RULE, "commands": ["relative"]}, {"content": "nobody ALL"}, {"content": "@includ x"}]
+)
+def test_what_sudo_cannot_read_is_not_written(wrong: dict[str, Any]) -> None:
+    """Neither as a new file nor over an old one; others of the same call are written."""
+    for before in (None, "nobody ALL = /bin/true\n"):
+        if before:
+            (DIRECTORY / "ra-test").write_text(before)
+        resources = {"Sudo_rule[ra-test]": wrong, "Sudo_rule[ra-test-good]": RULE}
+        report = Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
+        assert (report.steps[0].status, "stdin:1" in str(report.steps[0].error)) == ("failed", True)
+        assert (DIRECTORY / "ra-test").read_text() == before if before else not (DIRECTORY / "ra-test").exists()
+        assert (DIRECTORY / "ra-test-good").exists()
+
+
+def test_a_rule_by_hand_is_read_and_keeps_its_comments() -> None:
+    """A file with more than one rule is its content."""
+    path = DIRECTORY / "ra-test"
+    path.write_text("# why\n%admin ALL=(root : adm) NOPASSWD:SETENV:/bin/a,/bin/b x\\, y\n")
+    rows = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
+    more = {"hosts": ["ALL"], "runas": "root:adm", "nopasswd": True, "tags": ["SETENV"]}
+    commands = ["/bin/a", "/bin/b x\\, y"]
+    assert rows == [{"name": "ra-test", "ensure": "present", "user": "%admin", "commands": commands, **more}]
+    assert apply(user="%wheel", commands=commands).exit_code == 0
+    assert path.read_text() == "# why\n%wheel ALL = (root:adm) NOPASSWD: SETENV: /bin/a, /bin/b x\\, y\n"
+    content = "Cmnd_Alias RA_TEST = /bin/a\n%wheel ALL = RA_TEST\n"
+    assert [apply(content=content).summary.unchanged for _ in range(2)] == [0, 1]
+    [row] = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
+    assert row == {"name": "ra-test", "ensure": "present", "content": content}
+    path.write_text("a ALL = /bin/a, NOPASSWD: /bin/b\n")
+    [row] = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
+    assert row["content"] == path.read_text()
+
+
+def test_a_rule_that_sudo_ignores_is_written_anew() -> None:
+    """Others than root can write it, so it does not count as what is declared."""
+    assert apply(**RULE).exit_code == 0
+    (DIRECTORY / "ra-test").chmod(0o666)
+    assert [apply(**RULE).summary.unchanged for _ in range(2)] == [0, 1]
+    assert (DIRECTORY / "ra-test").stat().st_mode & 0o777 == 0o440
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("name", "a.b"),
+        ("name", "../a"),
+        ("name", "a~"),
+        ("user", "a ALL = ALL #"),
+        ("user", "a\nb"),
+        ("commands", ["/bin/a, ALL"]),
+        ("commands", ["/bin/a : ALL = ALL"]),
+        ("commands", ["/bin/a # b"]),
+        ("commands", ["NOPASSWD: /bin/a"]),
+        ("commands", ["/bin/a\nb"]),
+        ("commands", ["/bin/a \\"]),
+        ("runas", "root) NOPASSWD: ("),
+        ("hosts", ["ALL = ALL"]),
+    ],
+)
+def test_no_value_adds_to_the_rule(attribute: str, value: Any) -> None:
+    """A value is one part of a rule and nothing else."""
+    assert not TYPE.accepts[attribute](value)
+
+
+def test_a_rule_is_whole() -> None:
+    """By its attributes or by its content."""
+    for wrong in ({}, {"user": "a"}, {**RULE, "content": "x"}):
+        with pytest.raises(ManifestError, match="content"):
+            apply(**wrong)
+
+
+class TestSudoRule(ProviderCompliance):
+    """A rule by its attributes, and another one by its content."""
+
+    type_name = "sudo_rule"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": "ra-test", **RULE, "hosts": ["ALL", "!web"], "tags": ["SETENV", "NOEXEC", "SETENV"]}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {
+            **present,
+            "user": "%admin",
+            "commands": ["^/bin/a [a-z]$"],
+            "runas": ":adm",
+            "nopasswd": True,
+            "tags": [],
+        }
+
+    @pytest.fixture
+    def others(self, present: Resource) -> list[Resource]:
+        return [{**present, "name": "ra-test-2"}, {"name": "ra-test-3", "content": "Defaults:nobody insults\n\n"}]
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: [(path.name, path.read_bytes()) for path in sorted(DIRECTORY.iterdir())]
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "sudo reads only what root alone can write"

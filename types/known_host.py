@@ -1,0 +1,97 @@
+"""Keys by which ssh recognizes hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute, TypeDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+HOST = r"Pattern[/\A(?![#!])[^\s,|\\@[:cntrl:]]+\z/]"
+
+
+def files(should: Mapping[str, Any]) -> Iterable[str]:
+    """Return the paths of the file and its directory, assuming homes in their usual place."""
+    target = should.get("target")
+    if not isinstance(target, str):
+        return []
+    user, slash, rest = target.removeprefix("~").partition("/")
+    home = "" if target[0] == "/" else "/root" if user == "root" else f"/home/{user}"
+    path = f"{home}{slash}{rest}"
+    return [path.rpartition("/")[0], path]
+
+
+def owner(should: Mapping[str, Any]) -> Iterable[str]:
+    """Return the user of a target in a home."""
+    target = should.get("target")
+    return [target[1:].partition("/")[0]] if isinstance(target, str) and target.startswith("~") else []
+
+
+TYPE = TypeDefinition(
+    name="known_host",
+    docs="""Manage the keys by which ssh recognizes hosts, in the file of the machine or in those of users.
+
+    Known_host[git.example.org@ssh-ed25519]:
+      key: AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1
+      host_aliases: [192.0.2.7]
+    "Known_host[[git.example.org]:2222@ed25519 ~alice/.ssh/known_hosts]":
+      key: AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1
+      hashed: true
+
+The title is the first name of the host in its line, `@`, and the type of the key; after a blank the file, if it is
+another than that of the machine. Names that are hashed in a file are recognized, but cannot be listed. A host with
+several keys of one type in a file is a failure, as it would be unclear which one is trusted; so is a file that cannot
+be read. Other lines stay as they are.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether ssh knows the key.", default="present"),
+        "name": Attribute(
+            HOST,
+            "The name or address of the host as ssh writes it: `[host]:port` for another port than 22.",
+            kind="namevar",
+            must_be="a host's name as in known_hosts",
+        ),
+        "type": Attribute(
+            """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
+            'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',
+            ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk']""",
+            "The type of the key as in its line, or one of the short names at the end.",
+            kind="namevar",
+        ),
+        "target": Attribute(
+            r"Optional[Pattern[/\A(~[\w.][\w.-]*\$?)?(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
+            "The file, an absolute path or one in the home of a user: `~alice/.ssh/known_hosts`.",
+            kind="namevar",
+            default="/etc/ssh/ssh_known_hosts",
+            must_be="an absolute path, or one that begins with ~ and a user's name",
+        ),
+        "key": Attribute(
+            r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]",
+            "The key, the long part of its line.",
+            must_be="the key in base64, without its type and comment",
+        ),
+        "host_aliases": Attribute(
+            f"Optional[Array[{HOST}]]",
+            "Further names and addresses of the host; an empty list removes them.",
+            must_be="a host's name as in known_hosts",
+        ),
+        "hashed": Attribute(
+            "Optional[Boolean]", "Whether the file hides the name behind a hash; not with `host_aliases`."
+        ),
+        "marker": Attribute(
+            "Enum[none, 'cert-authority', revoked]",
+            "What the key is for: to recognize the host (`none`), to sign keys of hosts, or to be refused.",
+            kind="namevar",
+            default="none",
+        ),
+    },
+    title_patterns=[
+        {"pattern": r"(?P<name>[^\s@]+)@(?P<type>\S+) (?P<target>[~\/]\S+)\z"},
+        {"pattern": r"(?P<name>[^\s@]+)@(?P<type>\S+)\z"},
+        {"pattern": r"(?P<name>[\s\S]+)\z"},
+    ],
+    autorequires={"user": owner, "file": files},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+)

@@ -1,0 +1,75 @@
+"""Rules of sudo: who may run which commands as whom."""
+
+from __future__ import annotations
+
+from resource_api import Attribute, TypeDefinition
+
+#: A command without what ends it, or begins a comment, in sudoers(5); a regular expression; before either a digest.
+COMMAND = (
+    r"(sha\d{3}:[\w+\/=]+ +)?(\^[^,[:cntrl:]]*\$"
+    r"|(?![A-Z_]+:)([^\s\\,:=#^[:cntrl:]]|\\[^[:cntrl:]])(([^\\,:=#[:cntrl:]]|\\[^[:cntrl:]])*([^\s\\,:=#[:cntrl:]]|\\[^[:cntrl:]]))?)"
+)
+WHO = r"[+%#]?[:#]?([\w.@-]|\\[^[:cntrl:]])+\$?"
+
+TYPE = TypeDefinition(
+    name="sudo_rule",
+    docs="""Manage rules of sudo, each in a file of its own in /etc/sudoers.d.
+
+    Sudo_rule[deploy]:
+      user: deploy
+      commands: [/usr/bin/systemctl restart app, /usr/bin/systemctl status app]
+      runas: root
+      nopasswd: true
+    Sudo_rule[defaults]:
+      content: |
+        Defaults:%admin timestamp_timeout=5
+
+Everything is checked by `visudo` before it is written: what sudo cannot read is a failure, and no file changes. A file
+has the mode 0440 and belongs to root; one that others can write is ignored by sudo, and is written anew. Comments stay
+unless `content` is declared. A file that is not one rule of this form is shown with its `content`.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the rule counts.", default="present"),
+        "name": Attribute(
+            r"Pattern[/\A[\w-]+\z/]",
+            "The name of the file in /etc/sudoers.d, without '.', as sudo ignores others.",
+            kind="namevar",
+            must_be="the name of a file, of letters, digits, '_' and '-'",
+        ),
+        "user": Attribute(
+            rf"Optional[Pattern[/\A{WHO}\z/]]",
+            "Who may run the commands: a user, `%group`, `#uid`, `+netgroup`, an alias, or `ALL`.",
+            must_be="a user, or a group with % before it",
+        ),
+        "hosts": Attribute(
+            r"Optional[Array[Pattern[/\A!?[\w.\/*?+-]+\z/], 1]]",
+            "On which hosts; at first on all.",
+            must_be="a host, a network, an alias, or ALL",
+        ),
+        "runas": Attribute(
+            rf"Optional[Pattern[/\A({WHO}(,{WHO})*)?(:{WHO}(,{WHO})*)?\z/]]",
+            "As whom: a user, `user:group`, `:group`, several with commas between them, or `ALL`. If never declared, as"
+            " sudo is configured, which is root.",
+            must_be="a user, or a user and a group with a colon between them",
+        ),
+        "commands": Attribute(
+            rf"Optional[Array[Pattern[/\A!?{COMMAND}\z/], 1]]",
+            "The commands as in sudoers(5): full paths, with arguments or without, `ALL`, aliases, `!` before what is"
+            r" forbidden. Put a backslash before each of `,`, `:`, `=`, `#` and `\` in arguments.",
+            must_be="a command with a backslash before each ',', ':', '=', '#' in it",
+        ),
+        "nopasswd": Attribute("Optional[Boolean]", "Whether sudo asks for no password; at first it asks."),
+        "tags": Attribute(
+            """Optional[Array[Enum[EXEC, NOEXEC, FOLLOW, NOFOLLOW, LOG_INPUT, NOLOG_INPUT, LOG_OUTPUT, NOLOG_OUTPUT,
+            MAIL, NOMAIL, INTERCEPT, NOINTERCEPT, SETENV, NOSETENV]]]""",
+            "Further properties of all commands, in any order; `[]` for none.",
+        ),
+        "content": Attribute(
+            r"Optional[Pattern[/\A[^\x00-\x08\x0b-\x1f\x7f]+\z/]]",
+            "The whole file instead of all the attributes above: aliases, defaults, several rules.",
+            must_be="a text without control characters",
+        ),
+    },
+    autorequires={"package": "sudo", "user": "$user", "file": "/etc/sudoers.d"},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+)
