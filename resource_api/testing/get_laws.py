@@ -7,21 +7,28 @@ The laws of ``set`` must not enter here; it is used only to create what is read.
 
 from __future__ import annotations
 
+import json
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, reject, settings
 
 from resource_api.catalog import canonicalize
+from resource_api.model.values.assets import Content
+from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.text import show
+from resource_api.model.values.values import is_secret
+from resource_api.render import yaml
 from resource_api.testing.examples import generated_resources, respelled_resources
 from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures
 from resource_api.testing.system_calls import recorded
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from resource_api.model.type_definition import Resource
 
 
@@ -96,6 +103,24 @@ class GetLaws(FoundationLaws):
             f" get(None) leaves out {show(lost[0])} and others; are there further pages?"
         )
 
+    def test_a_listing_is_a_manifest_without_changes(self, harness: Harness, tmp_path: Path) -> None:
+        """What ``resource TYPE`` prints for the examples is a manifest, and its plan is empty."""
+        harness.require("readable")
+        resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
+        harness.apply(*resources)
+        names = harness.names(*resources)
+        rows = [row for row in harness.rows() if harness.definition.name_of(row) in names]
+        if any(not _is_shown(row.get(name)) for row in rows for name in harness.definition.mandatory):
+            pytest.skip("a listing cannot show a mandatory value of this type")
+        path = tmp_path / "listed.yaml"
+        providers = json.dumps(harness.manifest()["providers"])
+        lines = (f"providers: {providers}", *yaml.resources(harness.definition, rows), "")
+        path.write_text("\n".join(lines), encoding="utf-8")
+        try:
+            harness.assert_converged(source=path)
+        except ManifestError as error:
+            pytest.fail(f"'resource {harness.definition.name}' would print an invalid manifest: {error}")
+
     def test_what_cannot_be_read_is_not_absent(self, harness: Harness) -> None:
         """Where ``get`` cannot read, it raises or reports the resource as failed; it never leaves it out."""
         harness.require("readable")
@@ -161,6 +186,10 @@ class GetLaws(FoundationLaws):
         for each in respelled_resources(harness.definition, examples.present):
             law = example(each)(law)
         law()
+
+
+def _is_shown(value: Any) -> bool:
+    return value is not None and not is_secret(value) and not isinstance(value, Content)
 
 
 def _canonicalize(harness: Harness, resources: list[Resource]) -> list[Resource]:

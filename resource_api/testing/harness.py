@@ -38,6 +38,7 @@ from resource_api.testing.recording_context import RecordingContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
 
     from resource_api.model.change import Change
     from resource_api.model.entry import Entry
@@ -155,9 +156,11 @@ class Harness:
         self.assert_converged(*resources)
         return report
 
-    def assert_converged(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> None:
-        """Fail unless the plan of ``resources`` is empty."""
-        steps = self.plan(*resources, runtime=runtime).steps
+    def assert_converged(
+        self, *resources: Mapping[str, Any], runtime: Runtime | None = None, source: Path | None = None
+    ) -> None:
+        """Fail unless the plan of ``resources``, or that of the manifest ``source``, is empty."""
+        steps = (runtime or self.runtime).plan(self.manifest(*resources) if source is None else source).steps
         left = [
             f"{step.reference}: {step.decision.error or step.deferred or step.action}{_differing(step)}"
             for step in steps

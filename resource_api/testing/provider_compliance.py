@@ -20,6 +20,7 @@ from resource_api.testing.foundation_laws import skip_after_failure
 from resource_api.testing.get_laws import GetLaws
 from resource_api.testing.harness import Harness, shorten
 from resource_api.testing.imperative_laws import ImperativeLaws
+from resource_api.testing.name_laws import NameLaws
 from resource_api.testing.neighbour_laws import NeighbourLaws
 from resource_api.testing.set_laws import SetLaws
 from resource_api.testing.system_calls import recorded
@@ -38,7 +39,7 @@ SHOWN_LEAKS = 3
 SHORTEST_ENCODED = 8
 
 
-class ProviderCompliance(GetLaws, SetLaws, NeighbourLaws, ImperativeLaws):
+class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
     ``module_path``: directories that hold ``types/`` and ``providers/``; the bundled types are always found.

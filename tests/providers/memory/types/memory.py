@@ -7,7 +7,7 @@ TYPE = TypeDefinition(
     docs="Resources in memory.",
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
-        "name": Attribute(r"Pattern[/\A[A-Za-z][\w-]*\z/]", "Its name, in any case.", kind="namevar"),
+        "name": Attribute(r"Pattern[/\A[^\x00-\x1f\x7f]+\z/]", "Its name, in any case.", kind="namevar"),
         "owner": Attribute("String[1]", "The owner."),
         "size": Attribute("Optional[Integer[0, 100]]", "The size."),
         "labels": Attribute("Optional[Array[String[1]]]", "Labels, in any order."),

@@ -1,0 +1,112 @@
+"""The laws about names: one that shells, options, paths or terminals read in another way is refused, or is the name.
+
+Which names a type accepts is for its author; what is hostile in a name is here.
+"""
+
+# ruff: noqa: S101 - a law is an assertion
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.text import show
+from resource_api.testing.examples import minimal_resource
+from resource_api.testing.foundation_laws import FoundationLaws
+from resource_api.testing.harness import Harness, failures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from resource_api.model.type_definition import Name, Resource
+
+#: Forms of the last component of a name; ``{0}`` is that of the example. None of them names what exists: a provider
+#: that breaks the law must not harm the machine that tests it.
+FORMS: Final = (
+    "-{0}",
+    "--{0}=x",
+    " {0} ",
+    "{0} b",
+    "{0}\tb",
+    "{0}\nra-test-b",
+    "{0}\x1b[31m",
+    "{0};>ra-test-made",
+    "{0}$(>ra-test-made)",
+    "{0}`>ra-test-made`",
+    "{0}|tee ra-test-made",
+    "{0}'\"",
+    "{0}\\",
+    "{0}#b",
+    "{0}:b,c=d",
+    "{0}%s%n",
+    "{0}${{HOME}}",
+    "{0}[b]",
+    "{0}*",
+    "é{0}",
+    "\u202e{0}",
+    "{0}" * 20,
+    "ra-test-none/../{0}",
+)
+
+
+class NameLaws(FoundationLaws):
+    """Names that something else would read in another way."""
+
+    def test_a_hostile_name_is_refused_or_is_the_name(
+        self, harness: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Names with quotes, spaces, options or commands in them are refused, or are the names of what is created."""
+        harness.require("ensurable", "readable")
+        monkeypatch.chdir(tmp_path)
+        accepted = dict(_accepted(harness))
+        ours = {*accepted, *harness.names(*harness.examples.all)}
+        others = [row for row in harness.observe() if row[0] not in ours]
+        failed = failures(harness.apply(*accepted.values())) if accepted else {}
+        created = {
+            name: resource
+            for name, resource in accepted.items()
+            if str(harness.entries(resource)[0].reference) not in failed
+        }
+        found = harness.existing(list(accepted)) if accepted else {}
+        half = [name for name in found if name not in created]
+        assert not half, f"{show(half[0])} exists, though its creation has failed"
+        if created:
+            harness.assert_converged(*created.values())
+            _assert_others(harness, ours, others)
+            harness.converge(*(harness.absent(resource) for resource in created.values()))
+            left = harness.existing(list(created))
+            assert not left, f"{show(next(iter(left)))} is left behind when it is deleted"
+        _assert_others(harness, ours, others)
+        made = list(tmp_path.rglob("ra-test-made"))
+        assert not made, "a command in the name of a resource is executed"
+
+
+def hostile_resources(harness: Harness) -> Iterator[Resource]:
+    """Yield resources with the least attributes, each with a hostile text in one of its names."""
+    least = minimal_resource(harness.definition, harness.examples.present)
+    for namevar in harness.definition.namevars:
+        name = least.get(namevar)
+        if isinstance(name, str):
+            directory, slash, last = name.rpartition("/")
+            for form in FORMS:
+                yield {**least, namevar: f"{directory}{slash}{form.format(last)}"}
+
+
+def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
+    """Yield the hostile resources that a manifest may declare, by canonical name, if it is none of the examples."""
+    examples = harness.names(*harness.examples.all)
+    for resource in hostile_resources(harness):
+        try:
+            [entry] = harness.runtime.compile(harness.manifest(resource)).entries
+        except ManifestError:
+            continue
+        if entry.name not in examples:
+            yield entry.name, resource
+
+
+def _assert_others(harness: Harness, ours: set[Name], others: list[tuple[Any, Resource]]) -> None:
+    now = [row for row in harness.observe() if row[0] not in ours]
+    assert now == others, f"a resource with a hostile name has changed others: {others} have become {now}"
