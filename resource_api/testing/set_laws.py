@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from resource_api.model.change import Change
-from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.errors import ManifestError, ResourceError
 from resource_api.model.values.text import show
 from resource_api.model.values.values import reveal, same_value
 from resource_api.runtime.runtime import Runtime
@@ -253,7 +253,7 @@ class SetLaws(FoundationLaws):
 
 
 def insync_answers(harness: Harness, name: Name, attribute: str, row: Resource) -> list[Any]:
-    """Return what ``insync`` answers for other values of an attribute than that of ``row``."""
+    """Return what ``insync`` answers, or raises for the user, for other values of an attribute than that of ``row``."""
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)
     datatype = harness.definition.attributes[attribute].datatype
@@ -262,7 +262,10 @@ def insync_answers(harness: Harness, name: Name, attribute: str, row: Resource) 
     @given(values(datatype))
     def ask(value: Any) -> None:
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
-            answers.append(compare(context, name, attribute, dict(row), {**row, attribute: value}))
+            try:
+                answers.append(compare(context, name, attribute, dict(row), {**row, attribute: value}))
+            except ResourceError as error:
+                answers.append(error)
 
     ask()
     return answers

@@ -20,6 +20,8 @@ ACCOUNTS: Final = r"etc/(\.pwd\.lock|(passwd|group|shadow|gshadow|subuid|subgid)
 CRONTAB: Final = r"var/spool/cron/crontabs/tmp\.\w{6}"
 #: Logs, caches, what a killed apt-get leaves, and dpkg's own files, which are compared as dpkg lists them.
 APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*)?|var/lib/apt/extended_states\.\w{6}"
+#: What git keeps for itself, and what a killed deletion has left under a hidden name until the next change of its path.
+GIT: Final = r"srv/[a-z]+/\.git(/.*)?"
 #: The types that need a machine which systemd has started; ``tests/providers/test_service.py`` runs their sweeps there.
 ON_A_MACHINE: Final = {"service"}
 DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
@@ -118,6 +120,34 @@ def _exec(number: int) -> dict[str, Any]:
     }
 
 
+def _repository() -> Resources:
+    """Return a command that makes a repository with the tags v1 and v2, always the same commits."""
+    commit = "git -c user.name=x -c user.email=x commit -q --date=2020-01-01T00:00:00Z"
+    script = f"""
+set -e
+export GIT_COMMITTER_DATE=2020-01-01T00:00:00Z
+git init -q -b main --template= /srv/new
+cd /srv/new
+echo same > same
+for version in v1 v2
+do
+    echo $version | tee changed > $version
+    git add -A
+    {commit} -m $version
+    git tag $version
+    git rm -q $version
+done
+sync
+mv /srv/new /srv/source
+sync
+"""
+    return {"Exec[repository]": {"command": script, "shell": True, "creates": "/srv/source"}}
+
+
+def _checkout(revision: str) -> dict[str, Any]:
+    return {"source": "/srv/source", "revision": revision}
+
+
 def _key(*options: str) -> dict[str, Any]:
     return {"user": "ra-owner", "type": "ssh-ed25519", "key": SSH_KEY, "options": list(options)}
 
@@ -192,6 +222,21 @@ CASES: Final[dict[str, Case]] = {
             "File_line[changed]": {"path": "/srv/lines", "match": "^a=", "line": "a=2"},
             "File_line[deleted]": {"path": "/srv/lines", "line": "gone", "ensure": "absent"},
         },
+    ),
+    "git_checkout": case(
+        {
+            **_repository(),
+            "Git_checkout[/srv/changed]": _checkout("v1"),
+            "Git_checkout[/srv/deleted]": _checkout("v2"),
+        },
+        {
+            **_repository(),
+            "Git_checkout[/srv/created]": _checkout("v1"),
+            "Git_checkout[/srv/changed]": _checkout("v2"),
+            "Git_checkout[/srv/deleted]": {"ensure": "absent"},
+        },
+        aside=GIT,
+        observation=("sh", "-c", "cd /srv/changed 2>/dev/null || exit 0; git fsck --strict && git rev-parse HEAD"),
     ),
     "group": case(
         {

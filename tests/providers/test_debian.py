@@ -33,7 +33,7 @@ ELSEWHERE: Final = {"service", "assert", "notify", "wait_for"}
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)
 
 #: Types whose resources cannot be listed.
-UNLISTED: Final = {"archive", "exec", "file", "file_line", "ini_setting"}
+UNLISTED: Final = {"archive", "exec", "file", "file_line", "git_checkout", "ini_setting"}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
@@ -112,6 +112,7 @@ MANIFEST: Final = """
       File[/etc/ra-test/motd]: {content: "Welcome.\\n", mode: "0640"}
       File[/etc/ra-test/current]: {target: tool.conf}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
+      Git_checkout[/srv/.ra-test-checkout]: {source: /srv/.ra-test-repository/code, revision: main}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}
       Ini_setting[/etc/ra-test/parts/app.ini:ra-test:size]: {value: 5}
       Archive[/etc/ra-test/site]:
@@ -297,6 +298,11 @@ def furnish(key: str) -> None:
     Path("/etc/apt/sources.list").write_text(f"deb [trusted=yes] file:{REPOSITORY} ./\n")
     # apt compares the age of its cache in whole seconds, and tests are faster.
     Path("/etc/apt/apt.conf").write_text('Dir::Cache { pkgcache ""; srcpkgcache ""; };\n')
+    code = REPOSITORY / "code"
+    run("git", "init", "-q", "-b", "main", "--template=", code)
+    (code / "README").write_text("code\n")
+    run("git", "-C", code, "add", "README")
+    run("git", "-C", code, "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "first")
     run("apt-get", "update")
     run("dpkg", "--install", REPOSITORY / "ra-test-old_1.0.deb")
     run("groupadd", "ra-test-old")

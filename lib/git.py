@@ -1,0 +1,143 @@
+"""Ask the source of a git repository for revisions, and give git access to it without showing a password."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from resource_api import Command, CommandError, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Ask nobody, write nothing while reading, and end with the work: a garbage collection would go on alone.
+ENVIRONMENT = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_CONFIG_COUNT": "3",
+    "GIT_CONFIG_KEY_0": "gc.autoDetach",
+    "GIT_CONFIG_VALUE_0": "false",
+    "GIT_CONFIG_KEY_1": "maintenance.autoDetach",
+    "GIT_CONFIG_VALUE_1": "false",
+    "GIT_CONFIG_KEY_2": "advice.detachedHead",
+    "GIT_CONFIG_VALUE_2": "false",
+}
+COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+#: What git puts before an error, and how many lines of an error are shown.
+PREFIXES, SHOWN = ("fatal: ", "error: "), 4
+#: The longest that a transfer may take, in seconds, if the resource has no `timeout`.
+TRANSFER = 3600.0
+
+git = Command("git", timeout=TRANSFER, env=ENVIRONMENT)
+query = Command("git", read_only=True, env=ENVIRONMENT)
+
+
+class Target(NamedTuple):
+    """What is to be checked out: a commit, and the ref at the source that leads to it, if there is one."""
+
+    commit: str
+    ref: str | None
+
+    @property
+    def branch(self) -> str | None:
+        """The name of the branch that is followed."""
+        return self.ref.removeprefix("refs/heads/") if self.ref and self.ref.startswith("refs/heads/") else None
+
+
+def resolve(should: Mapping[str, Any], user: str | None) -> Target:
+    """Return the commit that a revision has at its source now; without a revision, that of the default branch.
+
+    Raise ``ResourceError`` for a revision that the source does not have, ``CommandError`` for one that cannot be read.
+    """
+    source, revision = should["source"], should.get("revision")
+    if revision is not None and COMMIT.fullmatch(revision):
+        return Target(revision, None)
+    wanted = ["HEAD"] if revision is None else _refs(revision)
+    with access(should, user) as (options, variables):
+        patterns = [*wanted, *(f"{ref}^{{}}" for ref in wanted)]
+        argv = (*options, "ls-remote", "--symref", "--", source, *patterns)
+        answer = query(*argv, user=user, env=variables, log="debug").stdout
+    lines = [line.split("\t") for line in answer.splitlines()]
+    found = {line[1]: line[0] for line in lines if not line[0].startswith("ref: ")}
+    ref = next((ref for ref in wanted if ref in found), None)
+    if ref is None:
+        what = f"no branch and no tag '{revision}'; a commit has all its digits" if revision else "no commit"
+        msg = f"{source} has {what}"
+        raise ResourceError(msg)
+    links = {line[1]: line[0].removeprefix("ref: ") for line in lines if line[0].startswith("ref: ")}
+    return Target(found.get(f"{ref}^{{}}", found[ref]), links.get(ref, ref))
+
+
+def _refs(revision: str) -> list[str]:
+    return [revision] if revision.startswith("refs/") else [f"refs/heads/{revision}", f"refs/tags/{revision}"]
+
+
+@contextmanager
+def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Yield the options and variables with which git gets access to the source, while the block lasts."""
+    ssh = "ssh -oBatchMode=yes"
+    if should.get("identity") is not None:
+        ssh += f" -oIdentitiesOnly=yes -i {shlex.quote(should['identity'])}"
+    variables = {"GIT_SSH_COMMAND": ssh}
+    if should.get("password") is None:
+        yield ["-c", "credential.helper="], variables
+        return
+    url = urlsplit(should["source"])
+    name = should.get("username") or url.username or "git"
+    text = f"username={name}\npassword={should['password'].reveal()}\n"
+    place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
+    with _served(text.encode(), user) as pipe:
+        helper = f"!f() {{ test $1 != get || head -n 2 {shlex.quote(pipe)}; }}; f"
+        yield ["-c", "credential.helper=", "-c", f"credential.{place}.helper={helper}"], variables
+
+
+@contextmanager
+def _served(text: bytes, user: str | None) -> Iterator[str]:
+    """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
+    directory = tempfile.mkdtemp(prefix="resource-api-", dir="/run" if os.geteuid() == 0 else None)
+    pipe, stopped = f"{directory}/pipe", threading.Event()
+    try:
+        os.mkfifo(pipe, 0o600)
+        if user is not None:
+            os.chown(pipe, files.user_id(user), -1)
+            os.chmod(directory, 0o711)  # noqa: PTH101, S103 - its name cannot be guessed, and the pipe has one reader
+        server = threading.Thread(target=_serve, args=(pipe, text, stopped), daemon=True)
+        server.start()
+        try:
+            yield pipe
+        finally:
+            stopped.set()
+            last = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+            server.join()
+            os.close(last)
+    finally:
+        shutil.rmtree(directory)
+
+
+def _serve(pipe: str, text: bytes, stopped: threading.Event) -> None:
+    """Write ``text`` for each reader until ``stopped``; opening a pipe waits for a reader."""
+    while not stopped.is_set():
+        with open(pipe, "wb", buffering=0) as stream, suppress(BrokenPipeError):  # noqa: PTH123 - text in
+            if not stopped.is_set():
+                stream.write(text)
+
+
+def reason(error: Exception) -> str:
+    """Return why git failed, without the command and its options."""
+    if not isinstance(error, CommandError) or error.status is None or not error.stderr.strip():
+        return str(error)
+    return messages(error.stderr)
+
+
+def messages(stderr: str) -> str:
+    """Return what git has printed as one line: the first lines from an error on, without its prefix."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    first = next((number for number, line in enumerate(lines) if line.startswith(PREFIXES)), 0)
+    return "; ".join(re.sub(f"\\A({'|'.join(PREFIXES)})", "", line) for line in lines[first : first + SHOWN])

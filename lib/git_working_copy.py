@@ -1,0 +1,129 @@
+"""Read and change one working copy of git, as its owner."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lib import git
+from resource_api import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api import CommandResult
+
+#: Most names in ``modified`` and ``outdated_submodules``.
+SHOWN = 20
+#: The last commit that was checked out here; a commit that no branch of the source leads to is not the user's own then.
+OURS = "refs/resource-api/checkout"
+#: How many fields there are before the name in a record of ``git status --porcelain=v2``, by its kind.
+FIELDS = {"1": 8, "2": 9, "u": 10}
+
+
+class WorkingCopy(NamedTuple):
+    """A directory and the user whom git runs as there; None is the user of the run."""
+
+    path: str
+    user: str | None
+
+    def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
+        """Run git in the directory. Raise ``CommandError`` for a failure."""
+        git.git(*arguments, **self._options(env))
+
+    def attempt(self, *arguments: str) -> int:
+        """Run git in the directory and return its exit code."""
+        return git.git.attempt(*arguments, **self._options()).exit_code
+
+    def ask(self, *arguments: str) -> CommandResult:
+        """Run git in the directory to read something, under noop too, and return how it ended."""
+        return git.query.attempt(*arguments, **self._options())
+
+    def _options(self, variables: Mapping[str, str] | None = None) -> Any:
+        """Return the options of every call: git looks for no repository in the directories above."""
+        env = {"GIT_CEILING_DIRECTORIES": self.path.rpartition("/")[0], **(variables or {})}
+        return {"cwd": self.path, "user": self.user, "env": env, "log": "debug"}
+
+    def content(self) -> dict[str, Any]:
+        """Return what is checked out, as attributes; nothing if git has not got that far."""
+        options = ("--porcelain=v2", "--branch", "-z", "--untracked-files=no", "--ignore-submodules=untracked")
+        status = self.ask("status", *options)
+        if status.exit_code:
+            if "not a git repository" in status.stderr:  # its creation was interrupted
+                return {}
+            raise ResourceError(git.messages(status.stderr))
+        records = status.stdout.split("\0")
+        heads = dict(record[2:].split(" ", 1) for record in records if record[:2] == "# ")
+        source = self.ask("config", "--local", "--get", "remote.origin.url").stdout.removesuffix("\n")
+        found: dict[str, Any] = {"modified": list(_changed(records))[:SHOWN]}
+        found["outdated_submodules"] = list(self._outdated_submodules())[:SHOWN]
+        found |= {"source": source} if source else {}
+        if (branch := heads.get("branch.head", "(")) and branch[0] != "(":
+            found["branch"] = branch
+        return found | ({"revision": oid} if (oid := heads.get("branch.oid", "(initial)")) != "(initial)" else {})
+
+    def _outdated_submodules(self) -> Iterator[str]:
+        if os.path.lexists(f"{self.path}/.gitmodules"):
+            for line in self.ask("submodule", "status", "--recursive").stdout.splitlines():
+                if line[:1] in {"-", "+", "U"}:
+                    yield line[1:].split(" ", 1)[1].rpartition(" (")[0] or line[1:].split(" ", 1)[1]
+
+    def refuse_loss(self, *commits: str, untracked: bool = False) -> None:
+        """Raise ``ResourceError`` if tracked files were changed, or one of the ``commits`` is nowhere else.
+
+        With ``untracked``, files that are neither tracked nor ignored count as well.
+        """
+        which = "--untracked-files=normal" if untracked else "--untracked-files=no"
+        status = self.ask("status", "--porcelain=v2", "-z", which, "--ignore-submodules=untracked")
+        names = list(_changed(status.stdout.split("\0")))
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            msg = f"has local changes, which are lost with force: {', '.join(names[:SHOWN])}{more}"
+            raise ResourceError(msg)
+        elsewhere = ("--not", "--remotes", "--tags", "--glob=refs/resource-api")
+        own = self.ask("rev-list", "--count", *commits, *elsewhere).stdout.strip()
+        if own not in {"", "0"}:
+            msg = f"has {own} commits that the source does not have, which are lost with force"
+            raise ResourceError(msg)
+
+    def fetch(self, should: Mapping[str, Any], target: git.Target) -> None:
+        """Fetch the branches and tags of the source, or with ``depth`` only what leads to the target."""
+        if should.get("depth") is None:
+            what = ["--tags", "origin", "+refs/heads/*:refs/remotes/origin/*"]
+        elif target.branch is not None:
+            what = [f"--depth={should['depth']}", "--no-tags", "origin"]
+            what.append(f"+{target.ref}:refs/remotes/origin/{target.branch}")
+        else:
+            what = [f"--depth={should['depth']}", "--no-tags", "origin", target.ref or target.commit]
+        with git.access(should, self.user) as (options, variables):
+            fetch = (*options, "fetch", "-q", "--force", "--no-recurse-submodules")
+            self.run(*fetch, *what, env=variables)
+            if self.attempt("update-ref", OURS, target.commit):  # not a part of any branch or tag
+                self.run(*fetch, "origin", f"+{target.commit}:{OURS}", env=variables)
+
+    def check_out(self, should: Mapping[str, Any], target: git.Target, *, force: bool) -> None:
+        """Check out the target that was fetched, and its submodules."""
+        forced = ["--force"] if force else []
+        checkout = ("checkout", "-q", "--no-recurse-submodules", *forced)
+        if target.branch is None:
+            self.run(*checkout, "--detach", target.commit)
+        else:
+            self.run(*checkout, "-B", target.branch, target.commit)
+            self.run("branch", "-q", f"--set-upstream-to=origin/{target.branch}", target.branch)
+        if should["submodules"] and os.path.lexists(f"{self.path}/.gitmodules"):
+            depth = [] if should.get("depth") is None else [f"--depth={should['depth']}"]
+            with git.access(should, self.user) as (options, variables):
+                self.run("submodule", "-q", "sync", "--recursive")
+                self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
+
+
+def _changed(records: list[str]) -> Iterator[str]:
+    """Yield the names in the records of ``git status --porcelain=v2 -z``; a renamed one is followed by its old name."""
+    rest = iter(records)
+    for record in rest:
+        if record[:1] in FIELDS:
+            yield record.split(" ", FIELDS[record[:1]])[-1]
+        elif record[:2] == "? ":
+            yield record[2:]
+        if record[:1] == "2":
+            next(rest, None)

@@ -1,0 +1,267 @@
+"""Check out revisions with git, which runs as the owner of each checkout."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from lib import git, prerequisites
+from lib.git_working_copy import WorkingCopy
+from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+#: In the directory of git while git works there: after a kill its locks are left, and then half of the files.
+WORKING, CHECKING_OUT = "resource-api.working", "resource-api.checking-out"
+#: Added to the hidden name of a directory that is not complete yet, or no more.
+NEW, OLD = ".git_checkout~new", ".git_checkout~old"
+
+
+class Provider(BaseProvider):
+    """The checkouts of the local machine."""
+
+    find, rm, sync, touch = Command("find"), Command("rm"), Command("sync"), Command("touch")
+
+    def __init__(self) -> None:
+        """Start without a revision that was looked up."""
+        self._targets: dict[tuple[str, str | None], git.Target] = {}
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Remove needless slashes and dots from paths; write commits in lower case."""
+        for resource in resources:
+            resource["path"] = files.canonical_path(resource["path"])
+            revision = resource.get("revision")
+            if isinstance(revision, str) and git.COMMIT.fullmatch(revision.lower()):
+                resource["revision"] = revision.lower()
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse passwords that others could see, or that belong to nothing."""
+        source, password = should.get("source"), should.get("password")
+        url = urlsplit(source) if isinstance(source, str) else None
+        if url is not None and "://" in url.geturl() and url.password is not None:
+            yield Problem("source", "a password in a URL can be seen by others; declare 'password'")
+        if url is not None and password is not None and url.scheme not in {"http", "https"}:
+            yield Problem("password", "a password is for http and https; ssh has 'identity'")
+        if password is not None and set(str(password.reveal())) & set("\r\n\0"):
+            yield Problem("password", "the password is not one line")
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Ask the source what the revision is now, and compare what else of a checkout has to be as in the commit."""
+        if attribute == "revision" and is_.get("revision") not in {None, should["revision"]}:
+            commit = self._target(should, _account(is_["user"])).commit
+            return is_["revision"] == commit or (
+                False,
+                f"changed from {is_['revision'][:12]} to {_short(should['revision'], commit)}",
+            )
+        if attribute == "source" and is_.get("source") == should["source"]:
+            changed = is_.get("modified") if should.get("force") else None
+            outdated = is_.get("outdated_submodules") if should.get("submodules") else None
+            names = [*(changed or ()), *(outdated or ())]
+            return (False, f"not as in the commit: {', '.join(names)}") if names else None
+        return None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Read the checkouts in ``names``."""
+        if names is None:
+            msg = "a checkout can be in any directory; name it"
+            raise CannotList(msg)
+        for path in names:
+            try:
+                row = _read(path)
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=_why(error, path))
+            else:
+                if row is not None:
+                    yield row
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a checkout: git, the directory above, the user, the private key."""
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_program(None, "git", "Package[git]"),
+                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_user("user", should.get("user")),
+                *prerequisites.missing_file("identity", should.get("identity")),
+            ]
+            yield from ((path, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Make, update or remove one checkout after another."""
+        for path, (_, should) in changes.items():
+            try:
+                if should.get("ensure") == "absent":
+                    self._remove(path, force=should.get("force", False))
+                elif os.path.lexists(f"{path}/.git"):
+                    self._update(path, should)
+                else:
+                    self._create(path, should)
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=_why(error, path))
+
+    def _target(self, should: Mapping[str, Any], user: str | None) -> git.Target:
+        """Return what a revision is at its source, asked once in a run: the plan and its apply see the same."""
+        key = should["source"], should.get("revision")
+        if key not in self._targets:
+            try:
+                self._targets[key] = git.resolve(should, user)
+            except CommandError as error:
+                raise ResourceError(git.reason(error)) from None
+        return self._targets[key]
+
+    def _create(self, path: str, should: Mapping[str, Any]) -> None:
+        """Make a checkout under a hidden name, and rename it when it is complete and on disk."""
+        new = _aside(path, NEW)
+        with files.Batch() as batch:
+            for left in (new, _aside(path, OLD)):
+                with suppress(FileNotFoundError):
+                    batch.remove(left, recursive=True)
+            user = should.get("user")
+            uid = None if user is None else files.user_id(user)
+            batch.make_directory(new, mode=0o755, uid=uid, gid=None if user is None else _group(user))
+        copy = _working_copy(new)
+        target = self._target(should, copy.user)
+        copy.run("init", "-q", "--template=")
+        copy.run("remote", "add", "origin", "--", should["source"])
+        copy.fetch(should, target)
+        copy.check_out(should, target, force=False)
+        self.sync("--file-system", new)
+        _rename(new, path)
+
+    def _update(self, path: str, should: Mapping[str, Any]) -> None:
+        """Check out another commit in an existing checkout, unless something would be lost."""
+        copy = _working_copy(path)
+        target = self._target(should, copy.user)
+        directory = copy.ask("rev-parse", "--absolute-git-dir").stdout.rstrip("\n")
+        if not directory:
+            copy.run("init", "-q", "--template=")
+            directory = f"{path}/.git"
+        user, working, checking_out = copy.user, f"{directory}/{WORKING}", f"{directory}/{CHECKING_OUT}"
+        if os.path.lexists(working):
+            locks = ("-name", "*.lock", "-type", "f", "-newer", working)
+            self.find(directory, *locks, "-delete", user=user)
+        force = should["force"] or os.path.lexists(checking_out)
+        if not force:
+            copy.refuse_loss("HEAD", *([f"--branches={target.branch}"] if target.branch else []))
+        # Locks of the same moment are newer than this.
+        self.touch("--date=1 second ago", working, user=user)
+        try:
+            known = copy.ask("config", "--local", "--get", "remote.origin.url").exit_code == 0
+            copy.run("remote", "set-url" if known else "add", "origin", "--", should["source"])
+            copy.fetch(should, target)
+            if not force and copy.ask("rev-parse", "-q", "--verify", "HEAD").stdout:
+                copy.attempt("update-index", "-q", "--refresh")
+                copy.run("read-tree", "--dry-run", "-m", "-u", "HEAD", target.commit)
+        except CommandError:
+            self.rm("-f", "--", working, user=user)
+            raise
+        self.touch(checking_out, user=user)
+        self.sync("--file-system", path)
+        copy.check_out(should, target, force=force)
+        self.sync("--file-system", path)
+        self.rm("-f", "--", checking_out, working, user=user)
+        self.sync("--file-system", path)
+
+    def _remove(self, path: str, *, force: bool) -> None:
+        """Remove a checkout: at once under its name, and then what it was."""
+        old = _aside(path, OLD)
+        if os.path.lexists(path):
+            if not force and not os.path.lexists(f"{path}/.git/{CHECKING_OUT}"):
+                _working_copy(path).refuse_loss("--all", untracked=True)
+            with files.Batch() as batch, suppress(FileNotFoundError):
+                batch.remove(old, recursive=True)
+            _rename(path, old)
+        with files.Batch() as batch:
+            for left in (_aside(path, NEW), old):
+                with suppress(FileNotFoundError):
+                    batch.remove(left, recursive=True)
+
+
+def _read(path: str) -> Resource | None:
+    """Return the row of a checkout; None if there is none. Raise ``ResourceError`` for anything else that is there."""
+    with files.Directories() as directories:
+        seen = _status(directories, path)
+        if seen is None:
+            left = _status(directories, _aside(path, OLD))
+            return left and {"ensure": "present", "path": path, "user": files.user_name(left.st_uid)}
+    if not stat.S_ISDIR(seen.st_mode):
+        msg = "is not a directory"
+        raise ResourceError(msg)
+    if not os.path.lexists(f"{path}/.git"):
+        if any(Path(path).iterdir()):
+            msg = "is a directory with other files, and not a checkout"
+            raise ResourceError(msg)
+        return None
+    row: Resource = {"ensure": "present", "path": path, "user": files.user_name(seen.st_uid)}
+    content = _working_copy(path).content()
+    if os.path.lexists(f"{path}/.git/{WORKING}"):
+        content.pop("source", None)  # it is incomplete until the next run has checked it out again
+    return row | content
+
+
+def _status(directories: files.Directories, path: str) -> os.stat_result | None:
+    with suppress(FileNotFoundError):
+        return files.stat_and_read(directories, path, 0)[0]
+    return None
+
+
+def _working_copy(path: str) -> WorkingCopy:
+    """Return the working copy in a directory. Raise ``ResourceError`` if git may not run there as root.
+
+    It runs as the owner of the directory, as nobody else has written its hooks and settings; git itself refuses a
+    repository of yet another user.
+    """
+    with files.Directories() as directories:
+        parent, name = directories.place(path)
+        seen = os.lstat(name, dir_fd=parent.fd)
+        if seen.st_uid != os.geteuid():
+            return WorkingCopy(path, files.user_name(seen.st_uid))
+        inside = _status(directories, f"{path}/.git")
+        if seen.st_uid == 0 and not (parent.trusted and not (inside and inside.st_mode & 0o022)):
+            msg = "belongs to root, but other users can write to it or to a directory above; git does not run there"
+            raise ResourceError(msg)
+    return WorkingCopy(path, None)
+
+
+def _aside(path: str, suffix: str) -> str:
+    parent, _, name = path.rpartition("/")
+    return f"{parent}/.{name}{suffix}"
+
+
+def _rename(path: str, name: str) -> None:
+    """Rename a directory within its own, durably; an empty directory is replaced."""
+    with files.Directories() as directories:
+        parent, old = directories.place(path)
+        os.rename(old, name.rpartition("/")[2], src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
+        fd = os.open(".", os.O_RDONLY, dir_fd=parent.fd)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _account(user: str) -> str | None:
+    """Return the user whom git runs as; None for the user of the run."""
+    return None if files.user_id(user) == os.geteuid() else user
+
+
+def _group(user: str) -> int:
+    return pwd.getpwnam(user).pw_gid
+
+
+def _short(revision: str, commit: str) -> str:
+    return commit[:12] if revision == commit else f"{revision} ({commit[:12]})"
+
+
+def _why(error: Exception, path: str) -> str:
+    return git.reason(error) if isinstance(error, CommandError) else files.describe_error(error, path)

@@ -1,0 +1,113 @@
+"""Working copies of git repositories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute, TypeDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: A name that git accepts for a branch or tag (git-check-ref-format(1)), or a commit.
+REVISION = (
+    r"Optional[Pattern[/\A(?!.*(\.\.|@\{|\/\/|\/\.|\.lock(\/|\z)|[.\/]\z))"
+    r"[^-.\/\s~^:?*\[\\[:cntrl:]][^\s~^:?*\[\\[:cntrl:]]*\z/]]"
+)
+#: A URL, the form of scp(1), or a path; no other protocol, as git runs programs for some.
+SOURCE = (
+    r"Pattern[/\A((https?|git|ssh|file):\/\/[^\s[:cntrl:]]+|\/[^[:cntrl:]]+"
+    r"|[\w.][\w.@-]*:[^\s:[:cntrl:]][^\s[:cntrl:]]*)\z/]"
+)
+
+
+def directories(should: Mapping[str, Any]) -> list[str]:
+    """Return the files that must exist first: the directories above, the repository and the private key."""
+    parts = should["path"].split("/")
+    above = ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]
+    named = (should.get("source"), should.get("identity"))
+    return above + [path.removeprefix("file://") for path in named if isinstance(path, str)]
+
+
+TYPE = TypeDefinition(
+    name="git_checkout",
+    docs="""Check out a revision of a git repository into a directory.
+
+    Git_checkout[/srv/app]:
+      source: https://git.example.org/app.git
+      revision: v1.2.0
+      user: deploy
+
+    Git_checkout[/srv/site]:
+      source: git@git.example.org:site.git
+      revision: main
+      identity: /root/.ssh/deploy
+
+A branch is followed: each run asks the source for its newest commit, and checks that out as a local branch of the same
+name. A tag is looked up likewise. A commit, with all its digits, needs no question. Without `revision` the default
+branch is checked out once. `lifecycle: {ignore_changes: [revision]}` follows no branch after the creation.
+
+Changed files and commits that the source does not have are never lost: the resource fails before anything is changed,
+or is deleted, unless `force` is set. With `force` changed files are restored in every run. Files that git does not
+track stay. The directory appears when it is complete; an update that was killed is completed by the next run.
+
+git runs as the owner of the directory, never with the rights of another user: no hook and no setting in a working copy
+of `deploy` is executed by root. A checkout of root must not be in a directory that others can write to. The password is
+given to git through a pipe: it is in no argument, no variable and no file. Where the source is a local path of another
+user, git refuses to read it (`safe.directory`); of a submodule it accepts no local path.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the directory is a checkout.", default="present"),
+        "path": Attribute(
+            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*[^\/\x00-\x1f\x7f][^\x00-\x1f\x7f]*\z/]",
+            "The directory, as an absolute path without `..`. Its parent is not created.",
+            kind="namevar",
+            must_be="an absolute path without '..'",
+        ),
+        "source": Attribute(
+            SOURCE,
+            "The repository: a URL of `https`, `http`, `ssh`, `git` or `file`, `user@host:path`, or an absolute path.",
+            must_be="a URL of http, https, ssh, git or file, user@host:path, or an absolute path",
+        ),
+        "revision": Attribute(
+            REVISION,
+            "The branch, tag, or commit with all its digits; what is read is always the commit. If a branch and a tag"
+            " have the same name, it is the branch; `refs/tags/NAME` is the tag.",
+            must_be="a branch, a tag or a commit",
+        ),
+        "user": Attribute(
+            r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]",
+            "The owner of the directory, whom git runs as; the user of the run if not declared.",
+            kind="init_only",
+            must_be="a user's name",
+        ),
+        "submodules": Attribute(
+            "Boolean",
+            "Whether submodules are checked out too, as the revision wants them.",
+            kind="parameter",
+            default=True,
+        ),
+        "depth": Attribute("Optional[Integer[1]]", "Fetch only so many commits of the history.", kind="parameter"),
+        "force": Attribute("Boolean", "Whether local changes may be lost.", kind="parameter", default=False),
+        "username": Attribute("Optional[String[1]]", "The user name for `http` and `https`.", kind="parameter"),
+        "password": Attribute(
+            "Optional[Sensitive[String[1]]]", "The password or token for `http` and `https`.", kind="parameter"
+        ),
+        "identity": Attribute(
+            r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]",
+            "The file of the private key for `ssh`, readable by `user`. The host's key must be known.",
+            kind="parameter",
+            must_be="an absolute path",
+        ),
+        "branch": Attribute("Optional[String]", "The local branch; missing if there is none.", kind="read_only"),
+        "modified": Attribute(
+            "Optional[Array[String]]", "Up to 20 tracked files that are not as in the commit.", kind="read_only"
+        ),
+        "outdated_submodules": Attribute(
+            "Optional[Array[String]]", "Up to 20 submodules that are not as in the commit.", kind="read_only"
+        ),
+    },
+    autorequires={"file": directories, "user": "$user", "package": "git"},
+    features={"canonicalize", "custom_insync", "parallel", "preflight", "simple_get_filter", "validate"},
+    verbs={"create": "cloning"},
+)
