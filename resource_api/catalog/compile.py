@@ -81,6 +81,8 @@ def compile_catalog(
     unnamed = (problem for problem in manifest.problems if problem.attribute == "alias")
     table.incomplete.update(problem.reference.partition("[")[0].lower() for problem in unnamed)
     ResourceBuilder(table, diagnostics, scope, names).build(manifest)
+    if manifest.order:
+        _arrange(table.entries, manifest.order)
     evaluator = Evaluator(table, diagnostics, scope)
     evaluator.check_named_values()
     evaluator.evaluate_entries()
@@ -103,6 +105,13 @@ def compile_catalog(
         raise ManifestError([*diagnostics.problems, *diagnostics.warnings])
     catalog = _catalog(manifest, table, order, scope)
     return catalog._replace(warnings=diagnostics.warnings, instances=instances, missing=table.missing)
+
+
+def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
+    place = {reference: index for index, reference in enumerate(order)}
+    entries.sort(key=lambda entry: place.get(str(entry.reference), len(place)))
+    for index, entry in enumerate(entries):
+        entry.index = index
 
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:

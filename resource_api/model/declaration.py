@@ -157,6 +157,8 @@ class Manifest(NamedTuple):
     saved_in: str = ""
     #: What is wrong with metaparameters, which are left out: reported together with the problems of compiling.
     problems: tuple[Problem, ...] = ()
+    #: The references of its resources in the order to begin with, instead of that of the files; empty: that.
+    order: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Show the file and the number of resources."""

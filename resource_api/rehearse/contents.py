@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     #: Path → what was written there, and the digest of its content.
     Contents = Mapping[str, tuple[Written, str]]
 
-#: Files up to this size are compared by content.
+#: Files up to this size are compared by content, and up to that size by lines in any order.
 _COMPARED: Final = 64 * 1024 * 1024
+_COMPARED_BY_LINE: Final = 1024 * 1024
 
 
 def read(descriptor: int, known: Contents | None = None) -> Contents:
@@ -45,13 +46,29 @@ def differing(first: Contents, second: Contents) -> set[str]:
 
 
 def digest(path: str) -> str:
-    """Return the digest of a file or of the target of a link; empty where it cannot be read or is too large."""
+    """Return a digest of a file, or the target of a link; empty where it cannot be read or is too large.
+
+    That of a text is followed by a space and a digest of its lines in any order.
+    """
     try:
         if os.path.islink(path):
             return os.readlink(path)
-        if not os.path.isfile(path) or os.path.getsize(path) > _COMPARED:
+        if not os.path.isfile(path) or (size := os.path.getsize(path)) > _COMPARED:
             return ""
         with open(path, "rb") as file:
-            return hashlib.file_digest(file, "blake2b").hexdigest()
+            if size > _COMPARED_BY_LINE:
+                return hashlib.file_digest(file, "blake2b").hexdigest()
+            content = file.read()
     except OSError:
         return ""
+    found = _digest(content)
+    return found if b"\0" in content else f"{found} {_digest(b''.join(sorted(content.splitlines(keepends=True))))}"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content).hexdigest()
+
+
+def in_any_order(found: str) -> str:
+    """Return the part of a digest that does not depend on the order of the lines, if it has one."""
+    return found.rpartition(" ")[2]

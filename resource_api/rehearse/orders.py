@@ -1,7 +1,7 @@
-"""Other orders of a manifest: which of them are tried, and the smallest cause of one that fails.
+"""Other orders of a catalog: which of them are tried, and the smallest cause of one that ends differently.
 
-An order is the declarations of the manifest in another sequence; relationships hold in each. Nothing is run here: the
-caller gives a function that tries an order.
+An order is a sequence of the catalog's indexes in which every relationship holds; that of the file is 0, 1, 2, …
+Nothing is run here: the caller gives a function that tries an order.
 """
 
 from __future__ import annotations
@@ -9,20 +9,20 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
+from resource_api.catalog import graph
+from resource_api.catalog.graph import Edge
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.rehearse.result import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.model.declaration import Declaration
-
-    Order = Sequence[Declaration]
+    Order = Sequence[int]
 
 #: The same orders in every rehearsal.
 _SEED: Final = 18
-#: How many declarations before one that fails are tried as its cause, the nearest first.
-_CANDIDATES: Final = 30
+#: After so many causes the search ends.
+_MOST_CAUSES: Final = 50
 
 
 class Tried(NamedTuple):
@@ -34,61 +34,194 @@ class Tried(NamedTuple):
     contents: Mapping[str, object]
 
 
-def orders(declared: Order, count: int) -> Iterator[Order]:
-    """Yield up to ``count`` orders: the reversed one, which turns every pair round, then shuffled ones."""
-    if count and len(declared) > 1:
-        yield declared[::-1]
-    chance = random.Random(_SEED)  # noqa: S311 - no secret
-    for _ in range(count - 1 if len(declared) > 2 else 0):  # noqa: PLR2004 - two have no other order
-        yield chance.sample(declared, len(declared))
+class Relationships:
+    """Which resources come before which, and which pairs without a relationship have not yet been turned round."""
+
+    def __init__(self, count: int, pairs: Collection[tuple[int, int]], aside: Collection[int] = ()) -> None:
+        """Take ``count`` resources and ``pairs`` of first and then; those ``aside`` are not run."""
+        self.count = count
+        self._edges = [Edge(*pair) for pair in pairs]
+        #: Index → the later ones that have come after it in each order so far, as bits.
+        self._unturned = [0 if index in aside else (1 << count) - (1 << index + 1) for index in range(count)]
+        for index in aside:
+            self._unturned = [bits & ~(1 << index) for bits in self._unturned]
+        self._leave_out_related()
+
+    def add(self, first: int, then: int) -> None:
+        """Add a relationship; ``first`` is before ``then`` in the file."""
+        self._edges.append(Edge(first, then))
+        self._leave_out_related()
+
+    @property
+    def unturned(self) -> int:
+        """How many pairs without a relationship have been in the order of the file each time."""
+        return sum(bits.bit_count() for bits in self._unturned)
+
+    def note(self, order: Order) -> None:
+        """Note which pairs an order turns round."""
+        before = 0
+        for index in order:
+            self._unturned[index] &= ~before
+            before |= 1 << index
+
+    def arranged(self, wanted: Order) -> list[int]:
+        """Return the order that the relationships allow in which what is early in ``wanted`` is as early as can be."""
+        return _arranged(wanted, self._edges)
+
+    def turning(self) -> list[int]:
+        """Return an order that turns round all pairs of one resource, which comes as late as can be, and many more."""
+        last = max(range(self.count), key=lambda index: self._unturned[index].bit_count())
+        after = self._after()
+        late = sorted(range(self.count), key=lambda index: -self._unturned[index].bit_count())
+        late.sort(key=lambda index: (not after[last] >> index & 1, index != last))
+        return _arranged(late, [Edge(then, first) for first, then, *_ in self._edges])[::-1]
+
+    def is_before(self, first: int, then: int) -> bool:
+        """Return whether a relationship, or several, say that ``first`` comes before ``then``."""
+        return bool(self._after()[first] >> then & 1)
+
+    def _leave_out_related(self) -> None:
+        self._unturned = [bits & ~related for bits, related in zip(self._unturned, self._after(), strict=True)]
+
+    def _after(self) -> list[int]:
+        """Return index → what comes after it, directly or not, as bits. In the file, too, it comes after it."""
+        after = [0] * self.count
+        for first, then, *_ in sorted(self._edges, reverse=True):
+            after[first] |= after[then] | 1 << then
+        return after
 
 
-def findings(
-    declared: Order,
-    count: int,
-    first: Tried,
-    attempt: Callable[[Order], Tried],
-    writers: Callable[[str], Sequence[str]],
-) -> list[Finding]:
-    """Return what other orders have shown: relationships that are missing, results that depend on the order.
+def _arranged(wanted: Order, edges: Sequence[Edge]) -> list[int]:
+    place = {index: number for number, index in enumerate(wanted)}
+    found = graph.order(len(wanted), [Edge(place[first], place[then]) for first, then, *_ in edges])
+    return [wanted[number] for number in found.sequence]
 
-    ``first`` is what has come of the order of the file; ``writers`` returns who has written a path in it.
+
+def orders(known: Relationships, count: int) -> Iterator[list[int]]:
+    """Yield up to ``count`` different orders; meanwhile relationships may be added, and turned pairs be noted.
+
+    First the reversed one, then until each pair without a relationship has been turned round those that do it, then
+    shuffled ones.
     """
-    found: dict[str, Finding] = {}
-    for order in orders(declared, count):
-        tried = attempt(order)
-        for reference, why in tried.failed.items():
-            if reference not in found:
-                found[reference] = _cause(declared, reference, why, attempt)
-        for path in sorted(first.contents.keys() | tried.contents.keys()) if not tried.failed else ():
-            if first.contents.get(path) != tried.contents.get(path) and path not in found:
-                found[path] = _dependent(declared, path, writers(path))
-    return list(found.values())
+    chance = random.Random(_SEED)  # noqa: S311 - no secret
+    yielded = {tuple(range(known.count))}
+    order = known.arranged(range(known.count)[::-1])
+    for _ in range(4 * count):
+        if tuple(order) not in yielded:
+            yielded.add(tuple(order))
+            yield order
+        if len(yielded) > count:
+            break
+        shuffled = chance.sample(range(known.count), known.count)
+        order = known.turning() if known.unturned else known.arranged(shuffled)
 
 
-def _cause(declared: Order, reference: str, why: str, attempt: Callable[[Order], Tried]) -> Finding:
-    """Return the declaration that must come before one that fails in another order."""
-    texts = [str(each.reference) for each in declared]
-    if reference not in texts:  # a resource of a component
-        return Finding(reference, f"fails in another order: {why}")
-    index = texts.index(reference)
-    for other in range(index - 1, max(-1, index - 1 - _CANDIDATES), -1):
-        before, between = declared[:other], declared[other + 1 : index + 1]
-        if reference in attempt([*before, *between, declared[other], *declared[index + 1 :]]).failed:
-            return Finding(reference, f"needs 'require: {texts[other]}'", "", _place(declared[index]))
-    return Finding(reference, f"fails in another order: {why}", "", _place(declared[index]))
+class Search:
+    """Tries orders, and finds which relationships are missing."""
+
+    def __init__(
+        self,
+        known: Relationships,
+        first: Tried,
+        attempt: Callable[[Order], Tried],
+        missing: Callable[[int, int, Tried, Sequence[str]], Finding],
+    ) -> None:
+        """Compare with ``first``, what has come of the order of the file.
+
+        ``missing`` returns the finding for a first resource and another that must not come before it, from what has
+        come of that, with the paths where it differs.
+        """
+        self._known = known
+        self._first = first
+        self._attempt = attempt
+        self._missing = missing
+        self._same: Tried | None = None
+        self._bad = first
+        #: How many orders were tried, beside those that were tried to find a cause.
+        self.tried = 0
+
+    def run(self, count: int) -> list[Finding]:
+        """Try up to ``count`` orders; return what is wrong.
+
+        An order is tried again with each relationship that was found missing, until it ends as that of the file.
+        """
+        found: list[tuple[int, int, Finding]] = []
+        for order in orders(self._known, count):
+            self.tried += 1
+            wanted = order
+            while len(found) < _MOST_CAUSES and self._is_bad(wanted):
+                if self._unsteady.failed:
+                    return [Finding(*each) for each in self._unsteady.failed.items()]
+                found.append(self._cause(wanted))
+                wanted = self._known.arranged(wanted)
+            self._known.note(wanted)
+        return list(dict.fromkeys(each for *_, each in sorted(found)))
+
+    @property
+    def _unsteady(self) -> Tried:
+        """What differs when the order of the file is tried once more, on another overlay."""
+        if self._same is None:
+            again = self._attempt(range(self._known.count))
+            failed = {reference: f"fails when applied anew: {why}" for reference, why in again.failed.items()}
+            self._same = Tried(failed, dict.fromkeys(_differing(self._first, again)))
+        return self._same
+
+    def _is_bad(self, order: Order) -> bool:
+        tried = self._attempt(order)
+        if not (tried.failed or self._changed(tried)):
+            return False
+        self._bad = tried
+        return True
+
+    def _changed(self, tried: Tried) -> list[str]:
+        """Return the paths at which something else is there, though it is the same whenever the order is."""
+        found = [] if tried.failed else _differing(self._first, tried)
+        return [path for path in found if path not in self._unsteady.contents]
+
+    def _cause(self, order: Order) -> tuple[int, int, Finding]:
+        """Return two neighbours that make the difference between the order of the file and another, and the finding.
+
+        Neighbours: first the one that must come later.
+
+        Neighbours are exchanged one after another until the other order is there. Of these steps the one is searched,
+        by halving, before which all is well and after which it is not.
+        """
+        good, bad = 0, _distance(order)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if self._is_bad(_on_the_way(order, middle)):
+                bad = middle
+            else:
+                good = middle
+        before, after = _on_the_way(order, good), _on_the_way(order, bad)
+        first, then = next((ours, theirs) for ours, theirs in zip(before, after, strict=True) if ours != theirs)
+        self._known.add(first, then)
+        return then, first, self._missing(first, then, self._bad, self._changed(self._bad))
 
 
-def _dependent(declared: Order, path: str, references: Sequence[str]) -> Finding:
-    """Return that what is at a path depends on the order."""
-    places = {str(each.reference): _place(each) for each in declared}
-    last = references[-1] if references else ""
-    if len(references) > 1:
-        text = f"writes {path}, as {references[0]} does: needs 'require: {references[0]}'"
-        return Finding(last, text, "", places.get(last, ""))
-    return Finding(last, f"{path} is different in another order", "", places.get(last, ""))
+def _differing(first: Tried, second: Tried) -> list[str]:
+    paths = sorted(first.contents.keys() | second.contents.keys())
+    return [path for path in paths if first.contents.get(path) != second.contents.get(path)]
 
 
-def _place(declaration: Declaration) -> str:
-    place = declaration.place()
-    return f"{place.file}:{place.line}" if place.line else ""
+def _distance(order: Order) -> int:
+    """Return how many exchanges of neighbours make an order of that of the file."""
+    left, found = list(range(len(order))), 0
+    for index in order:
+        place = left.index(index)
+        found += place
+        left.pop(place)
+    return found
+
+
+def _on_the_way(order: Order, exchanges: int) -> list[int]:
+    """Return what so many exchanges of neighbours make of the order of the file, on the way to another."""
+    found = list(range(len(order)))
+    for target, index in enumerate(order):
+        place = found.index(index, target)
+        steps = min(place - target, exchanges)
+        found.insert(place - steps, found.pop(place))
+        exchanges -= steps
+        if not exchanges:
+            break
+    return found

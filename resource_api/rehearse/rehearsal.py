@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, describe_difference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import contents, damage, orders, recorded_effects, side_effects
-from resource_api.rehearse.orders import Tried
+from resource_api.rehearse import contents, damage, order_verdict, recorded_effects, second_run, side_effects
+from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.system.overlay import isolated_run, layers
@@ -26,8 +25,8 @@ from resource_api.system.process import interactive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.declaration import Declaration, Manifest
-    from resource_api.model.report import Report, StepReport
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.report import Report
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.overlay.isolated_run import Overlay
@@ -58,19 +57,20 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     Raise ``ManifestError`` for a wrong manifest, ``IsolationError`` where this machine or user lacks what is needed.
     The process must have one thread.
     """
-    manifest, left_out = _compiled(runtime, request)
+    catalog, left_out = _compiled(runtime, request)
+    places = _places(catalog)
     inside = runtime.with_copied_state()
     try:
         document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
     except _Interrupted as error:
-        stopped = Rehearsal((), (), left_out) if error.document is None else _result(error.document, left_out)
+        stopped = Rehearsal((), (), left_out) if error.document is None else _result(error.document, left_out, places)
         return stopped._replace(interrupted=error.exit_code)
-    found = _result(document, left_out)
+    found = _result(document, left_out, places)
     if found.exit_code == 1:
         return found
     try:
         if request.orders:
-            found = found.with_verdict(_free_in_order(inside, request, manifest, left_out, document))
+            found = found.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
         if request.damage:
             found = _damaged(inside, request, left_out, found)
     except _Interrupted as error:
@@ -102,20 +102,17 @@ def _isolated(request: Request, function: Callable[[Overlay], bytes]) -> Any:
 
 
 def _free_in_order(
-    inside: Runtime, request: Request, manifest: Manifest, left_out: Sequence[str], document: Mapping[str, Any]
+    inside: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], document: Mapping[str, Any]
 ) -> Verdict:
     """Return whether other orders come to what the first run has come to, which ``document`` tells."""
 
-    def attempt(order: Sequence[Declaration]) -> Tried:
-        other = request._replace(source=manifest._replace(resources=tuple(order)))
-        return _tried(_isolated(request, lambda overlay: _Inside(inside, other, left_out, overlay).once()))
+    def attempt(order: tuple[str, ...]) -> Any:
+        options = {**request.options, "parallel": 1}
+        other = request._replace(source=catalog.manifest._replace(order=order), options=options)
+        return _isolated(request, lambda overlay: _Inside(inside, other, left_out, overlay).once())
 
-    def writers(path: str) -> list[str]:
-        calls = document["calls"][: document["effects"]]
-        return [side_effects.subject(call[0]) for call in calls if any(path == each[0] for each in call[2])]
-
-    free = orders.findings(manifest.resources, request.orders, _tried(document), attempt, writers)
-    return Verdict("free in order", not free, f"{request.orders} other orders", free)
+    first = FirstRun(catalog, left_out, document, _writers(document["calls"][: document["effects"]]))
+    return order_verdict.free_in_order(first, request.orders, attempt)
 
 
 def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
@@ -132,8 +129,17 @@ def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: 
     return found.with_verdict(Verdict("mended", not bad, f"{tried} damages", bad))._replace(not_damaged=untouched)
 
 
-def _compiled(runtime: Runtime, request: Request) -> tuple[Manifest, list[str]]:
-    """Return the manifest, and the references of its resources that act outside of the machine's files."""
+def _writers(calls: Sequence[Any]) -> dict[str, list[str]]:
+    """Return path → the references of those that have written it."""
+    found: dict[str, list[str]] = {}
+    for references, _, changes in calls:
+        for path, *_ in changes:
+            found.setdefault(path, []).extend(references)
+    return found
+
+
+def _compiled(runtime: Runtime, request: Request) -> tuple[Catalog, list[str]]:
+    """Return the catalog, and the references of its resources that act outside of the machine's files."""
     with _silent(runtime):  # inside, the same is shown
         catalog = runtime.validate(request.source, request.inputs)
     left_out = [
@@ -141,17 +147,7 @@ def _compiled(runtime: Runtime, request: Request) -> tuple[Manifest, list[str]]:
         for entry in catalog.entries
         if "not_rehearsable" in entry.definition.features or entry.definition.config.attributes
     ]
-    return catalog.manifest, left_out
-
-
-def _tried(document: Mapping[str, Any]) -> Tried:
-    """Return what has come of one order: the owners are left out, as numbers are given to users in their order."""
-    found = {
-        path: (fields[0], fields[1], digest)
-        for path, (fields, digest) in document["contents"].items()
-        if not side_effects.is_common(path)
-    }
-    return Tried({each[0]: each[1] for each in document["run"]}, found)
+    return catalog, left_out
 
 
 class _Inside:
@@ -192,7 +188,7 @@ class _Inside:
     def _once(self) -> dict[str, Any]:
         with _silent(self._runtime):
             report = self._apply()
-        failed = [_finding(each) for each in report.steps if each.status == "failed"]
+        failed = _failed(report)
         return {"run": failed, "contents": contents.read(self._layers)}
 
     def _damage(self, start: int) -> dict[str, Any]:
@@ -208,7 +204,7 @@ class _Inside:
         show(report)
         effects = len(self._recorder.calls)
         after = contents.read(self._layers) if request.orders else {}
-        found: dict[str, Any] = {"run": [_finding(each) for each in report.steps if each.status == "failed"]}
+        found: dict[str, Any] = {"run": _failed(report)}
         found |= {
             "contents": after,
             "failed": report.exit_code != 0,
@@ -218,7 +214,7 @@ class _Inside:
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
-            found["again"] = [finding for each in again.steps for finding in _again(each)]
+            found["again"] = second_run.findings(again, self._recorder.calls[:effects])
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         found["calls"] = self._recorder.calls
         found["packages"] = recorded_effects.packages(self._recorder.calls)
@@ -234,7 +230,8 @@ class _Inside:
             return []
         with _silent(self._runtime):
             gone = self._runtime.destroy(self._request.source, self._request.inputs, targets=made)
-        return [_finding(each) for each in gone.steps if each.status in {"failed", "skipped"}]
+        wrong = [each for each in gone.steps if each.status in {"failed", "skipped"}]
+        return [finding(each.step, each.error or each.status) for each in wrong]
 
 
 @contextmanager
@@ -249,29 +246,17 @@ def _silent(runtime: Runtime) -> Iterator[None]:
         log.sinks, runtime.notify = sinks, notify
 
 
-def _finding(report: StepReport, text: str = "", attribute: str = "") -> Finding:
-    """Return a finding about a step, why it has failed unless ``text`` is given, with its line in the manifest."""
-    return finding(report.step, text or report.error or report.status, attribute)
+def _failed(report: Report) -> list[Finding]:
+    return [finding(each.step, each.error or each.status) for each in report.steps if each.status == "failed"]
 
 
-def _again(report: StepReport) -> Iterator[Finding]:
-    """Yield what a step of the second run has done that it should not have had to do."""
-    if report.status != "success":
-        yield _finding(report, f"{report.status} in the second run: {report.error}")
-    elif report.changes:
-        for each in report.changes:
-            yield _finding(report, f"{_text(report, each)} again", each.attribute)
-    elif report.action is Action.RUN:
-        yield _finding(report, "runs again; say by 'creates', 'unless' or 'onlyif' when it is done")
-    else:
-        yield _finding(report, f"{report.action} again")
+def _places(catalog: Catalog) -> dict[str, str]:
+    """Return reference → where its resource is declared, ``site.yaml:14``."""
+    found = ((str(entry.reference), entry.declaration.place()) for entry in catalog.entries)
+    return {name: f"{place.file}:{place.line}" for name, place in found if place.line}
 
 
-def _text(report: StepReport, difference: Any) -> str:
-    return describe_difference(report.step.definition, difference)
-
-
-def _result(document: Mapping[str, Any], left_out: Sequence[str]) -> Rehearsal:
+def _result(document: Mapping[str, Any], left_out: Sequence[str], places: Mapping[str, str]) -> Rehearsal:
     """Return the result that follows from what happened inside."""
     calls = [_call(*each) for each in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
@@ -281,22 +266,26 @@ def _result(document: Mapping[str, Any], left_out: Sequence[str]) -> Rehearsal:
     for command, code in document["tests"]:
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
-        left = [*_findings(document["destroy"]), *_left(document["left"], calls)]
+        gone = [each._replace(place=places.get(each.reference, "")) for each in _findings(document["destroy"])]
+        left = [*gone, *_left(document["left"], calls, places)]
         verdicts.append(Verdict("clean after destroy", not left, "nothing is left", left))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
-    effects = side_effects.effects(calls[: document["effects"]], document["packages"])
+    effects = side_effects.effects(calls[: document["effects"]], document["packages"], places)
     return Rehearsal(verdicts, effects, left_out)
 
 
-def _left(found: Mapping[str, Any], calls: Sequence[Call]) -> Iterator[Finding]:
-    """Yield what differs from the machine, but for caches and logs."""
-    changed_by = {change.path: side_effects.subject(call.references) for call in calls for change in call.changes}
+def _left(found: Mapping[str, Any], calls: Sequence[Call], places: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what differs from the machine, but for caches and logs; a directory that was made with what it holds."""
+    made = ""
+    changed_by = {change.path: call.references for call in calls for change in call.changes}
     for path, (fields, digest) in sorted(found.items()):
         verb = side_effects.difference(path, Written(*fields), partial(_content_differs, path, digest))
         wanted = verb == "deleted" and any(side_effects.is_declared(path, call) for call in calls)
-        if verb is not None and path in changed_by and not wanted:
-            yield Finding(changed_by[path], f"leaves {path} {verb}")
+        if verb is not None and path in changed_by and not wanted and not path.startswith(made or "//"):
+            made = f"{path}/" if verb == "made" else made
+            references = changed_by[path]
+            yield Finding(side_effects.subject(references), f"leaves {path} {verb}", "", places.get(references[0], ""))
 
 
 def _content_differs(path: str, digest: str) -> bool:

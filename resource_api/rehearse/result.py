@@ -41,8 +41,8 @@ class Finding(NamedTuple):
 
 
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
-    """Return a finding about a step, with its line in the manifest."""
-    place = step.entry.declaration.place()
+    """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
+    place = step.entry.declaration.place(*([attribute] if attribute else []))
     return Finding(str(step.reference), text, attribute, f"{place.file}:{place.line}" if place.line else "")
 
 

@@ -35,10 +35,15 @@ class Effect(NamedTuple):
     path: str
     #: The package that the file belongs to, among those installed meanwhile; empty: none.
     package: str = ""
+    #: Where the first of the resources is declared, ``site.yaml:14``; empty: not known.
+    place: str = ""
 
 
-def effects(calls: Sequence[Call], packages: Mapping[str, str]) -> list[Effect]:
-    """Return what calls have done beyond what is declared, in their order. The files of this machine are read."""
+def effects(calls: Sequence[Call], packages: Mapping[str, str], places: Mapping[str, str]) -> list[Effect]:
+    """Return what calls have done beyond what is declared, in their order. The files of this machine are read.
+
+    ``places``: reference → where it is declared.
+    """
     known: dict[str, Verb] = {}
     found = []
     for call in calls:
@@ -49,7 +54,8 @@ def effects(calls: Sequence[Call], packages: Mapping[str, str]) -> list[Effect]:
             known[change.path] = verb
             if not is_declared(change.path, call):
                 package = packages.get(change.path, "")
-                found.append(Effect(tuple(call.references), verb, change.path, package))
+                place = places.get(call.references[0], "")
+                found.append(Effect(tuple(call.references), verb, change.path, package, place))
     return found
 
 
@@ -89,12 +95,14 @@ def is_declared(path: str, call: Call) -> bool:
 
 
 def lines(found: Sequence[Effect]) -> Iterator[str]:
-    """Yield a line for each thing that was done: ``Exec[cleanup]: deleted /etc/motd``; caches and logs last."""
+    """Yield a line for each thing that was done: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``; caches last."""
     quiet = [each for each in found if each.path.startswith(_CACHES)]
     loud = [each for each in found if not each.path.startswith(_CACHES)]
     for references in dict.fromkeys(each.references for each in loud):
-        for text in _folded([each for each in loud if each.references == references]):
-            yield f"{subject(references)}: {text}"
+        done = [each for each in loud if each.references == references]
+        where = f" ({done[0].place})" if done[0].place else ""
+        for text in _folded(done):
+            yield f"{subject(references)}: {text}{where}"
     for references, count in Counter(each.references for each in quiet).items():
         files = f"{count} file{'s' * (count > 1)}"
         yield f"{subject(references)}: {files} of caches, logs and the lists of packages"
