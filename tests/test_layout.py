@@ -58,6 +58,10 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
         yield from functions(child, name)
 
 
+#: The libraries of providers, which extras of ``setup.cfg`` install.
+OPTIONAL: Final = frozenset({"ruamel", "tomlkit", "yaml"})
+
+
 def imported(path: Path) -> set[str]:
     """Return the dotted names that a file imports, anywhere in it: ``a.b`` for ``from a import b``."""
     found: set[str] = set()
@@ -140,8 +144,23 @@ def test_every_type_has_a_provider_and_every_provider_a_type() -> None:
 
 
 def test_types_and_providers_import_only_the_api_and_the_standard_library() -> None:
-    """They are found by path: another import would fail once installed, or on a machine without that package."""
+    """They are found by path: another import would fail once installed, or on a machine without that package.
+
+    A provider may import what an extra installs, in the function that uses it.
+    """
     allowed = sys.stdlib_module_names | {"resource_api", "lib"}
+    top = {
+        alias.name
+        for path in files(*CODE[1:])
+        for node in tree(path).body
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
+    top |= {
+        node.module or "" for path in files(*CODE[1:]) for node in tree(path).body if isinstance(node, ast.ImportFrom)
+    }
+    assert OPTIONAL.isdisjoint(name.partition(".")[0] for name in top)
+    allowed |= OPTIONAL
     siblings = {f"{path.parent.name}.{path.stem}" for path in files("types", "providers")}
     wrong = [
         f"{relative(path)}: {name}"

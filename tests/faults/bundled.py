@@ -271,6 +271,18 @@ CASES: Final[dict[str, Case]] = {
             "Ini_setting[/srv/other.ini::created]": {"value": 5},
         },
     ),
+    "json_setting": case(
+        {
+            "Json_setting[/srv/app.json:a.changed]": {"value": 1},
+            "Json_setting[/srv/app.json:b.deleted]": {"value": 2},
+        },
+        {
+            "Json_setting[/srv/app.json:a.changed]": {"value": 3},
+            "Json_setting[/srv/app.json:b.deleted]": {"ensure": "absent"},
+            "Json_setting[/srv/app.json:c.created]": {"value": [4]},
+            "Json_setting[/srv/other.json:created]": {"value": 5},
+        },
+    ),
     "known_host": case(
         {"Known_host[changed@rsa]": _host_key("A"), "Known_host[deleted@rsa]": _host_key("A")},
         {
@@ -341,6 +353,18 @@ CASES: Final[dict[str, Case]] = {
         ),
         watched=("/proc/sys",),
     ),
+    "toml_setting": case(
+        {
+            "Toml_setting[/srv/app.toml:a.changed]": {"value": 1},
+            "Toml_setting[/srv/app.toml:b.deleted]": {"value": 2},
+        },
+        {
+            "Toml_setting[/srv/app.toml:a.changed]": {"value": 3},
+            "Toml_setting[/srv/app.toml:b.deleted]": {"ensure": "absent"},
+            "Toml_setting[/srv/app.toml:c.created]": {"value": [4]},
+            "Toml_setting[/srv/other.toml:created]": {"value": 5},
+        },
+    ),
     "user": case(
         {
             "User[ra-changed]": {"uid": 5001, "home": "/srv/home/ra-changed", "managehome": True, "groups": ["audio"]},
@@ -367,5 +391,17 @@ CASES: Final[dict[str, Case]] = {
         },
         aside=ACCOUNTS,
         meaning=_accounts,
+    ),
+    "yaml_setting": case(
+        {
+            "Yaml_setting[/srv/app.yaml:a.changed]": {"value": 1},
+            "Yaml_setting[/srv/app.yaml:b.deleted]": {"value": 2},
+        },
+        {
+            "Yaml_setting[/srv/app.yaml:a.changed]": {"value": 3},
+            "Yaml_setting[/srv/app.yaml:b.deleted]": {"ensure": "absent"},
+            "Yaml_setting[/srv/app.yaml:c.created]": {"value": [4]},
+            "Yaml_setting[/srv/other.yaml:created]": {"value": 5},
+        },
     ),
 }

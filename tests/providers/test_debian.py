@@ -33,7 +33,17 @@ ELSEWHERE: Final = {"service", "assert", "notify", "wait_for"}
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)
 
 #: Types whose resources cannot be listed.
-UNLISTED: Final = {"archive", "exec", "file", "file_line", "git_checkout", "ini_setting"}
+UNLISTED: Final = {
+    "archive",
+    "exec",
+    "file",
+    "file_line",
+    "git_checkout",
+    "ini_setting",
+    "json_setting",
+    "toml_setting",
+    "yaml_setting",
+}
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it
 OWN: Final = STAGE / ".ra-test"
@@ -115,6 +125,9 @@ MANIFEST: Final = """
       Git_checkout[/srv/.ra-test-checkout]: {source: /srv/.ra-test-repository/code, revision: main}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}
       Ini_setting[/etc/ra-test/parts/app.ini:ra-test:size]: {value: 5}
+      Yaml_setting[/etc/ra-test/parts/app.yaml:ra-test.size]: {value: 5}
+      Json_setting[/etc/ra-test/parts/app.json:ra-test.size]: {value: 5}
+      Toml_setting[/etc/ra-test/parts/app.toml:ra-test.size]: {value: 5}
       Archive[/etc/ra-test/site]:
         source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
         mode: "0640"

@@ -1,0 +1,29 @@
+"""The attributes of a type for single settings in files of nested mappings and arrays: JSON, YAML, TOML."""
+
+from __future__ import annotations
+
+from lib.path_attribute import path_attribute
+from resource_api import Attribute
+
+STEP = r"""\[[0-9]{1,6}\]|\['[^'[:cntrl:]]+'\]|\["[^"[:cntrl:]]+"\]"""
+WORD = r"""[^\s.\[\]'"[:cntrl:]]+"""
+TITLE_PATTERNS = [{"pattern": r"(?P<path>/[^:]*):(?P<key>[\s\S]+)\z"}, {"pattern": r"[\s\S]+\z"}]
+
+
+def setting_attributes() -> dict[str, Attribute]:
+    """Return the attributes of a setting: its file, its place in the file, its value."""
+    return {
+        "ensure": Attribute("Enum[present, absent]", "Whether the file contains the setting.", default="present"),
+        "path": path_attribute(),
+        "key": Attribute(
+            rf"Pattern[/\A({WORD}|{STEP})(\.{WORD}|{STEP})*\z/]",
+            "The place of the setting: `server.tls.port`. An element of an array is `rules[0].port`; a key with"
+            " a dot, a blank or a bracket is `labels['a.b']`.",
+            kind="namevar",
+            must_be="a place such as server.tls.port, rules[0].port or labels['a.b']",
+        ),
+        "value": Attribute(
+            "Variant[String, Numeric, Boolean, Array[Data], Hash[String, Data]]",
+            "The value: a text, a number, a boolean, an array or a mapping, which replaces the whole present one.",
+        ),
+    }

@@ -1,0 +1,254 @@
+"""Single settings in files of nested mappings and arrays: a provider without the format of the file."""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Mapping
+from datetime import date, time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from resource_api import Change, Context, Resource
+
+    Name = tuple[str, str]
+    #: The place of a setting: the keys of mappings and the indexes of arrays that lead to it.
+    Place = tuple[str | int, ...]
+
+#: The largest file in bytes: the parsers that keep comments are slow.
+LIMIT = 1 << 20
+#: The most values in a setting, as a file of a few lines may contain very many by aliases.
+LARGEST_VALUE = 100_000
+STEP = re.compile(r"""\[(?:(?P<index>\d+)|'(?P<single>[^']+)'|"(?P<double>[^"]+)")\]|\.?(?P<word>[^.\[\]]+)""")
+WORD = re.compile(r"""[^\s.\[\]'"]+""")
+MISSING = object()
+
+
+class SettingsProvider(BaseProvider):
+    """The settings of files of one format."""
+
+    @staticmethod
+    @abstractmethod
+    def _parse(text: str) -> Any:
+        """Return the content of a file. Raise ``ResourceError`` with the line of a mistake."""
+
+    @staticmethod
+    @abstractmethod
+    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+        """Return the text with the wanted values by their places; ``MISSING`` removes one. Raise ``ResourceError``."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write places in one form; remove needless slashes and dots from paths."""
+        for resource in resources:
+            if "key" in resource:
+                resource["key"] = format_place(parse_place(resource["key"]))
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse numbers that equal nothing or cannot be written in every format."""
+        numbers = (each for each in _leaves(reveal(should.get("value"))) if isinstance(each, float))
+        if not all(map(math.isfinite, numbers)):
+            yield Problem("value", "must be a finite number")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the settings in ``names``."""
+        if names is None:
+            msg = "the settings of all files cannot be listed; name a file and a key"
+            raise CannotList(msg)
+        for path, group, document in owned_lines.read_files(context, names, self._read):
+            for name in group:
+                try:
+                    value = plain(find(document, parse_place(name[1])))
+                except ResourceError as error:
+                    context.failed(name, message=str(error))
+                    continue
+                if value is not MISSING:
+                    row = {"ensure": "present", "path": path, "key": name[1]}
+                    yield row if value is None else {**row, "value": value}
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a setting: the directory of its file."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+
+    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        owned_lines.edit_files(changes, lambda name: name, self._rewrite)
+
+    def _read(self, path: str) -> Any:
+        return self._document(_decode(files.read_content(path) or b""))
+
+    def _document(self, text: str) -> Any:
+        """Return the content of a file; an empty file is an empty mapping."""
+        try:
+            return self._parse(text) if text.strip() else {}
+        except RecursionError:
+            msg = "is nested too deeply"
+            raise ResourceError(msg) from None
+
+    def _rewrite(self, path: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+        values = [should["value"] for should in wanted.values() if should is not None]
+        # What is removed comes last: a mapping that others are added to is not empty then.
+        order = sorted(
+            wanted.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
+        )
+        places = {parse_place(key): MISSING if should is None else reveal(should["value"]) for key, should in order}
+        files.edit(path, partial(self._changed, wanted=places), mode=0o600 if any(map(_secret, values)) else 0o644)
+
+    def _changed(self, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
+        text = _decode(content)
+        document = self._document(text)
+        missing = {place for place in wanted if find(document, place) is MISSING}
+        wanted = {place: value for place, value in wanted.items() if value is not MISSING or place not in missing}
+        return self._edit(text, wanted).encode() if wanted else content
+
+
+def parse_place(key: str) -> Place:
+    """Return the keys and indexes of a place such as ``rules[0].port``, which the type has accepted."""
+    steps = STEP.finditer(key)
+    return tuple(
+        int(step["index"]) if step["index"] else step["single"] or step["double"] or step["word"] for step in steps
+    )
+
+
+def format_place(place: Place) -> str:
+    """Return the one form of a place."""
+    text = ""
+    for step in place:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif WORD.fullmatch(step):
+            text += f".{step}" if text else step
+        else:
+            text += f'["{step}"]' if "'" in step else f"['{step}']"
+    return text
+
+
+def _from_the_end(key: str) -> list[int]:
+    """Return the order in which settings are removed: of an array the last element first."""
+    return [-step for step in parse_place(key) if isinstance(step, int)]
+
+
+def find(document: Any, place: Place) -> Any:
+    """Return the value at a place; ``MISSING`` if there is none."""
+    for step in place:
+        if isinstance(step, int) and isinstance(document, list):
+            if step >= len(document):
+                return MISSING
+            document = document[step]
+        elif isinstance(step, str) and isinstance(document, Mapping) and (key := key_of(document, step)) is not MISSING:
+            document = document[key]
+        else:
+            return MISSING
+    return document
+
+
+def key_of(mapping: Mapping[Any, Any], step: str) -> Any:
+    """Return the key of a mapping that a step means, in the file perhaps a number; ``MISSING`` if there is none."""
+    if step in mapping:
+        return step
+    return next((key for key in mapping if not isinstance(key, str) and str(key) == step), MISSING)
+
+
+def check_container(container: Any, step: str | int, place: Place) -> None:
+    """Raise ``ResourceError`` if a value at a ``place`` cannot contain a ``step``."""
+    wanted, kind = ("an array", list) if isinstance(step, int) else ("a mapping", Mapping)
+    if not isinstance(container, kind):
+        where = f"'{format_place(place)}'" if place else "the whole file"
+        msg = f"{where} is not {wanted}, so it cannot contain '{step}'"
+        raise ResourceError(msg)
+
+
+def check_index(index: int, length: int, place: Place, *, removal: bool) -> None:
+    """Raise ``ResourceError`` for an element that cannot be added to an array, or removed from it."""
+    if removal and index != length - 1:
+        msg = f"'{format_place(place)}' is not the last element: the next one would take its place; declare the array"
+        raise ResourceError(msg)
+    if not removal and index > length:
+        msg = f"'{format_place(place)}' would leave a gap: the array has {length} elements"
+        raise ResourceError(msg)
+
+
+def nested(place: Place, value: Any) -> Any:
+    """Return a value within new mappings and arrays."""
+    for step in reversed(place):
+        if isinstance(step, int):
+            check_index(step, 0, place, removal=False)
+        value = [value] if isinstance(step, int) else {step: value}
+    return value
+
+
+def plain(value: Any, largest: int = LARGEST_VALUE) -> Any:
+    """Return a value of a document as plain data; dates as text. Raise ``ResourceError`` above ``largest`` parts."""
+    try:
+        return _plain(value, [largest])
+    except RecursionError:
+        msg = "contains itself, or is nested too deeply"
+        raise ResourceError(msg) from None
+
+
+def _plain(value: Any, left: list[int]) -> Any:
+    left[0] -= 1
+    if left[0] < 0:
+        msg = "has too many parts"
+        raise ResourceError(msg)
+    if value is None or value is MISSING or type(value) in {bool, int, float, str}:
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item, left) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, left) for item in value]
+    if isinstance(value, date | time):
+        return value.isoformat()
+    for kind in (bool, int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)
+
+
+def reveal(value: Any) -> Any:
+    """Return a value with its secrets."""
+    if isinstance(value, Sensitive):
+        return reveal(value.reveal())
+    if isinstance(value, Mapping):
+        return {key: reveal(item) for key, item in value.items()}
+    return [reveal(item) for item in value] if isinstance(value, list) else value
+
+
+def _secret(value: Any) -> bool:
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, Sensitive) or any(map(_secret, inside))
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list):
+        yield value
+        return
+    for item in value:
+        yield from _leaves(item)
+
+
+def _decode(content: bytes) -> str:
+    """Return the text of a file. Raise ``ResourceError`` for one that is too large or not UTF-8."""
+    if len(content) > LIMIT:
+        msg = f"is larger than {LIMIT >> 20} MiB"
+        raise ResourceError(msg)
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        msg = f"line {line} is not UTF-8"
+        raise ResourceError(msg) from None

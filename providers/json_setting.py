@@ -1,0 +1,161 @@
+"""Read settings in JSON files, and replace only their text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lib import structured_settings
+from lib.structured_settings import MISSING
+from resource_api import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from lib.structured_settings import Place
+
+BLANK = re.compile(r"[ \t\r\n]*")
+INDENT = re.compile(r"[\[{]\r?\n([ \t]+)")
+DECODER = json.JSONDecoder()
+
+
+class Provider(structured_settings.SettingsProvider):
+    """The settings of JSON files."""
+
+    @staticmethod
+    def _parse(text: str) -> Any:
+        try:
+            return json.loads(text)
+        except json.JSONDecodeError as error:
+            msg = f"is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
+            raise ResourceError(msg) from None
+
+    @staticmethod
+    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+        document = _Document(text)
+        for place, value in wanted.items():
+            if value is MISSING:
+                document.remove(place)
+            else:
+                document.put(place, value)
+        return document.text
+
+
+class _Item(NamedTuple):
+    """A member of an object or an element of an array: its key, and where it and its value begin and end."""
+
+    key: str | int
+    begin: int
+    value: int
+    end: int
+
+
+class _Document:
+    """The text of a JSON file, in which values are replaced, added and removed."""
+
+    def __init__(self, text: str) -> None:
+        """Recognize the style of ``text``; a file without content becomes an object."""
+        self.text = text if text.strip() else "{\n}\n"
+        self._newline = "\r\n" if "\r\n" in text else "\n"
+        indent = INDENT.search(text)
+        self._indent = indent[1] if indent else "" if "\n" in text.strip() else None if text.strip() else "  "
+        self._separators = (", ", ": ") if self._indent is None and '": ' in text else (",", ":")
+        if self._indent is not None:
+            self._separators = (",", ": ")
+        self._ascii = text.isascii() and "\\u" in text
+
+    def put(self, place: Place, value: Any) -> None:
+        """Replace the value at a place, or add it with all objects and arrays that lead to it."""
+        begin = end = self._skip(0)
+        for depth, step in enumerate(place):
+            items = self._items(begin, step, place[:depth])
+            item = next((item for item in reversed(items) if item.key == step), None)
+            if item is None:
+                self._add(begin, items, step, structured_settings.nested(place[depth + 1 :], value))
+                return
+            begin, end = item.value, item.end
+        self.text = self.text[:begin] + self._dump(value, self._line_indent(begin)) + self.text[end:]
+
+    def remove(self, place: Place) -> None:
+        """Remove the value at a place, and the objects and arrays around it that are empty then."""
+        containers = [self._skip(0)]
+        for depth, step in enumerate(place):
+            items = self._items(containers[-1], step, place[:depth])
+            containers += [item.value for item in items if item.key == step][-1:]
+        while place:
+            *outer, step = place
+            items = self._items(containers[len(outer)], step, tuple(outer))
+            if isinstance(step, int):
+                structured_settings.check_index(step, len(items), place, removal=True)
+            for number in reversed([number for number, item in enumerate(items) if item.key == step]):
+                self._cut(containers[len(outer)], items, number)
+                items = self._items(containers[len(outer)], step, tuple(outer))
+            place = tuple(outer)
+            if items or not place or isinstance(place[-1], int):
+                return
+
+    def _cut(self, container: int, items: list[_Item], number: int) -> None:
+        """Remove one item with the comma that belongs to it."""
+        begin, end = items[number].begin, items[number].end
+        if number + 1 < len(items):
+            end = items[number + 1].begin
+        elif number:
+            begin = items[number - 1].end
+        else:
+            begin, end = container + 1, self._skip(end)
+        self.text = self.text[:begin] + self.text[end:]
+
+    def _add(self, container: int, items: list[_Item], step: str | int, value: Any) -> None:
+        """Add an item after the last one of a container, in the style of that."""
+        if isinstance(step, int):
+            structured_settings.check_index(step, len(items), (step,), removal=False)
+        key = "" if isinstance(step, int) else json.dumps(step, ensure_ascii=self._ascii) + self._separators[1]
+        if items:
+            last = items[-1]
+            gap = self.text[len(self.text[: last.begin].rstrip(" \t\r\n")) : last.begin]
+            if len(items) == 1 and not gap and self._separators[1] == ": ":
+                gap = " "
+            indent = gap.rpartition("\n")[2] if "\n" in gap else self._line_indent(container)
+            self.text = self.text[: last.end] + "," + gap + key + self._dump(value, indent) + self.text[last.end :]
+            return
+        end = self._skip(container + 1)
+        outer = self._line_indent(container)
+        if self._indent is None:
+            inside = key + self._dump(value, "")
+        else:
+            inner = outer + self._indent
+            inside = self._newline + inner + key + self._dump(value, inner) + self._newline + outer
+        self.text = self.text[: container + 1] + inside + self.text[end:]
+
+    def _items(self, at: int, step: str | int, place: Place) -> list[_Item]:
+        """Return the items of the container at a position. Raise ``ResourceError`` if it cannot contain ``step``."""
+        structured_settings.check_container({"{": {}, "[": []}.get(self.text[at]), step, place)
+        return list(self._scan(at))
+
+    def _scan(self, at: int) -> Iterator[_Item]:
+        text, index = self.text, 0
+        in_object = text[at] == "{"
+        at = self._skip(at + 1)
+        while text[at] not in "]}":
+            begin, key = at, index
+            if in_object:
+                key, at = DECODER.raw_decode(text, at)
+                at = self._skip(self._skip(at) + 1)
+            end = DECODER.raw_decode(text, at)[1]
+            yield _Item(key, begin, at, end)
+            at, index = self._skip(end), index + 1
+            if text[at] == ",":
+                at = self._skip(at + 1)
+
+    def _skip(self, at: int) -> int:
+        blank = BLANK.match(self.text, at)
+        return blank.end() if blank else at
+
+    def _line_indent(self, at: int) -> str:
+        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
+        return line[: len(line) - len(line.lstrip(" \t"))]
+
+    def _dump(self, value: Any, indent: str) -> str:
+        text = json.dumps(value, ensure_ascii=self._ascii, indent=self._indent, separators=self._separators)
+        return text.replace("\n", self._newline + indent)

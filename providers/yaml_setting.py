@@ -1,0 +1,149 @@
+"""Read and change settings in YAML files with ruamel.yaml, which keeps comments."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from lib import round_trip, structured_settings
+from resource_api import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lib.structured_settings import Place
+
+#: The most mappings and sequences within each other, with the document around them.
+DEEPEST = 100
+
+
+class Provider(structured_settings.SettingsProvider):
+    """The settings of YAML files."""
+
+    @staticmethod
+    def _parse(text: str) -> Any:
+        return _load(text)
+
+    @staticmethod
+    def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
+        if _load(text) is None:
+            # Only comments, or nothing: the library would put them below the new content.
+            gap = "\n" if text and not text.endswith("\n") else ""
+            content: dict[str, Any] = {}
+            round_trip.apply(content, wanted, _convert)
+            return text + gap + str(_dump("")(content))
+        return round_trip.edit(text, wanted, parse=_load, load=_load, dump=_dump(text), convert=_convert)
+
+
+def _yaml() -> Any:
+    try:
+        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
+    except ImportError:
+        msg = "needs the Python package ruamel.yaml: pip install 'resource-api[settings]'"
+        raise ResourceError(msg) from None
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = structured_settings.LIMIT
+    return yaml
+
+
+def _load(text: str) -> Any:
+    """Return the content of a YAML file of one document. Raise ``ResourceError`` with the line of a mistake."""
+    import yaml  # noqa: PLC0415 - only where it is used
+
+    round_trip_yaml = _yaml()
+    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - an extra
+
+    try:
+        _check_depth(yaml.parse(text, Loader=yaml.CSafeLoader))
+        document = round_trip_yaml.load(text)
+    except (YAMLError, yaml.YAMLError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
+        msg = f"is no valid YAML: {place}{problem}"
+        raise ResourceError(msg) from None
+    _keep_anchors(document)
+    return document
+
+
+def _check_depth(events: Iterable[Any]) -> None:
+    """Raise ``ResourceError`` for a document that is nested so deeply that the library would take minutes for it."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if depth > DEEPEST:
+            msg = "is nested too deeply"
+            raise ResourceError(msg)
+
+
+def _keep_anchors(document: Any) -> None:
+    """Let the library write anchors to which no alias refers any more."""
+    left, seen = [document], {0}
+    while left:
+        value = left.pop()
+        if id(value) in seen or (anchor := getattr(value, "anchor", None)) is None:
+            continue
+        seen.add(id(value))
+        anchor.always_dump = anchor.value is not None
+        left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _dump(text: str) -> Any:
+    """Return a function that writes a document with the indentation of a text."""
+    yaml = _yaml()
+    mapping, dash = _indentation(text)
+    yaml.indent(mapping=mapping, sequence=dash + 2, offset=dash)
+
+    def dump(document: Any) -> str:
+        stream = io.StringIO()
+        yaml.dump(document, stream)
+        return stream.getvalue()
+
+    return dump
+
+
+def _indentation(text: str) -> tuple[int, int]:
+    """Return by how many blanks mappings and the dashes of sequences are indented, by the first of each; 2 and 0."""
+    found: dict[bool, int] = {}
+    above = ""
+    for line in text.splitlines():
+        content = line.lstrip(" ")
+        if not content or content[0] == "#":
+            continue
+        if above.rstrip().endswith(":") and (more := _blanks(line) - _blanks(above)) >= 0:
+            dash = content[:2] == "- "
+            if dash or more:
+                found.setdefault(dash, more)
+        above = line
+    return found.get(False, 2), found.get(True, 0)
+
+
+def _blanks(line: str) -> int:
+    return len(line) - len(line.lstrip(" "))
+
+
+def _convert(old: Any, new: Any) -> Any:
+    """Return a value in the style of the old one; text that YAML 1.1 takes for something else gets quotes."""
+    from ruamel.yaml import scalarstring  # noqa: PLC0415 - an extra
+
+    if isinstance(new, dict):
+        return {_convert(None, key): _convert(None, value) for key, value in new.items()}
+    if isinstance(new, list):
+        return [_convert(None, value) for value in new]
+    if not isinstance(new, str):
+        return new
+    if "\n" in new:
+        return scalarstring.LiteralScalarString(new)
+    if isinstance(old, scalarstring.DoubleQuotedScalarString | scalarstring.SingleQuotedScalarString):
+        return type(old)(new)
+    return new if _is_text_in_yaml_1_1(new) else scalarstring.DoubleQuotedScalarString(new)
+
+
+def _is_text_in_yaml_1_1(text: str) -> bool:
+    import yaml  # noqa: PLC0415 - only for changes
+
+    # No event has a tag yet: the loader's table of patterns decides, by the first character.
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], [])
+    return not any(pattern.match(text) for _, pattern in resolvers)

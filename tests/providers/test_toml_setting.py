@@ -1,0 +1,129 @@
+"""Settings in real TOML files, with comments and layouts of many kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.testing import Neighbour, ProviderCompliance
+from tests.bundled import directory_of_nobody
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from resource_api import Resource
+
+
+CONTENT = """\
+# about all
+title = "x"   # of title
+on = 2020-01-01
+inline = { a = 1,  b = [ 1,
+  2 ] }
+
+[server]   # of server
+  port = 0o17 # of port
+
+[server.'a.b']
+key = 'a'
+
+[[rules]]
+port = 2
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file with settings in an unusual layout."""
+    path = tmp_path / "config.toml"
+    path.write_text(CONTENT)
+    return path
+
+
+def change(file: Path, key: str, attributes: dict[str, Any]) -> str:
+    """Change a setting, check that a second run changes nothing, and return the text of the file."""
+    resources = {f"Toml_setting[{file}:{key}]": attributes}
+    assert not reason(run(resources)[0])
+    assert run(resources)[0].summary.unchanged == 1
+    return file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("key", "attributes", "old", "new"),
+    [
+        ("title", {"value": "z"}, '"x"   #', '"z"   #'),
+        ("title", {"ensure": "absent"}, 'title = "x"   # of title\n', ""),
+        ("on", {"value": "2020-01-02"}, "2020-01-01", '"2020-01-02"'),
+        ("inline.a", {"value": True}, "a = 1,  b", "a = true,  b"),
+        ("server.port", {"value": 80.0}, "0o17", "80.0"),
+        ("server['a.b'].key", {"ensure": "absent"}, "[server.'a.b']\nkey = 'a'\n", ""),
+        ("rules[0].port", {"value": 3}, "port = 2", "port = 3"),
+        ("rules[1]", {"value": {"port": 3}}, "port = 2\n", "port = 2\n[[rules]]\nport = 3\n"),
+        ("first", {"value": 4}, "2 ] }\n", "2 ] }\nfirst = 4\n"),
+        ("last.a", {"value": {"b": "c"}}, "port = 2\n", 'port = 2\n\n[last.a]\nb = "c"\n'),
+    ],
+)
+def test_only_the_setting_changes(file: Path, key: str, attributes: dict[str, Any], old: str, new: str) -> None:
+    """Every other byte stays, with comments and layout."""
+    assert CONTENT.count(old) == 1
+    assert change(file, key, attributes) == CONTENT.replace(old, new)
+
+
+@pytest.mark.parametrize(
+    ("content", "value", "message"),
+    [
+        ("a = 1\nb", 2, "is no valid TOML: "),
+        ("a = 1\na = 2\n", 2, "Cannot overwrite a value (at line 2"),
+        ("b = 1", [None], "cannot be written as TOML: "),
+        ("a = " + "[" * 5000, 2, "is nested too deeply"),
+    ],
+)
+def test_what_cannot_be_read_or_written_changes_nothing(tmp_path: Path, content: str, value: Any, message: str) -> None:
+    """The setting fails with the line of the mistake."""
+    path = tmp_path / "a.toml"
+    path.write_text(content)
+    assert message in reason(run({f"Toml_setting[{path}:a]": {"value": value}})[0])
+    assert path.read_text() == content
+
+
+def test_line_ends_of_other_systems_are_kept(tmp_path: Path) -> None:
+    """A new line has them too."""
+    path = tmp_path / "a.toml"
+    path.write_bytes(b"# a\r\na = 1\r\n")
+    run({f"Toml_setting[{path}:b]": {"value": 2}})
+    assert path.read_bytes() == b"# a\r\na = 1\r\nb = 2\r\n"
+
+
+class TestTomlSetting(ProviderCompliance):
+    """Settings of a file with other settings."""
+
+    type_name = "toml_setting"
+
+    @pytest.fixture
+    def present(self, file: Path) -> Resource:
+        return {
+            "path": f"{file.parent}/./{file.name}",
+            "key": "['ra-test'].a",
+            "value": {"x": [1, True], "y": "caf\u00e9"},
+        }
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "value": 2.5}
+
+    @pytest.fixture
+    def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
+        return [{**present, "key": "ra-test.b['c.d']"}, {**present, "path": str(tmp_path / "new")}]
+
+    @pytest.fixture
+    def world(self, file: Path) -> Callable[[], Any]:
+        return file.read_bytes
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a file in a directory of another user."""
+        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
+        return [Neighbour(mine["path"], b'ra-test.a = "evil"', "nobody", [mine, {**mine, "ensure": "absent"}])]

@@ -1,0 +1,162 @@
+"""Settings in real YAML files, with comments and layouts of many kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.testing import Neighbour, ProviderCompliance
+from tests.bundled import directory_of_nobody
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from resource_api import Resource
+
+
+CONTENT = """\
+%YAML 1.2
+---
+# about all
+a:   "x"   # of a
+server:
+    port: 0o17   # of port
+
+    # about the host
+    host: h
+    list:
+      - 1
+      # about two
+      - {two:  2}
+anchor: &b {q:  1}
+alias: *b
+date: 2020-01-01
+tag: !vault |
+   abc
+8080: yes
+"""
+
+
+#: A few lines that are more than a hundred million values.
+LAUGHS = "a0: &a0 []\n" + "".join(f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)) + "a: *a8\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a file with settings in an unusual layout."""
+    path = tmp_path / "config.yaml"
+    path.write_text(CONTENT)
+    return path
+
+
+def change(file: Path, key: str, attributes: dict[str, Any]) -> str:
+    """Change a setting, check that a second run changes nothing, and return the text of the file."""
+    resources = {f"Yaml_setting[{file}:{key}]": attributes}
+    assert not reason(run(resources)[0])
+    assert run(resources)[0].summary.unchanged == 1
+    return file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("key", "attributes", "old", "new"),
+    [
+        ("a", {"value": "z"}, 'a:   "x"   # of a', 'a: "z"     # of a'),
+        ("server.port", {"value": 80}, "0o17   # of port", "80     # of port"),
+        ("server.port", {"ensure": "absent"}, "    port: 0o17   # of port\n", ""),
+        ("server.host", {"value": "one\ntwo\n"}, "host: h\n", "host: |\n        one\n        two\n"),
+        (
+            "server.new.x",
+            {"value": ["on", 22, {"y": "22:22"}]},
+            "{two:  2}\n",
+            '{two:  2}\n    new:\n        x:\n          - "on"\n          - 22\n          - y: "22:22"\n',
+        ),
+        ("server.list[2]", {"value": 1.0}, "{two:  2}\n", "{two:  2}\n      - 1.0\n"),
+        ("8080", {"value": "no"}, "8080: yes", '8080: "no"'),
+        ("date", {"ensure": "absent"}, "date: 2020-01-01\n", ""),
+        ("alias", {"ensure": "absent"}, "alias: *b\n", ""),
+    ],
+)
+def test_only_the_setting_changes(file: Path, key: str, attributes: dict[str, Any], old: str, new: str) -> None:
+    """Every other byte stays, with comments and layout."""
+    assert CONTENT.count(old) == 1
+    assert change(file, key, attributes) == CONTENT.replace(old, new)
+
+
+@pytest.mark.parametrize("key", ["alias.q", "anchor.q"])
+def test_what_is_shared_by_an_alias_is_not_changed(file: Path, key: str) -> None:
+    """Another setting would change with it."""
+    found = reason(run({f"Yaml_setting[{file}:{key}]": {"value": 2}})[0])
+    assert "other settings, which share an alias" in found
+    assert file.read_text() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "b:\n  c: 2\n"),
+        ("# only this", "# only this\nb:\n  c: 2\n"),
+        ("a: 1 # x\r\nb:\r\n  d: 1\r\n", "a: 1 # x\r\nb:\r\n  d: 1\r\n  c: 2\r\n"),
+        ("a: 1", "a: 1\nb:\n  c: 2"),
+        ("a: {x: 1,\n    y: 2}\nb: {c: 1}\n", "a: {x: 1,\n    y: 2}\nb: {c: 2}\n"),
+        ("base: &x {c: 1, d: 1}\nb:\n  <<: *x\n", "base: &x {c: 1, d: 1}\nb:\n  <<: *x\n  c: 2\n"),
+    ],
+)
+def test_the_layout_of_the_file_is_kept(tmp_path: Path, before: str, after: str) -> None:
+    """Line ends too, and a missing one at the end."""
+    path = tmp_path / "a.yaml"
+    path.write_bytes(before.encode())
+    run({f"Yaml_setting[{path}:b.c]": {"value": 2}})
+    assert path.read_bytes() == after.encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("a:\n\t- 1", "is no valid YAML: line 2, column 1: found character that cannot start any token"),
+        ("a: 1\nb: 2\na: 3", "is no valid YAML: line 3, column 1: found duplicate key"),
+        ("a: 1\n---\nb: 1", "is no valid YAML: line 2, column 1: but found another document"),
+        ("[" * 100_000, "is nested too deeply"),
+        (LAUGHS, "has too many parts"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_not_written(tmp_path: Path, content: str, message: str) -> None:
+    """The setting fails with the line of the mistake."""
+    path = tmp_path / "a.yaml"
+    path.write_text(content)
+    assert message in reason(run({f"Yaml_setting[{path}:a]": {"value": 2}})[0])
+    assert path.read_text() == content
+
+
+class TestYamlSetting(ProviderCompliance):
+    """Settings of a file with other settings."""
+
+    type_name = "yaml_setting"
+
+    @pytest.fixture
+    def present(self, file: Path) -> Resource:
+        return {
+            "path": f"{file.parent}/./{file.name}",
+            "key": "['ra-test'].a",
+            "value": {"x": [1, True], "y": "caf\u00e9"},
+        }
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "value": 2.5}
+
+    @pytest.fixture
+    def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
+        return [{**present, "key": "ra-test.b['c.d']"}, {**present, "path": str(tmp_path / "new")}]
+
+    @pytest.fixture
+    def world(self, file: Path) -> Callable[[], Any]:
+        return file.read_bytes
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a file in a directory of another user."""
+        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
+        return [Neighbour(mine["path"], b"ra-test: {a: &x [*x]}", "nobody", [mine, {**mine, "ensure": "absent"}])]

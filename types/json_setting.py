@@ -1,0 +1,32 @@
+"""Settings in JSON files."""
+
+from lib.path_attribute import file_and_directories
+from lib.setting_attributes import TITLE_PATTERNS, setting_attributes
+from resource_api import TypeDefinition
+
+TYPE = TypeDefinition(
+    name="json_setting",
+    docs="""Manage single settings of JSON files; all other text keeps every byte.
+
+    Json_setting[log driver]:
+      path: /etc/docker/daemon.json
+      key: log-opts.max-size
+      value: 10m
+
+    Json_setting[/etc/app.json:rules[0].port]: {value: 8443}
+    Json_setting[/etc/app.json:labels['example.org/tier']]: {ensure: absent}
+
+A new setting is added at the end of its object, with the objects and arrays that lead to it, in the style of the file:
+its indentation, spaces and line ends. Objects and arrays that become empty when a setting is removed are removed with
+it. An element can be added only at the end of an array, and removed only there: otherwise declare the whole array. An
+empty file is an empty object.
+
+A file that is no valid JSON, such as one with comments, fails its settings with the line of the mistake and is not
+written. A file that does not exist is created with mode 0644, or 0600 if a value is a secret. All changes of a file,
+of up to 1 MiB, are one replacement of the file, which keeps its owner, mode, ACL and extended attributes.
+""",
+    attributes=setting_attributes(),
+    title_patterns=TITLE_PATTERNS,
+    autorequires={"file": file_and_directories},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+)
