@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -10,14 +11,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+import click
 import pytest
 
 from resource_api.testing import rehearse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from tests.scenarios.conftest import Bench
+
+#: A user without a name.
+USER: Final = 54321
 
 #: Stopped long before it has started all that it wants to start.
 BOMB: Final = """python3 -c '
@@ -403,11 +411,79 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
         assert process.returncode == 143
 
 
-def test_who_may_not_mount_is_told(bench: Bench) -> None:
-    """Another user gets a refusal that names what is missing, and exit code 1."""
-    code = "import os; os.setgid(65534); os.setuid(65534)\nfrom resource_api.system.overlay import isolated_run as r\n"
-    code += "try: r.run(lambda overlay: b'', r.Isolation())\nexcept r.IsolationError as e: print(e)"
-    done = subprocess.run(
-        ["/usr/bin/python3", "-P", "-c", code], env=bench.environment, capture_output=True, text=True, check=True
+@pytest.fixture
+def user_bench(bench: Bench) -> Iterator[Bench]:
+    """Return a bench whose home belongs to a user who is nobody else, with an interpreter that everybody may read."""
+    libraries = Path(click.__file__).parent.parent
+    with TemporaryDirectory(prefix="resource-api-user-", dir="/tmp") as home:
+        os.chown(home, USER, USER)
+        bench.home = Path(home)
+        bench.environment |= {"HOME": home, "PYTHONPATH": f"{bench.environment['PYTHONPATH']}:{libraries}"}
+        del bench.environment["RESOURCE_API_MODULE_PATH"]
+        yield bench
+
+
+def as_user(bench: Bench, *words: str | Path, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run the command as ``USER``, by a program and its arguments if there is a ``prefix``."""
+    become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *prefix]
+    return subprocess.run(
+        [*become, "/usr/bin/python3", "-P", "-m", "resource_api", *map(str, words)],
+        env=bench.environment,
+        cwd=bench.home,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
     )
-    assert done.stdout == "an isolated run needs root, to mount an overlay of every file system\n"
+
+
+def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
+    """Files of the user change inside only, files of others cannot be changed, and processes are limited."""
+    home = user_bench.home
+    for path in (home / "kept", home / "directory/old"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("before")
+    for path in (home / "kept", home / "directory", home / "directory/old"):
+        os.chown(path, USER, USER)
+    manifest = user_bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          File[{home}/made]: {{ensure: file, content: hi, mode: '0600'}}
+          File[/var/tmp/{home.name}]: {{ensure: file, content: hi}}
+          Exec[side effect]:
+            command: rm -r kept directory; mkdir directory; touch directory/new
+            shell: true
+            cwd: {home}
+            creates: {home}/directory/new
+        """,
+    )
+    tests = (
+        f"test $(id -u) = {USER} -a ! -e {home}/directory/old",
+        "! touch /etc/made",
+        "! touch /made /run/made",
+        "! ls /root",
+        BOMB,
+    )
+    done = as_user(user_bench, "rehearse", manifest, "--json", *(f"--test={each}" for each in tests))
+    assert done.returncode == 0, done
+    document = json.loads(done.stdout)
+    assert [each["question"] for each in document["verdicts"]] == ["run", "silent twice", *(f"test {t}" for t in tests)]
+    [effect] = document["side_effects"]
+    assert (effect["verb"], effect["path"]) == ("deleted", f"{home}/kept")
+    assert "refused: a fork bomb" in done.stderr
+    assert sorted(path.name for path in home.rglob("*")) == ["directory", "kept", "old", "site.yaml"]
+    assert not Path("/var/tmp", home.name).exists()  # noqa: S108 - nothing is there
+
+
+def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> None:
+    """The refusal names the setting of the machine, and has exit code 1."""
+    manifest = user_bench.write("site.yaml", "resources: {}")
+    forbid = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
+    users = [f"--map-user={USER}", f"--map-group={USER}", "--keep-caps"]
+    done = as_user(user_bench, "rehearse", manifest, prefix=["unshare", "--user", *users, "sh", "-c", forbid, "sh"])
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: this machine cannot be isolated: a user who is not root may not make namespaces: "
+        "/proc/sys/user/max_user_namespaces is 0\n"
+    )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UntrustedCode
+from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +48,7 @@ class CodeTrust:
         """
         self._exempt = frozenset(os.path.realpath(directory).rstrip("/") + "/" for directory in exempt)
         self._ways = dict(ways or {})
-        self._users = {0, os.geteuid(), *_sudo_user()} if users is None else set(users)
+        self._users = {*ROOT, os.geteuid(), *_sudo_user()} if users is None else set(users)
         #: Path of a directory or link → its status.
         self._seen: dict[str, os.stat_result] = {}
         #: Path → why others can change it; empty: they cannot. For a directory as the one that holds a file, and as

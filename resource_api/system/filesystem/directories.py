@@ -17,6 +17,8 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from types import TracebackType
 
+#: The numbers of root. Where it has none, inside an overlay of another user, what is root's belongs to nobody.
+ROOT: Final = {0}
 #: Most directories held open; a process may usually open 1024 files.
 MAX_OPEN: Final = 128
 #: Most links followed in one path, as in the kernel (path_resolution(7)).
@@ -157,7 +159,7 @@ class Directories:
 
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
     seen = os.fstat(fd)
-    own = {0, os.geteuid()}
+    own = {*ROOT, os.geteuid()}
     trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in own
     if trusted and parent is not None and not parent.trusted:
         # In a sticky directory of ours, others cannot rename what is ours: /tmp, for example.
@@ -180,7 +182,7 @@ def _link(here: Directory, name: str) -> str:
 
 def _is_own_link(here: Directory, name: str) -> bool:
     """Return whether root or the caller has made a link: the directory may have been another user's before."""
-    return os.lstat(name, dir_fd=here.fd).st_uid in {0, os.geteuid()}
+    return os.lstat(name, dir_fd=here.fd).st_uid in {*ROOT, os.geteuid()}
 
 
 def _untrusted(path: str) -> OSError:

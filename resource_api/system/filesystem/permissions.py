@@ -13,6 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +59,7 @@ def gives_away(wanted: Permissions, now: os.stat_result) -> bool:
     That must not be done where somebody else may have put the file: it may be any file that he can move, not read. Nor
     may his content be executed with the rights of root, by a set-id bit on a file that is taken over.
     """
-    own = {0, os.geteuid()}
+    own = {*ROOT, os.geteuid()}
     if now.st_uid not in own:
         set_id = stat.S_ISREG(now.st_mode) and bool((wanted.mode or 0) & 0o6000)
         return wanted.uid not in {None, now.st_uid} and (set_id or wanted.uid not in own)
@@ -68,7 +69,7 @@ def gives_away(wanted: Permissions, now: os.stat_result) -> bool:
 
 def _is_taken_over(wanted: Permissions, now: os.stat_result) -> bool:
     """Return whether the owner changes from another user, who has chosen the group and the mode."""
-    return wanted.uid is not None and now.st_uid not in {0, os.geteuid(), wanted.uid}
+    return wanted.uid is not None and now.st_uid not in {*ROOT, os.geteuid(), wanted.uid}
 
 
 def _without_planted_rights(wanted: Permissions, now: os.stat_result) -> tuple[Permissions, int]:
@@ -186,7 +187,7 @@ def _may_inherit(fd: int, wanted: Permissions, parent: int) -> bool:
     """
     if wanted.uid is not None and wanted.mode is not None:
         return False
-    return ACL not in attributes(fd) or os.fstat(parent).st_uid in {0, os.geteuid(), wanted.uid}
+    return ACL not in attributes(fd) or os.fstat(parent).st_uid in {*ROOT, os.geteuid(), wanted.uid}
 
 
 def _open_checked(directory: int, name: str, expected: os.stat_result) -> int:

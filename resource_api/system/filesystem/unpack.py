@@ -20,7 +20,7 @@ from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.archives import DIRECTORY_MODE
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
 from resource_api.system.filesystem.permissions import directory_mode
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class UnpackRecord(NamedTuple):
                 seen, raw = files.stat_and_read(directories, place, _LARGEST_RECORD)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if raw is None or seen.st_uid not in {0, os.geteuid()} or seen.st_mode & _OTHERS_WRITE:
+        if raw is None or seen.st_uid not in {*ROOT, os.geteuid()} or seen.st_mode & _OTHERS_WRITE:
             msg = f"{place} cannot be trusted: other users can write it"
             raise ResourceError(msg)
         try:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
-from resource_api.system.overlay import namespaces, process_limit, root, supervision
+from resource_api.system.filesystem import directories
+from resource_api.system.overlay import namespaces, root, supervision, user_namespace
 from resource_api.system.overlay.mount_table import mounts
 from resource_api.system.overlay.process_limit import ProcessLimit
 from resource_api.system.process import core_dumps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from resource_api.system.overlay.mount_table import Mount
     from resource_api.system.overlay.supervision import Signals
@@ -109,9 +110,6 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     Its standard output and error are those of this process; other descriptors are closed there unless kept. A signal
     that would interrupt this process is passed on to it. This process must have one thread.
     """
-    if os.geteuid() != 0:
-        msg = "an isolated run needs root, to mount an overlay of every file system"
-        raise IsolationError(msg)
     found = mounts()
     here = os.getpid()
     sys.stdout.flush()
@@ -157,14 +155,18 @@ def _outside(started: _Started, parent: int) -> int:
     os.setsid()
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
-    namespaces.unshare(flags | (0 if started.isolation.network else namespaces.NEW_NETWORK))
+    flags |= 0 if started.isolation.network else namespaces.NEW_NETWORK
+    if os.geteuid() == 0:
+        namespaces.unshare(flags)
+    else:
+        user_namespace.unshare(flags)
     # Not at once: a control group has to be removed.
     namespaces.die_with(parent, supervision.PARENT_DIED)
     child = os.fork()
     if not child:
         _never_return(lambda: _first(started, limit), started.answer)
     supervision.wait(child)
-    limit.remove_group()
+    limit.remove()
     return 0
 
 
@@ -173,16 +175,13 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
     # The parent has the number 0 here.
     namespaces.die_with(0)
     directory = os.getcwd()
-    limited = limit.has_own_pid_max()
-    if not limited:
-        limit.enter_group()
+    namespaces.make_mounts_private()
+    limit.enforce()
     layers = root.build(started.mounts, started.isolation.size)
     with suppress(OSError):
         os.chdir(directory)
     if not started.isolation.network:
         _start_loopback()
-    if limited:
-        process_limit.set_pid_max()
     child = os.fork()
     if not child:
         _never_return(lambda: _inside(started, layers), started.answer)
@@ -194,6 +193,13 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
 def _start_loopback() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14s", b"lo", _UP, b""))
+
+
+def _dropped(isolation: Isolation) -> Iterable[int]:
+    """Return the capabilities that the function does not have; in its namespace, another user than root had all."""
+    if os.geteuid():
+        return range(64)
+    return (*_DROPPED.values(), *((_NET_ADMIN, _NET_RAW) if isolation.network else ()))
 
 
 def _inside(started: _Started, layers: int) -> int:
@@ -209,8 +215,9 @@ def _inside(started: _Started, layers: int) -> int:
     # 1 is the limit with which no program of core_pattern is started either, core(5).
     core_dumps.limit(1)
     namespaces.join_session_keyring()
-    network = (_NET_ADMIN, _NET_RAW) if started.isolation.network else ()
-    namespaces.drop_capabilities((*_DROPPED.values(), *network))
+    namespaces.drop_capabilities(_dropped(started.isolation))
+    if os.geteuid():
+        directories.ROOT.add(user_namespace.unknown_user())
     started.signals.restore()
     answer = started.function(Overlay(layers))
     sys.stdout.flush()

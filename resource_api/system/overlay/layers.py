@@ -53,7 +53,7 @@ def _walk(directory: str, place: str) -> Iterator[tuple[str, Written]]:
         directory, place = waiting.pop()
         try:
             entries = list(os.scandir(directory))
-        except FileNotFoundError:  # something that still runs has removed it
+        except (FileNotFoundError, PermissionError):  # something that still runs has removed it, or this user may not
             continue
         for entry in entries:
             path = f"{place}/{entry.name}"

@@ -40,6 +40,12 @@ class Mount(NamedTuple):
     flags: int
 
     @property
+    def kept(self) -> bool:
+        """Whether an overlay takes it over."""
+        below = any(self.place == each or self.place.startswith(f"{each}/") for each in REPLACED)
+        return not (below or self.kind in _HIDDEN)
+
+    @property
     def writable(self) -> bool:
         """Whether what is written there is written on a disk or in the memory of this machine."""
         shared = self.kind in _SHARED or self.kind.startswith("fuse")
@@ -47,15 +53,11 @@ class Mount(NamedTuple):
 
 
 def mounts() -> Sequence[Mount]:
-    """Return the mounts that an overlay takes over beside ``/``, outer ones first. Raise ``OSError``."""
+    """Return the mounts, outer ones first. Raise ``OSError``."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-        found = {mount.place: mount for mount in map(_parse, file)}
-    return [found[place] for place in sorted(found) if place != "/" and not _left_out(found[place])]
-
-
-def _left_out(mount: Mount) -> bool:
-    below = any(mount.place == each or mount.place.startswith(f"{each}/") for each in REPLACED)
-    return below or mount.kind in _HIDDEN
+        # The root of chroot(2) need not be a mount.
+        found = {"/": Mount("/", "", 0), **{mount.place: mount for mount in map(_parse, file)}}
+    return [found[place] for place in sorted(found)]
 
 
 def _parse(line: str) -> Mount:

@@ -1,13 +1,14 @@
 """Limit how many processes there may be in a new process table.
 
-By its ``pid_max`` where every table has its own, which needs no cleaning up: Linux since 6.14. Otherwise by a control
-group, cgroups(7), of either version.
+For root by its ``pid_max`` where every table has its own, which needs no cleaning up: Linux since 6.14. Otherwise by a
+control group, cgroups(7), of either version. For another user by ``RLIMIT_NPROC``, which does not hold for root.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -38,51 +39,53 @@ class ProcessLimit:
         self._name = f"{_NAME}{os.getpid()}"
         self._parents = [os.open(each, os.O_RDONLY | os.O_DIRECTORY) for each in _directories()]
 
-    def has_own_pid_max(self) -> bool:
-        """Return whether ``pid_max`` is another setting in the process table of this process than outside."""
-        return os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino
+    def enforce(self) -> None:
+        """Put the limit in force, in the first process, which has mounts of its own. Raise ``OSError``."""
+        if os.geteuid():
+            _limit_user()
+        elif os.stat(f"/proc/{_PID_MAX}").st_ino != os.fstat(self._pid_max).st_ino:
+            _set_pid_max()
+        elif not any(self._enter(parent) for parent in self._parents):
+            raise OSError(_MISSING)
 
-    def enter_group(self) -> None:
-        """Make a control group that limits processes, and move this process there. Raise ``OSError``."""
-        for parent in self._parents:
-            # Nobody takes a group for left that is made and not yet entered.
-            fcntl.flock(parent, fcntl.LOCK_EX)
-            try:
-                _remove_leftovers(parent)
-                if self._enter(parent):
-                    return
-            finally:
-                fcntl.flock(parent, fcntl.LOCK_UN)
-        raise OSError(_MISSING)
-
-    def _enter(self, parent: int) -> bool:
-        with suppress(OSError):
-            os.mkdir(self._name, dir_fd=parent)
-            with suppress(OSError):
-                _write(f"{self._name}/pids.max", str(PROCESSES), parent)
-                _write(f"{self._name}/cgroup.procs", "0", parent)
-                return True
-            os.rmdir(self._name, dir_fd=parent)
-        return False
-
-    def remove_group(self) -> None:
-        """Remove the control group if there is one; all processes in it have ended."""
+    def remove(self) -> None:
+        """Remove what is left of it; all processes have ended."""
         for parent in self._parents:
             with suppress(OSError):
                 os.rmdir(self._name, dir_fd=parent)
 
+    def _enter(self, parent: int) -> bool:
+        """Return whether a control group that limits processes could be made and entered."""
+        # Under a lock, so that nobody takes a group for left that is made and not yet entered.
+        fcntl.flock(parent, fcntl.LOCK_EX)
+        try:
+            _remove_leftovers(parent)
+            with suppress(OSError):
+                os.mkdir(self._name, dir_fd=parent)
+                with suppress(OSError):
+                    _write(f"{self._name}/pids.max", str(PROCESSES), parent)
+                    _write(f"{self._name}/cgroup.procs", "0", parent)
+                    return True
+                os.rmdir(self._name, dir_fd=parent)
+        finally:
+            fcntl.flock(parent, fcntl.LOCK_UN)
+        return False
 
-def set_pid_max() -> None:
-    """Set the limit of the process table of this process, which has its own. Raise ``OSError``."""
-    # In a new /proc, because /proc/sys is read-only on an overlay; this process may still mount.
-    place = "/run/limits"
-    os.mkdir(place)
-    namespaces.mount("proc", place)
+
+def _limit_user() -> None:
+    """Limit the processes of this user: those of this user namespace; before Linux 5.14 all of them."""
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    limit = PROCESSES if most == resource.RLIM_INFINITY else min(most, PROCESSES)
+    resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+
+
+def _set_pid_max() -> None:
+    # In a new /proc, because the settings in the one of a container may be read-only.
+    namespaces.mount("proc", "/proc")
     try:
-        _write(f"{place}/{_PID_MAX}", str(PROCESSES))
+        _write(f"/proc/{_PID_MAX}", str(PROCESSES))
     finally:
-        namespaces.unmount(place)
-        os.rmdir(place)
+        namespaces.unmount("/proc")
 
 
 def _directories() -> Iterator[str]:

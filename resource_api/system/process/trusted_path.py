@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.errors import CommandError
 from resource_api.model.values.values import Sensitive
 from resource_api.system.filesystem.code_trust import CodeTrust
+from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +38,7 @@ def locate(name: str, user: int = 0) -> str:
         raise _refused(name, f"is not executable: {found[0]}")
     if usable is None:
         raise _refused(name, "not found" if name.startswith("/") else f"not found in {SECURE_PATH}")
-    if reason := CodeTrust(users={0, os.geteuid(), user}).why_not(str(usable)):
+    if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).why_not(str(usable)):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
 
