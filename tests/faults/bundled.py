@@ -259,6 +259,13 @@ CASES: Final[dict[str, Case]] = {
             "Host[other.example /srv/hosts]": {"ip": "2001:db8::1"},
         },
     ),
+    "hostname": case(
+        {"Hostname[system]": {"hostname": "ra-one"}},
+        {"Hostname[system]": {"hostname": "ra-two.example"}},
+        foreign={"etc/hostname": "# ours\nra-zero\n"},
+        observation=("hostname",),
+        restoration=("hostname", "ra-one"),
+    ),
     "ini_setting": case(
         {
             "Ini_setting[/srv/app.ini:a:changed]": {"value": 1},
@@ -300,6 +307,14 @@ CASES: Final[dict[str, Case]] = {
         },
         aside=APT,
         observation=DPKG,
+    ),
+    "resolver": case(
+        {"Resolver[/etc/resolv.conf]": {"nameservers": ["192.0.2.1"]}, "Resolver[/srv/gone]": {}},
+        {
+            "Resolver[/etc/resolv.conf]": {"nameservers": ["192.0.2.2", "192.0.2.3"], "search": ["example.org"]},
+            "Resolver[/srv/gone]": {"ensure": "absent"},
+            "Resolver[/srv/new]": {"options": ["edns0"]},
+        },
     ),
     "service": Case(
         "apply",
@@ -352,6 +367,11 @@ CASES: Final[dict[str, Case]] = {
             *("net.ipv4.tcp_rmem=4096 131072 6291456", "net.ipv4.tcp_sack=1"),
         ),
         watched=("/proc/sys",),
+    ),
+    "timezone": case(
+        {"Timezone[system]": {"zone": "Europe/Berlin"}},
+        {"Timezone[system]": {"zone": "Asia/Tokyo"}},
+        foreign={"etc/timezone": "Etc/UTC\n"},
     ),
     "toml_setting": case(
         {

@@ -1,0 +1,63 @@
+"""Read and set the name in ``/etc/hostname`` and of the kernel."""
+
+from __future__ import annotations
+
+import socket
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, Problem, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+FILE = "/etc/hostname"
+
+
+class Provider(BaseProvider):
+    """The one name of the machine that this process sees."""
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield a problem for labels that are empty, or begin or end with a hyphen."""
+        name = should.get("hostname")
+        if isinstance(name, str) and any(not label or "-" in {label[0], label[-1]} for label in name.split(".")):
+            yield Problem("hostname", f"hostname: '{name}' has an empty label, or one with a hyphen at an end")
+
+    def insync(
+        self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Compare the name with that of the kernel too."""
+        if is_.get("hostname") != should["hostname"] or is_["live"] == should["hostname"]:
+            return None
+        return False, f"changed from {is_['live']} to {should['hostname']} in the running kernel"
+
+    def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the names of the file, if it holds one, and of the kernel."""
+        row: Resource = {"name": "system", "live": socket.gethostname()}
+        lines = files.read_lines(FILE)
+        if (place := _place(lines)) is not None:
+            row["hostname"] = files.printable(lines[place]).strip()
+        yield row
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Set both names; the kernel comes first, as it may refuse one."""
+        for name, (_, should) in changes.items():
+            with context.updating(name):
+                if socket.gethostname() != should["hostname"]:
+                    socket.sethostname(should["hostname"])
+                files.edit_lines(FILE, partial(_edit, name=should["hostname"]), mode=0o644)
+
+
+def _place(lines: files.Lines) -> int | None:
+    """Return the number of the line that holds the name: the first one that is neither empty nor a comment."""
+    return next((number for number, line in enumerate(lines) if line.strip() and line.strip()[0] != "#"), None)
+
+
+def _edit(lines: files.Lines, name: str) -> None:
+    place = _place(lines)
+    if place is None:
+        lines.append(name)
+    elif lines[place].strip() != name:
+        lines[place] = name

@@ -1,0 +1,129 @@
+"""Read and edit files in the format resolv.conf(5)."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines
+from resource_api import BaseProvider, Problem, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+FILE = "/etc/resolv.conf"
+#: The first words of lines by attribute; the first one is what is written.
+KEYWORDS = {"nameservers": ("nameserver",), "search": ("search", "domain"), "options": ("options",)}
+
+
+class Provider(BaseProvider):
+    """The resolver's files."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Shorten addresses."""
+        for resource in resources:
+            if resource.get("nameservers"):
+                resource["nameservers"] = [_address(text) or text for text in resource["nameservers"]]
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield a problem for each invalid address."""
+        for text in should.get("nameservers") or ():
+            if isinstance(text, str) and not _address(text):
+                yield Problem("nameservers", f"nameservers: '{text}' is not an IPv4 or IPv6 address")
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], _should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Have a link that another program manages replaced."""
+        if attribute == "ensure" and is_.get("managed_by"):
+            return False, f"changed from a link to {is_['managed_by']} to a file"
+        return None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the files in ``names``, or ``/etc/resolv.conf``, that exist."""
+        for path in [FILE] if names is None else names:
+            try:
+                lines = files.read_lines(path)
+                managed = _managed(path)
+            except OSError as error:
+                owned_lines.report_unreadable(context, [path], files.describe_error(error, path), names)
+                continue
+            if not managed and not os.path.exists(path):  # noqa: PTH110 - a text
+                continue
+            row: Resource = {"ensure": "present", "path": path, **_parse(lines)}
+            if managed:
+                row["managed_by"] = managed
+            yield from context.accepted([row])
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Edit or remove each file."""
+        for path, change in changes.items():
+            with context.processing(path, change.is_, change.should):
+                if change.should["ensure"] == "absent":
+                    with files.Batch() as batch:
+                        batch.remove(path)
+                elif _managed(path):
+                    lines = files.Lines(b"")
+                    _edit(lines, change.should)
+                    files.replace(path, lines.content, mode=0o644)
+                elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
+                    files.replace(path, b"", mode=0o644)
+                else:
+                    files.edit_lines(path, partial(_edit, should=change.should), mode=0o644)
+
+
+def _managed(path: str) -> str:
+    """Return the file in /run that a path is a link to, empty if it is none."""
+    if not os.path.islink(path):  # noqa: PTH114 - a text
+        return ""
+    target = os.path.realpath(path)
+    return target if target.startswith("/run/") else ""
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a line; none of a comment. A keyword begins its line (resolv.conf(5))."""
+    return [] if line[:1] in "#; \t" else files.printable(line).split()
+
+
+def _parse(lines: files.Lines) -> Resource:
+    """Return the values of a file. Addresses and options of all lines count, of the search list the last line."""
+    row: Resource = {"nameservers": [], "search": [], "options": []}
+    for keyword, *values in filter(None, map(_words, lines)):
+        if keyword == "nameserver" and values:
+            row["nameservers"].append(_address(values[0]) or values[0])
+        elif keyword in KEYWORDS["search"]:
+            row["search"] = values
+        elif keyword == "options":
+            row["options"] += values
+    return row
+
+
+def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
+    """Give the declared attributes their lines: in place of the old ones, or at the end."""
+    present = _parse(lines)
+    for attribute, keywords in KEYWORDS.items():
+        values = should.get(attribute)
+        if values is None or values == present[attribute]:
+            continue
+        each = [[value] for value in values] if attribute == "nameservers" else [values] if values else []
+        wanted = [" ".join([keywords[0], *words]) for words in each]
+        places = [number for number, line in enumerate(lines) if _words(line)[:1] and _words(line)[0] in keywords]
+        end = places[-1] + 1 if places else len(lines)
+        for number, text in zip(places, wanted, strict=False):
+            lines[number] = text
+        for offset, text in enumerate(wanted[len(places) :]):
+            lines.insert(end + offset, text)
+        for number in reversed(places[len(wanted) :]):
+            del lines[number]
+
+
+def _address(text: str) -> str | None:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""Read and set ``/etc/localtime`` and ``/etc/timezone``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+LINK, FILE, ZONES = "/etc/localtime", "/etc/timezone", "/usr/share/zoneinfo"
+
+
+class Provider(BaseProvider):
+    """The one time zone of the machine."""
+
+    def insync(
+        self, _context: Context, _name: str, _attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Compare the zone with that of ``/etc/timezone`` too."""
+        zone, file = should["zone"], is_.get("timezone_file")
+        if is_.get("zone") == zone and file not in {None, zone}:
+            return False, f"changed from {file} to {zone} in {FILE}"
+        return None
+
+    def get(self, _context: Context, _names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the zone that the link names, and that of the file; one that is copied has no known name."""
+        row: Resource = {"name": "system"}
+        try:
+            beneath = os.readlink(LINK).partition("/zoneinfo/")[2]  # noqa: PTH115 - a text
+        except FileNotFoundError:
+            beneath = "UTC"
+        except OSError:
+            beneath = ""
+        if beneath:
+            row["zone"] = beneath
+        if os.path.exists(FILE):  # noqa: PTH110 - as above
+            row["timezone_file"] = "".join(map(files.printable, files.read_lines(FILE))).strip()
+        yield row
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Replace the link and the file. Raise ``ResourceError`` for a zone that does not exist."""
+        for name, (_, should) in changes.items():
+            with context.updating(name):
+                if why := _missing(should["zone"]):
+                    raise ResourceError(why)
+                with files.Batch() as batch:
+                    batch.make_link(LINK, f"{ZONES}/{should['zone']}")
+                    if os.path.exists(FILE):  # noqa: PTH110 - as above
+                        batch.replace(FILE, f"{should['zone']}\n".encode())
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield a zone that does not exist."""
+        for name, should in changes.items():
+            if "zone" in should and (why := _missing(should["zone"])):
+                yield name, Problem("zone", why, needs="Package[tzdata]")
+
+
+def _missing(zone: str) -> str:
+    """Return why a zone cannot be used, empty if it can: it is a file in the format tzfile(5)."""
+    try:
+        with open(f"{ZONES}/{zone}", "rb") as file:  # noqa: PTH123 - only root writes there
+            if file.read(4) == b"TZif":
+                return ""
+    except OSError:
+        pass
+    return f"{ZONES} has no time zone '{zone}'" + ("" if os.path.isdir(ZONES) else ": it does not exist")  # noqa: PTH112 - a text
