@@ -37,6 +37,7 @@ from resource_api.model.attribute import KINDS, METAPARAMETERS
 from resource_api.model.change import Action
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.type_definition import FEATURES
+from tests import type_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -361,6 +362,13 @@ def test_every_bundled_type_has_a_page() -> None:
     for path in (ROOT / "types").glob("*.py"):
         assert (DOCS / "reference" / f"{path.stem}.md").is_file()
         assert f"{path.stem}.md" in overview
+
+
+def test_every_bundled_type_is_in_the_table_of_types() -> None:
+    """The table says of each type which laws it has passed; each creates, or runs, what is declared."""
+    found = type_table.rows((DOCS / "types.md").read_text(encoding="utf-8"))
+    assert sorted(found) == type_table.TYPES, "outdated; run python -m tests.type_table TYPE"
+    assert [name for name, cells in found.items() if type_table.PASSED not in cells.values()] == []
 
 
 @pytest.mark.parametrize("name", NAMES)

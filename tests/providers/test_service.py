@@ -14,6 +14,7 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import ProviderCompliance
+from tests import type_table
 from tests.faults.bench import WHOLE
 from tests.systemd_machine import INSIDE, ROOT, Machine, started_machine
 
@@ -397,7 +398,10 @@ def run_tests(machine: Machine, *arguments: str, **options: Any) -> int:
 
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:
     """The class below, run there."""
-    assert run_tests(machine, f"{__file__}::TestService") > 10
+    report = "/run/laws.xml"
+    assert run_tests(machine, f"{__file__}::TestService", f"--junitxml={report}") > 10
+    if directory := os.environ.get(type_table.DIRECTORY):
+        Path(directory, "service.xml").write_text(machine.read(report), encoding="utf-8")
 
 
 @pytest.mark.timeout(3600 if WHOLE else 60)

@@ -1,0 +1,101 @@
+"""Write the table of ``docs/types.md`` from the laws that each bundled type has passed.
+
+``python -m tests.type_table [TYPE ...]`` runs the laws of these types, or of all, against the real thing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from junitparser import Error, Failure, JUnitXml, Skipped
+
+from tests.faults.bundled import CASES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "types.md"
+BEGIN, END = "<!-- table: python -m tests.type_table -->", "<!-- end of the table -->"
+#: The variable that names the directory in which tests on a machine of their own leave their report.
+DIRECTORY: Final = "LAWS_REPORTS"
+TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
+#: Column → the laws of which one must have been passed.
+COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    "create, then no change": ("test_create_makes_what_is_declared", "test_a_resource_that_has_run_is_not_due_again"),
+    "drift repaired": ("test_update_changes_only_what_differs",),
+    "noop": ("test_noop_changes_nothing", "test_noop_runs_nothing"),
+    "delete": ("test_delete_leaves_nothing",),
+    "list → manifest": ("test_a_listing_is_a_manifest_without_changes",),
+    "many at once": ("test_one_call_needs_no_second_attempt",),
+    "parallel": ("test_calls_side_by_side_lose_nothing",),
+    "hostile names": ("test_a_hostile_name_is_refused_or_is_the_name",),
+    "hostile neighbour": ("test_neighbours_change_nothing_for_others",),
+}
+PASSED, NOT_PASSED = "yes", "-"
+
+
+def passed_laws(reports: Iterator[Path]) -> Mapping[str, set[str]]:
+    """Return type → the laws that it has passed, from reports of pytest. Raise ``ValueError`` for one that failed."""
+    found: dict[str, set[str]] = {name: set() for name in TYPES}
+    for report in reports:
+        for suite in JUnitXml.fromfile(str(report)):
+            for case in suite:
+                module, _, name = case.classname.rpartition(".")
+                if any(isinstance(each, (Error, Failure)) for each in case.result):
+                    msg = f"{case.classname}.{case.name} has failed"
+                    raise ValueError(msg)
+                if name.startswith("Test") and not any(isinstance(each, Skipped) for each in case.result):
+                    tested = getattr(getattr(importlib.import_module(module), name), "type_name", "")
+                    found.get(tested, set()).add(case.name.partition("[")[0])
+    return found
+
+
+def cells(name: str, laws: set[str]) -> dict[str, str]:
+    """Return the row of a type: column → whether one of its laws is among those that were passed."""
+    found = {column: PASSED if laws.intersection(wanted) else NOT_PASSED for column, wanted in COLUMNS.items()}
+    return {**found, "killed anywhere": PASSED if name in CASES else NOT_PASSED}
+
+
+def table(found: Mapping[str, Mapping[str, str]]) -> str:
+    """Return the rows as Markdown."""
+    head = ["type", *cells("", set())]
+    lines = [f"| {' | '.join(head)} |", f"| --- |{' --- |' * (len(head) - 1)}"]
+    for name, row in sorted(found.items()):
+        lines.append(f"| [{name}](reference/{name}.md) | {' | '.join(row.values())} |")
+    return "\n".join(lines)
+
+
+def rows(page: str) -> Mapping[str, Mapping[str, str]]:
+    """Return type → column → cell of the table in a page."""
+    _, _, rest = page.partition(BEGIN)
+    lines = [line.strip("| ").split(" | ") for line in rest.partition(END)[0].strip().splitlines()]
+    head = lines[0]
+    return {line[0].partition("]")[0].strip("["): dict(zip(head[1:], line[1:], strict=True)) for line in lines[2:]}
+
+
+def main(names: Sequence[str]) -> None:
+    """Run the laws of some types, and replace their rows in the page; those of types that are gone disappear."""
+    with TemporaryDirectory() as directory:
+        report = Path(directory, "laws.xml")
+        words = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", f"--junitxml={report}")
+        tests = [f"tests/providers/test_{name}.py" for name in names]
+        laws = " or ".join(chain(*COLUMNS.values(), ["test_the_laws_hold_on_the_machine"]))
+        subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})
+        passed = passed_laws(Path(directory).glob("*.xml"))
+    page = PAGE.read_text(encoding="utf-8")
+    kept = {name: row for name, row in rows(page).items() if name in TYPES}
+    text = table({**kept, **{name: cells(name, passed[name]) for name in names}})
+    before, _, rest = page.partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or TYPES)
