@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import line_places, owned_lines
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 #: The characters with a meaning in a regular expression.
 SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
-EXPRESSIONS = ("match", "after", "insertbefore")
 
 
 class Provider(BaseProvider):
@@ -41,18 +40,11 @@ class Provider(BaseProvider):
             yield Problem(
                 "match", "is needed: the line cannot be found by a text that is secret, not known or not declared"
             )
-        if should.get("after") is not None and should.get("insertbefore") is not None:
-            yield Problem("insertbefore", "after and insertbefore exclude each other")
-        for attribute in EXPRESSIONS:
-            if not isinstance(should.get(attribute), str):
-                continue
-            try:
-                found = re.search(should[attribute], line or "")
-            except (re.error, RecursionError) as error:
-                yield Problem(attribute, f"is no regular expression: {error}")
-                continue
-            if attribute == "match" and match and line is not None and not found and should.get("ensure") != "absent":
-                yield Problem("match", "must also find the line as it is declared, or the next run would add it again")
+        problems = [*line_places.place_problems(should), *line_places.expression_problems("match", match)]
+        yield from problems
+        declared = line is not None and should.get("ensure") != "absent"
+        if match and declared and not problems and not re.search(match, line or ""):
+            yield Problem("match", "must also find the line as it is declared, or the next run would add it again")
 
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -70,7 +62,7 @@ class Provider(BaseProvider):
             raise CannotList(msg)
         for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
             for name in group:
-                found = [lines[number] for number in _find(lines, name[1])]
+                found = [lines[number] for number in line_places.find(lines, name[1])]
                 if found:
                     line, *others = dict.fromkeys(map(files.printable, found))
                     row = {"ensure": "present", "path": path, "match": name[1], "line": line}
@@ -96,35 +88,20 @@ def _rewrite(path: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
     """Change the lines that each expression in ``wanted`` finds to the wanted state; None removes them."""
     for match, should in wanted.items():
-        found = _find(lines, match)
+        found = line_places.find(lines, match)
         if should is None:
             for number in reversed(found):
                 del lines[number]
             continue
         line = _text(should["line"]) or ""
         if not found:
-            lines.insert(_place(lines, should), line)
+            lines.insert(line_places.place(lines, should), line)
         elif should.get("multiple") or all(lines[number] != line for number in found):
             if len({lines[number] for number in found}) > 1 and not should.get("multiple"):
                 msg = f"{len(found)} lines match '{match}'; with multiple: true all of them are replaced"
                 raise ResourceError(msg)
             for number in found:
                 lines[number] = line
-
-
-def _place(lines: files.Lines, should: Mapping[str, Any]) -> int:
-    """Return the number before which a new line is inserted."""
-    after, before = should.get("after"), should.get("insertbefore")
-    if before == "BOF":
-        return 0
-    found = _find(lines, after or before or "")
-    return found[-1] + bool(after) if found else len(lines)
-
-
-def _find(lines: files.Lines, expression: str) -> list[int]:
-    """Return the numbers of the lines that an expression finds; none for an empty one."""
-    search = re.compile(expression).search
-    return [number for number, line in enumerate(lines) if search(line)] if expression else []
 
 
 def _text(value: Any) -> str | None:

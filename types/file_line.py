@@ -1,9 +1,8 @@
 """Lines of text files, each found by a regular expression."""
 
+from lib.line_attributes import line_attributes
 from lib.path_attribute import file_and_directories, path_attribute
 from resource_api import Attribute, TypeDefinition
-
-REGEX = "Optional[String[1]]"
 
 TYPE = TypeDefinition(
     name="file_line",
@@ -49,14 +48,7 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
             kind="parameter",
             default=False,
         ),
-        "after": Attribute(
-            REGEX, "Add the line after the last one that this finds; at the end if it finds none.", kind="parameter"
-        ),
-        "insertbefore": Attribute(
-            REGEX,
-            "Add the line before the last one that this finds, with `BOF` at the beginning of the file.",
-            kind="parameter",
-        ),
+        **line_attributes("the line"),
         "others": Attribute("Optional[Array[String]]", "Other lines that `match` finds.", kind="read_only"),
     },
     title_patterns=[

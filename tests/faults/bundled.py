@@ -177,6 +177,18 @@ CASES: Final[dict[str, Case]] = {
             "Archive[/srv/old]": {"ensure": "absent"},
         },
     ),
+    "block_in_file": case(
+        {
+            "Block_in_file[/srv/text:changed]": {"block": "one\n"},
+            "Block_in_file[/srv/text:deleted]": {"block": "gone\n"},
+        },
+        {
+            "Block_in_file[/srv/text:changed]": {"block": "two\nthree\n"},
+            "Block_in_file[/srv/text:deleted]": {"ensure": "absent"},
+            "Block_in_file[/srv/text:created]": {"block": "new\n", "insertbefore": "BOF"},
+            "Block_in_file[/srv/other:created]": {"block": "new\n"},
+        },
+    ),
     "cron": case(
         {
             "Cron[changed]": {"command": "/bin/true", "hour": 1},

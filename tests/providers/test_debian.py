@@ -36,6 +36,7 @@ TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - EL
 #: Types whose resources cannot be listed.
 UNLISTED: Final = {
     "archive",
+    "block_in_file",
     "exec",
     "file",
     "file_line",
@@ -125,6 +126,7 @@ MANIFEST: Final = """
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
       Git_checkout[/srv/.ra-test-checkout]: {source: /srv/.ra-test-repository/code, revision: main}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}
+      Block_in_file[/etc/ra-test/parts/lines:ra-test]: {block: text}
       Ini_setting[/etc/ra-test/parts/app.ini:ra-test:size]: {value: 5}
       Yaml_setting[/etc/ra-test/parts/app.yaml:ra-test.size]: {value: 5}
       Json_setting[/etc/ra-test/parts/app.json:ra-test.size]: {value: 5}

@@ -1,0 +1,45 @@
+"""Lines of a file that regular expressions find, and the place where new ones are added."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from resource_api import files
+
+
+def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield what is wrong with ``after`` and ``insertbefore``."""
+    if should.get("after") is not None and should.get("insertbefore") is not None:
+        yield Problem("insertbefore", "after and insertbefore exclude each other")
+    for attribute in ("after", "insertbefore"):
+        yield from expression_problems(attribute, should.get(attribute))
+
+
+def expression_problems(attribute: str, expression: Any) -> Iterator[Problem]:
+    """Yield a problem if a text is no regular expression."""
+    if isinstance(expression, str):
+        try:
+            re.compile(expression)
+        except (re.error, RecursionError) as error:
+            yield Problem(attribute, f"is no regular expression: {error}")
+
+
+def find(lines: files.Lines, expression: str) -> list[int]:
+    """Return the numbers of the lines that an expression finds; none for an empty one."""
+    search = re.compile(expression).search
+    return [number for number, line in enumerate(lines) if search(line)] if expression else []
+
+
+def place(lines: files.Lines, should: Mapping[str, Any]) -> int:
+    """Return the number of the line before which a new one is inserted."""
+    after, before = should.get("after"), should.get("insertbefore")
+    if before == "BOF":
+        return 0
+    found = find(lines, after or before or "")
+    return found[-1] + bool(after) if found else len(lines)

@@ -1,0 +1,124 @@
+"""Read and edit blocks between marker lines, each file once for all its changes."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lib import line_places, owned_lines
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+    Name = tuple[str, str, str]
+
+LINE_END = re.compile(r"\r+\n")
+
+
+class Provider(BaseProvider):
+    """The blocks of text files."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write blocks with one kind of line end and none at the end; remove needless slashes and dots from paths."""
+        for resource in resources:
+            if "block" in resource:
+                resource["block"] = _canonical_block(resource["block"])
+            if "path" in resource:
+                resource["path"] = files.canonical_path(resource["path"])
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse markers that cannot be told apart from the block, and wrong regular expressions."""
+        yield from line_places.place_problems(should)
+        block, name, marker = _text(should.get("block")), should.get("name"), should.get("marker")
+        if isinstance(block, str) and isinstance(name, str) and isinstance(marker, str):
+            markers = _markers(name, marker)
+            if any(line.rstrip() in markers for line in block.split("\n")):
+                yield Problem("block", f"contains a line of its own marker '{marker}'")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the blocks in ``names``."""
+        if names is None:
+            msg = "the blocks of all files cannot be listed; name a file and a block"
+            raise CannotList(msg)
+        for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
+            texts = list(lines)
+            for name in group:
+                try:
+                    place = find(texts, *name[1:])
+                except ResourceError as error:
+                    context.failed(name, message=str(error))
+                    continue
+                if place is not None:
+                    block = files.printable("\n".join(texts[place[0] + 1 : place[1]]))
+                    row = {"ensure": "present", "path": path, "name": name[1], "marker": name[2]}
+                    yield {**row, "block": _canonical_block(block)}
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a block: the directory of its file."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+
+    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+        """Edit each file once, whatever happens to the others, and then raise the first failure."""
+        owned_lines.edit_files(changes, lambda name: (name[0], name[1:]), _rewrite)
+
+
+def _rewrite(path: str, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
+    secret = any(should is not None and isinstance(should["block"], Sensitive) for should in wanted.values())
+    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600 if secret else 0o644)
+
+
+def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
+    """Change the blocks in ``wanted``, by name and marker, to the wanted state; None removes them."""
+    for (name, marker), should in wanted.items():
+        place = find(list(lines), name, marker)
+        if place is not None:
+            # The marker lines of a block that stays keep their bytes.
+            first, last = place if should is None else (place[0] + 1, place[1] - 1)
+            for number in reversed(range(first, last + 1)):
+                del lines[number]
+        if should is None:
+            continue
+        block = _text(should["block"])
+        texts = block.split("\n") if block else []
+        if place is None:
+            begin, end = _markers(name, marker)
+            texts = [begin, *texts, end]
+        start = line_places.place(lines, should) if place is None else place[0] + 1
+        for number, text in enumerate(texts, start):
+            lines.insert(number, text)
+
+
+def find(texts: list[str], name: str, marker: str) -> tuple[int, int] | None:
+    """Return the numbers of the marker lines; None without a block. Raise ``ResourceError`` if they do not match."""
+    begin, end = _markers(name, marker)
+    begins, ends = ([number for number, text in enumerate(texts) if text.rstrip() == line] for line in (begin, end))
+    if not begins and not ends:
+        return None
+    if len(begins) != 1 or len(ends) != 1 or begins[0] > ends[0]:
+        found = ", ".join(str(number + 1) for number in sorted((*begins, *ends)))
+        msg = f"has not one '{begin}' and one '{end}' below it, but such lines: {found}"
+        raise ResourceError(msg)
+    return begins[0], ends[0]
+
+
+def _markers(name: str, marker: str) -> tuple[str, str]:
+    text = marker.replace("{name}", name)
+    return text.replace("{mark}", "BEGIN").rstrip(), text.replace("{mark}", "END").rstrip()
+
+
+def _canonical_block(block: Any) -> Any:
+    if isinstance(block, Sensitive):
+        return Sensitive(_canonical_block(block.reveal()))
+    return LINE_END.sub("\n", block).rstrip("\r\n")
+
+
+def _text(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Sensitive) else value

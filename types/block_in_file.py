@@ -1,0 +1,56 @@
+"""Blocks of lines in text files, between two marker lines."""
+
+from lib.line_attributes import line_attributes
+from lib.path_attribute import file_and_directories, path_attribute
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="block_in_file",
+    docs="""Manage a block of lines of a text file, between two marker lines; all other lines keep every byte.
+
+    Block_in_file[internal hosts]:
+      path: /etc/hosts
+      block: |
+        192.0.2.10 db.internal
+        192.0.2.11 cache.internal
+
+    Block_in_file[/etc/nginx/site.html:banner]:
+      marker: "<!-- {mark} {name} -->"
+      block: <p>Maintenance on Sunday.</p>
+      after: "<body>"
+
+The first of these blocks stands between the lines `# BEGIN internal hosts` and `# END internal hosts`. It is found by
+them wherever they are. What is between them is replaced, and removed together with them. A block without
+its last line, or of which a file has two, is an error, and nothing is changed.
+
+A file that does not exist is created with mode 0644, or 0600 if a block is a secret; declare it as `file` for others.
+All changes of a file are one replacement of the file, which keeps its owner, mode, ACL and extended attributes. Line
+ends, a missing newline at the end of the file and bytes that are not UTF-8 are kept.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file contains the block.", default="present"),
+        "path": path_attribute(),
+        "name": Attribute(
+            r"Pattern[/\A[^\x00\r\n]*[^\s]\z/]", "The name of the block.", kind="namevar", must_be="a text on one line"
+        ),
+        "marker": Attribute(
+            r"Optional[Pattern[/\A[^\x00\r\n]*\{mark\}[^\x00\r\n]*\z/]]",
+            "The marker lines: `{mark}` stands for BEGIN and END, `{name}` for the name. A file has each only once.",
+            kind="namevar",
+            default="# {mark} {name}",
+            must_be="a text on one line with {mark}",
+        ),
+        "block": Attribute(
+            r"Pattern[/\A[^\x00]*\z/]",
+            "The lines. Line breaks at the end of the text make no difference.",
+            must_be="a text without NUL",
+        ),
+        **line_attributes("the block"),
+    },
+    title_patterns=[
+        {"pattern": r"(?P<path>/[^:]*):(?P<name>[^\r\n]+)\z"},
+        {"pattern": r"(?P<name>[\s\S]+)\z"},
+    ],
+    autorequires={"file": file_and_directories},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+)
