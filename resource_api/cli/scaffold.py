@@ -1,6 +1,7 @@
 """Writes the files of a new type or component from ``templates/``: a working example in this project's style.
 
-A type comes with a provider and a test by the compliance suite. An existing file is never overwritten.
+A type comes with a provider and a test by the compliance suite, a component with a test that rehearses it. An existing
+file is never overwritten.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ _TYPE: Final = {
 #: The same, with a provider that uses code in ``lib/``.
 _SHARING_TYPE: Final = {**_TYPE, "providers/sample.py": "shared_provider.py.template"}
 _LIB: Final = {"lib/json_files.py": "json_files.py.template"}
-_COMPONENT: Final = {"components/sample.py": "component.py.template"}
+_COMPONENT: Final = {
+    "components/sample.py": "component.py.template",
+    "tests/test_sample.py": "component_test.py.template",
+}
 
 
 def new_type(name: str, directory: Path, *, shared: bool = False) -> list[Path]:
@@ -47,7 +51,10 @@ def new_type(name: str, directory: Path, *, shared: bool = False) -> list[Path]:
 
 
 def new_component(name: str, directory: Path) -> list[Path]:
-    """Write ``components/NAME.py`` into ``directory``; return the file. Raise ``UsageError`` as ``new_type`` does."""
+    """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
+
+    Raise ``UsageError`` as ``new_type`` does.
+    """
     return _write(name, directory, _COMPONENT)
 
 

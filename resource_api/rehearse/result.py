@@ -81,6 +81,10 @@ class Rehearsal(NamedTuple):
         bad = [verdict for verdict in self.verdicts if not verdict.ok]
         return 0 if not bad else 1 if bad[0] is self.verdicts[0] else 2
 
+    def __str__(self) -> str:
+        """Return what people are shown, for the message of an assertion."""
+        return "\n".join(self.lines())
+
     def with_verdict(self, verdict: Verdict) -> Rehearsal:
         """Return this result with one verdict more."""
         return self._replace(verdicts=[*self.verdicts, verdict])

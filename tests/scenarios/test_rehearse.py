@@ -209,6 +209,17 @@ def test_a_test_gets_the_verdicts_as_values(tmp_path: Path) -> None:
     assert (result.ok, result.exit_code) == (False, 2)
 
 
+def test_a_fixture_shows_the_result_of_a_test_that_fails(bench: Bench) -> None:
+    """It takes manifests from beside the test, and what was found is in the report."""
+    bench.write("site.yaml", "resources: {'Exec[again]': {command: 'true'}}")
+    bench.write("conftest.py", "from resource_api.testing.fixtures import rehearse\n__all__ = ['rehearse']\n")
+    bench.write("test_site.py", "def test_site(rehearse):\n    assert rehearse('site.yaml').ok\n")
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", bench.home]
+    done = subprocess.run(words, env=bench.environment, cwd="/", capture_output=True, text=True, check=False)
+    report = done.stdout.partition("Captured rehearsal call")[2].splitlines()
+    assert any(line.startswith("  silent twice  no  Exec[again]: runs again") for line in report), done
+
+
 def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:
     """A failed run is exit code 1, and is not run a second time."""
     done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Exec[false]': {}}"), "--json")

@@ -43,7 +43,7 @@ def new_type(session: Session, name: str, directory: str, *, shared: bool, **_se
 @options.common
 @with_session()
 def new_component(session: Session, name: str, directory: str, **_settings: Any) -> None:
-    """Write components/NAME.py."""
+    """Write components/NAME.py and a test."""
     from resource_api.cli import scaffold  # noqa: PLC0415 - see above
 
     _show(session, scaffold.new_component(name, Path(directory)))

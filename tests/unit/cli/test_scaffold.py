@@ -192,9 +192,10 @@ def test_no_part_of_it_remains_after_a_failure(tmp_path: Path) -> None:
 
 
 def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
-    """It is found, formatted and planned; a second one of the same name is refused, and so is a type's name."""
-    (written,) = scaffold.new_component("new_note", tmp_path)
-    assert str(written.relative_to(tmp_path)) == "components/new_note.py"
+    """It is found, formatted, rehearsed and applied; a second one of that name is refused, and a type's name too."""
+    written = [path.relative_to(tmp_path).as_posix() for path in scaffold.new_component("new_note", tmp_path)]
+    assert written == ["components/new_note.py", "tests/test_new_note.py"]
+    assert run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests") == ""
     config = str(ROOT / "pyproject.toml")
     assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
     assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
