@@ -65,6 +65,8 @@ class Case(NamedTuple):
     observation: Sequence[str] = ()
     #: A program that restores what files do not hold, as it was before the run.
     restoration: Sequence[str] = ()
+    #: A program that the machine runs when it starts again.
+    start: Sequence[str] = ()
     #: What else a run may change: paths, or ``socket:`` for what it sends to others.
     watched: Sequence[str] = ()
     #: Whether everything that a run has made is destroyed after each fault.
@@ -146,6 +148,8 @@ class Bench:
 
     def reset(self) -> None:
         """Restore the machine as it was before the run."""
+        if self.case.system:
+            system.uncover()
         if self.place.exists():
             shutil.rmtree(self.place)
         subprocess.run(["cp", "-a", self.home / "base", self.place], check=True)

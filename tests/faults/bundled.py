@@ -52,6 +52,9 @@ nCGeQ+oD9zF/i7JTOWD+Z3cP
 }
 
 
+TMPFS: Final = {"device": "tmpfs", "fstype": "tmpfs", "options": "size=64k"}
+
+
 def case(before: Resources, after: Resources, **more: Any) -> Case:
     """Return the case of a type: its manifests before and after, and what is special to observe it."""
     return Case("apply", after, before=[before], system=True, **more)
@@ -309,6 +312,27 @@ CASES: Final[dict[str, Case]] = {
             "Known_host[changed@rsa]": _host_key("B"),
             "Known_host[deleted@rsa]": {"ensure": "absent"},
         },
+    ),
+    "mount": case(
+        {
+            "File[/srv/changed]": {"ensure": "directory"},
+            "File[/srv/deleted]": {"ensure": "directory"},
+            "File[/srv/created]": {"ensure": "directory"},
+            "Mount[/srv/changed]": TMPFS,
+            "Mount[/srv/deleted]": TMPFS,
+        },
+        {
+            "File[/srv/changed]": {"ensure": "directory"},
+            "File[/srv/deleted]": {"ensure": "directory"},
+            "File[/srv/created]": {"ensure": "directory"},
+            "Mount[/srv/changed]": {**TMPFS, "options": "size=128k,nosuid"},
+            "Mount[/srv/deleted]": {"ensure": "absent"},
+            "Mount[/srv/created]": TMPFS,
+        },
+        foreign={"etc/fstab": "# ours\nproc /proc proc defaults 0 0\n"},
+        observation=("sh", "-c", "findmnt -rno TARGET,SIZE,OPTIONS | grep '^/srv/' | sort; true"),
+        restoration=("sh", "-c", "mount /srv/changed && mount /srv/deleted"),
+        start=("mount", "-a"),
     ),
     "package": case(
         {"Package[ra-test-kept]": {"ensure": "1.0"}, "Package[ra-test-gone]": {}},

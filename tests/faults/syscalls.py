@@ -35,6 +35,8 @@ CALLS: Final = {
     94: ("lchown", "p"),
     132: ("utime", "p"),
     133: ("mknod", "p"),
+    165: ("mount", "-p"),
+    166: ("umount2", "p"),
     188: ("setxattr", "p"),
     189: ("lsetxattr", "p"),
     190: ("fsetxattr", "f"),

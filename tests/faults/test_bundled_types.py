@@ -17,6 +17,7 @@ from resource_api.system.filesystem.temporary_names import SUFFIX
 from tests.faults import invariants, power, report
 from tests.faults.bench import WHOLE, Bench
 from tests.faults.bundled import CASES, ON_A_MACHINE
+from tests.faults.system import run
 from tests.namespaces import private_kernel
 from tests.systemd_machine import INSIDE
 
@@ -95,6 +96,8 @@ def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, i
     """All of it is there before the next run."""
     for mode in power.MODES:
         with power.lost(bench, image, None, mode):
+            if bench.case.start:
+                run(*bench.case.start)
             kept = bench.observe()
             assert kept.tree == bench.whole.tree
             assert kept.records == bench.whole.records

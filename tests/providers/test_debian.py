@@ -109,6 +109,8 @@ MANIFEST: Final = """
       Known_host[ra-test.example@ed25519]: {key: KEY, host_aliases: [192.0.2.2]}
       Sudo_rule[ra-test]: {user: ra-test-user, commands: [/usr/bin/true], nopasswd: true}
       Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
+      File[/etc/ra-test-scratch]: {ensure: directory}
+      Mount[/etc/ra-test-scratch]: {device: tmpfs, fstype: tmpfs, options: size=64k}
       Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
 

@@ -1,0 +1,184 @@
+"""Read and edit ``/etc/fstab``, and mount and unmount with mount(8) and umount(8)."""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites
+from resource_api import BaseProvider, Command, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from resource_api import Change, Context, Problem, Resource
+
+FSTAB = "/etc/fstab"
+#: Of the calling thread: its mount namespace may be its own.
+MOUNTED = Path("/proc/thread-self/mountinfo")
+FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
+NEW = {"fstype": "auto", "options": "defaults", "dump": 0, "pass": 0}
+#: How many file systems are unmounted from one place: each may cover another one.
+LAYERS = 16
+
+
+class Provider(BaseProvider):
+    """The entries of fstab, and what is mounted where one is declared."""
+
+    mount = Command("mount")
+    umount = Command("umount")
+    systemctl = Command("systemctl")
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Leave out superfluous slashes, and write ``present`` for ``defined``."""
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] = "/" + "/".join(filter(None, resource["name"].split("/")))
+            if resource.get("ensure") == "defined":
+                resource["ensure"] = "present"
+        return resources
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Require an entry; ``present`` is any state."""
+        if attribute != "ensure":
+            return None
+        if not is_["entry"] and should["ensure"] == is_["ensure"]:
+            return False, f"changed: it is mounted, and has no entry in {FSTAB}"
+        return True if should["ensure"] == "present" and is_["entry"] else None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the entries, and what of ``names`` is mounted without one."""
+        mounted = _mounted()
+        rows: dict[str, Resource] = {}
+        for line in files.read_lines(FSTAB):
+            if entry := parse_line(files.printable(line)):
+                state = "mounted" if entry["name"] in mounted else "unmounted"
+                rows.setdefault(entry["name"], {"ensure": state, **entry, "entry": True})
+        if names is None:
+            yield from context.accepted([row for name, row in rows.items() if name.startswith("/")])
+            return
+        for name in names:
+            if name in rows:
+                yield rows[name]
+            elif name in mounted:
+                yield {"ensure": "mounted", "name": name, "entry": False}
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Mount or unmount each, then write its entry; have systemd read the entries once."""
+        written = False
+        for name, (is_, should) in changes.items():
+            with context.processing(name, is_, should):
+                present = is_ if is_ is not None and is_["entry"] else None
+                if should["ensure"] == "absent":
+                    self._unmount(name)
+                    files.edit_lines(FSTAB, partial(edit, name=name, entry=None), mode=0o644)
+                else:
+                    entry = {
+                        **NEW,
+                        **(present or {}),
+                        **{key: value for key, value in should.items() if value is not None},
+                    }
+                    if "device" not in entry:
+                        msg = f"it has no entry in {FSTAB}: declare its device"
+                        raise ResourceError(msg)
+                    self._set_state(present, entry)
+                    files.edit_lines(FSTAB, partial(edit, name=name, entry=entry), mode=0o644)
+                written = True
+        if written and os.path.isdir("/run/systemd/system"):  # noqa: PTH112 - a text
+            self.systemctl("daemon-reload")
+
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Mount again what is mounted, with the options of its entry."""
+        for name in names:
+            with context.updating(name, message="Remounting"):
+                if name in _mounted():
+                    self.mount("-o", "remount", "--", name)
+                    context.updated(name, message="Remounted")
+                else:
+                    context.unchanged(name, message="Is not mounted")
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield mount points that do not exist."""
+        for name, should in changes.items():
+            if should["ensure"] == "mounted":
+                yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
+
+    def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
+        """Mount or unmount what an entry says; ``present`` is the entry of before."""
+        name, mounted = entry["name"], entry["name"] in _mounted()
+        if entry["ensure"] == "unmounted":
+            self._unmount(name)
+        elif entry["ensure"] == "mounted":
+            _check_place(name)
+            differ = {key for key in ("device", "fstype", "options") if (present or {}).get(key) != entry[key]}
+            anew = bool(present and differ - {"options"}) or not entry["remounts"]
+            if mounted and differ and anew:
+                self._unmount(name)
+            if mounted and differ and not anew:
+                self.mount("--options-mode", "ignore", "-o", f"remount,{entry['options']}", "--", name)
+            elif not mounted or differ:
+                self.mount("-t", entry["fstype"], "-o", entry["options"], "--", entry["device"], name)
+
+    def _unmount(self, name: str) -> None:
+        for _ in range(LAYERS):
+            if name in _mounted():
+                self.umount("--", name)
+
+
+def parse_line(line: str) -> dict[str, Any] | None:
+    """Return the fields of an entry; None for every other line."""
+    words = line.split()
+    if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, place and type
+        return None
+    device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
+    numbers = [int(text) if text.isascii() and text.isdigit() else 0 for text in (dump, check)]
+    texts = map(_unescape, (device, name, fstype, options))
+    return dict(zip(FIELDS, (*texts, *numbers), strict=True))
+
+
+def format_line(entry: Mapping[str, Any]) -> str:
+    """Return the line of an entry."""
+    return "\t".join(_escape(str(entry[field])) for field in FIELDS)
+
+
+def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None:
+    """Set the entry of a mount point: its first line, or a new one; with None, remove all its lines."""
+    places = [number for number, line in enumerate(lines) if (parse_line(line) or {}).get("name") == name]
+    if entry is None:
+        for number in reversed(places):
+            del lines[number]
+    elif not places:
+        lines.append(format_line(entry))
+    elif any(entry[field] != value for field, value in (parse_line(lines[places[0]]) or {}).items()):
+        lines[places[0]] = format_line(entry)
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"[\s\\#]", lambda found: f"\\{ord(found[0]):03o}", text)
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found[1], 8)), text)
+
+
+def _mounted() -> set[str]:
+    """Return the places where something is mounted."""
+    lines = MOUNTED.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    return {_unescape(line.split(" ")[4]) for line in lines}
+
+
+def _check_place(name: str) -> None:
+    """Raise ``ResourceError`` for a mount point that is reached through a link, or that others could replace."""
+    real = os.path.realpath(name)
+    if real != name:
+        msg = f"it is reached through a symbolic link; declare {real}"
+        raise ResourceError(msg)
+    with files.Directories() as directories:
+        if name != "/" and not directories.place(name)[0].trusted:
+            msg = "other users can write to a directory on its path, and could have another place covered"
+            raise ResourceError(msg)

@@ -1,0 +1,209 @@
+"""Real file systems in memory and bind mounts, in a mount namespace of the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import reason, run, warned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import Resource
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts"),
+    pytest.mark.usefixtures("private_system"),
+]
+
+FSTAB = Path("/etc/fstab")
+OTHERS = b"""# /etc/fstab \xe9
+UUID=1  /  ext4  errors=remount-ro 0       1
+/dev/swap none swap sw 0 0
+tmpfs /not/mounted tmpfs
+//server/a\\040b /mnt/a\\040b cifs noauto 0 0"""
+SMALL = {"device": "tmpfs", "fstype": "tmpfs", "options": "size=64k"}
+
+
+@pytest.fixture(autouse=True)
+def fstab() -> Iterator[Path]:
+    """Give the machine entries of its own."""
+    before = mounts()
+    FSTAB.write_bytes(OTHERS)
+    yield FSTAB
+    for place in reversed(mounts()[len(before) :]):
+        subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a mount point whose name needs an escape."""
+    (tmp_path / "a b").mkdir()
+    return tmp_path / "a b"
+
+
+def mounts() -> list[str]:
+    """Return the mount points, in order."""
+    lines = Path("/proc/thread-self/mountinfo").read_text().splitlines()
+    return [line.split()[4].replace("\\040", " ") for line in lines]
+
+
+def options(place: Path) -> str:
+    """Return the options of what is mounted there, as a program of the system shows them."""
+    shown = subprocess.run(["findmnt", "-nro", "OPTIONS", str(place)], check=False, capture_output=True, text=True)
+    return shown.stdout.strip()
+
+
+def test_a_file_system_is_mounted_and_has_an_entry(place: Path, fstab: Path) -> None:
+    """mount(8) reads the same entry; a second run changes nothing; absent leaves no trace."""
+    name = f"Mount[{place}]"
+    assert run({name: SMALL})[0].summary.created == 1
+    assert "size=64k" in options(place)
+    line = f"\ntmpfs\t{place}\ttmpfs\tsize=64k\t0\t0".replace("a b", "a\\040b")
+    assert fstab.read_bytes() == OTHERS + line.encode()
+    assert run({name: SMALL})[0].summary.unchanged == 1
+    subprocess.run(["umount", place], check=True)
+    subprocess.run(["mount", place], check=True)
+    assert run({name: {"ensure": "absent"}})[0].summary.deleted == 1
+    assert (str(place) in mounts(), fstab.read_bytes()) == (False, OTHERS)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "mounted"),
+    [
+        ("mounted", "unmounted", False),
+        ("mounted", "present", True),
+        ("mounted", "defined", True),
+        ("unmounted", "present", False),
+        ("unmounted", "mounted", True),
+        ("present", "mounted", True),
+    ],
+)
+def test_a_state_leads_to_another(place: Path, first: str, then: str, *, mounted: bool) -> None:
+    """What is only present stays as it is."""
+    name = f"Mount[{place}]"
+    run({name: {**SMALL, "ensure": first}})
+    run({name: {"ensure": then}})
+    assert (str(place) in mounts()) is mounted
+    assert run({name: {**SMALL, "ensure": then}})[0].summary.unchanged == 1
+
+
+def test_changed_options_remount_and_a_changed_device_mounts_anew(place: Path, tmp_path: Path) -> None:
+    """Files survive the first, not the second; ``remounts: false`` never remounts."""
+    name = f"Mount[{place}]"
+    run({name: SMALL})
+    (place / "file").touch()
+    run({name: {**SMALL, "options": "size=128k,nosuid"}})
+    assert (place / "file").exists()
+    assert {"size=128k", "nosuid"} <= set(options(place).split(","))
+    run({name: {**SMALL, "remounts": False}})
+    assert not (place / "file").exists()
+    assert "nosuid" not in options(place)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "there").touch()
+    run({name: {"device": str(tmp_path / "source"), "fstype": "none", "options": "bind"}})
+    assert (place / "there").exists()
+    assert mounts().count(str(place)) == 1
+
+
+def test_drift_is_mended(place: Path, fstab: Path) -> None:
+    """Somebody has unmounted it, or removed the entry."""
+    name = f"Mount[{place}]"
+    run({name: SMALL})
+    subprocess.run(["umount", place], check=True)
+    assert run({name: SMALL})[0].summary.updated == 1
+    fstab.write_bytes(OTHERS)
+    _, lines = run({name: SMALL})
+    assert any("has no entry in /etc/fstab" in line for line in lines), lines
+    assert fstab.read_bytes() != OTHERS
+    assert mounts().count(str(place)) == 1
+
+
+def test_what_is_mounted_by_hand_is_unmounted_where_it_is_to_be_absent(place: Path) -> None:
+    """Without an entry too, and all layers of it."""
+    for _ in range(2):
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", place], check=True)
+    assert run({f"Mount[{place}]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert str(place) not in mounts()
+
+
+def test_what_cannot_be_mounted_or_unmounted_keeps_its_entry_as_it_was(place: Path, fstab: Path) -> None:
+    """A failed mount has no entry, and a busy one keeps it."""
+    report, _ = run({f"Mount[{place}]": {"device": "/dev/ra-test-none", "fstype": "ext4"}})
+    assert "/dev/ra-test-none" in reason(report)
+    assert fstab.read_bytes() == OTHERS
+    run({f"Mount[{place}]": SMALL})
+    before = fstab.read_bytes()
+    with (place / "open").open("w"):
+        assert "busy" in reason(run({f"Mount[{place}]": {"ensure": "absent"}})[0])
+    assert fstab.read_bytes() == before
+
+
+def test_the_mount_point_is_no_place_of_another_user(tmp_path: Path, place: Path) -> None:
+    """A link is not followed, and nothing is mounted where others could put one."""
+    link, shared = tmp_path / "link", tmp_path / "shared"
+    link.symlink_to(place)
+    assert reason(run({f"Mount[{link}]": SMALL})[0]) == f"it is reached through a symbolic link; declare {place}"
+    (shared / "point").mkdir(parents=True)
+    shared.chmod(0o777)
+    assert "other users can write" in reason(run({f"Mount[{shared}/point]": SMALL})[0])
+    assert warned({f"Mount[{tmp_path}/none]": SMALL}) == [f"the directory '{tmp_path}/none' does not exist"]
+
+
+def test_a_refresh_remounts(place: Path, tmp_path: Path) -> None:
+    """With the options of the entry."""
+    resources = {
+        f"Mount[{place}]": {**SMALL, "subscribe": f"File[{tmp_path}/f]"},
+        f"File[{tmp_path}/f]": {"content": "1"},
+    }
+    run(resources)
+    subprocess.run(["mount", "-o", "remount,ro,size=256k", place], check=True)
+    resources[f"File[{tmp_path}/f]"]["content"] = "2"
+    _, lines = run(resources)
+    assert f"notice: Mount[{place}]: Remounted" in lines
+    assert "size=64k" in options(place)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"name": "x"}, {"name": "/a\nb"}, {"device": "a\nb"}, {"device": " "}, {"options": "a\n"}, {"fstype": "a b"}],
+)
+def test_hostile_values_are_refused(bad: dict[str, Any]) -> None:
+    """No value adds a line or an option of a program."""
+    with pytest.raises(ManifestError):
+        run({"Mount[/mnt]": {**SMALL, **bad}})
+
+
+class TestMount(ProviderCompliance):
+    """A file system in memory."""
+
+    type_name = "mount"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        for number in ("", "-2", "-3"):
+            (tmp_path / f"ra-test{number}").mkdir()
+        return {"name": f"{tmp_path}//ra-test/", **SMALL}
+
+    @pytest.fixture
+    def others(self, tmp_path: Path) -> list[Resource]:
+        return [{"name": f"{tmp_path}/ra-test{number}", **SMALL} for number in ("-2", "-3")]
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "options": "size=128k", "pass": 2}
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: (FSTAB.read_bytes(), mounts())
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes /etc/fstab, and mounts"

@@ -1,0 +1,75 @@
+"""File systems in fstab, and whether they are mounted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute, TypeDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PATH = r"Pattern[/\A\/[^\x00-\x1f\x7f]*\z/]"
+WORDS = r"Optional[Pattern[/\A[^\x00-\x20\x7f][^\x00-\x1f\x7f]*\z/]]"
+
+
+def directories_above(declared: Mapping[str, Any]) -> list[str]:
+    """Return the directories above the mount point, where other file systems may have to be mounted before."""
+    parts = str(declared["name"]).split("/")[1:-1]
+    return ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+
+
+TYPE = TypeDefinition(
+    name="mount",
+    docs="""Manage the entries of /etc/fstab, and whether they are mounted.
+
+    Mount[/srv/scratch]:
+      device: tmpfs
+      fstype: tmpfs
+      options: size=64m,nosuid,nodev
+
+A file system is mounted before its entry is written: one that cannot be mounted does not disturb the next start of the
+machine. When the options of a mounted one change it is remounted, or unmounted and mounted with `remounts: false`; when
+the device or the type changes it is unmounted and mounted. A resource that it subscribes to has it remounted. What was
+mounted by hand gets an entry and the declared options.
+
+The directory must exist (declare it with `File`), not be reached through links, and only root may write to those above
+it. Blanks in paths are written as `\\040`. Other lines stay as they are. Everybody can read the options: give a file
+with the password, as in `credentials=/etc/smb.secret`. Swap has no mount point and is not managed.
+
+`resource mount` lists the entries of /etc/fstab.
+""",
+    attributes={
+        "ensure": Attribute(
+            "Enum[mounted, unmounted, present, defined, absent]",
+            "`mounted` and `unmounted`: with an entry, and so now; `present` or `defined`: with an entry, whether"
+            " mounted or not; `absent`: unmounted and without an entry.",
+            default="mounted",
+        ),
+        "name": Attribute(PATH, "The mount point.", kind="namevar", must_be="an absolute path"),
+        "device": Attribute(
+            WORDS,
+            "What is mounted: a device, `UUID=...`, `LABEL=...`, `host:/path`, a directory (with the option `bind`), or"
+            " a name such as `tmpfs`. Needed for a new entry.",
+            must_be="text on one line",
+        ),
+        "fstype": Attribute(
+            r"Optional[Pattern[/\A[\w.,-]+\z/]]",
+            "The type of the file system, for a new entry `auto` if not declared; `none` for `bind`.",
+            must_be="a file system's type",
+        ),
+        "options": Attribute(
+            WORDS, "The options with commas, for a new entry `defaults` if not declared.", must_be="text on one line"
+        ),
+        "dump": Attribute("Optional[Integer[0, 2]]", "The fifth field, for dump(8); 0 in a new entry."),
+        "pass": Attribute("Optional[Integer[0]]", "The order of checks when the machine starts; 0 for none."),
+        "remounts": Attribute(
+            "Boolean", "Whether the file system can be remounted with other options.", kind="parameter", default=True
+        ),
+        "entry": Attribute("Boolean", "Whether /etc/fstab has an entry.", kind="read_only"),
+    },
+    autorequires={"file": ["$name", "$device"], "mount": directories_above},
+    features={
+        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "simple_get_filter"),
+    },
+)
