@@ -24,6 +24,8 @@ INCOMPLETE = frozenset({"half-installed", "unpacked"})
 REMOVED = frozenset({"config-files", "not-installed"})
 #: Replace configuration files that were not edited, and keep edited ones, without a question.
 KEEP_FILES = ("--force-confdef", "--force-confold")
+#: A declared change counts more than a hold.
+HELD = ("--allow-change-held-packages",)
 #: A version in the table of ``apt-cache policy``, with its priority.
 VERSION = re.compile(r" (?:\*\*\*|   ) (\S+) -?\d+")
 #: apt reads names as names, not as regular expressions, and waits up to 120 seconds for dpkg's lock.
@@ -38,6 +40,7 @@ class Provider(BaseProvider):
 
     apt_get = Command("apt-get", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
     apt_cache = Command("apt-cache", read_only=True)
+    apt_mark = Command("apt-mark")
     dpkg = Command("dpkg", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
     dpkg_query = Command("dpkg-query", read_only=True)
 
@@ -60,7 +63,9 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with what is installed: any version, the candidate version, or a given one."""
+        """Compare ``ensure`` with what is installed: any version, the candidate version, or a given one; and a hold."""
+        if attribute == "mark":
+            return bool(is_.get("mark", "none") == should["mark"])
         if attribute != "ensure":
             return None
         ensure, status, version = should["ensure"], is_.get("status"), is_.get("version")
@@ -102,13 +107,13 @@ class Provider(BaseProvider):
                 known_versions = ", ".join(versions) or "none"
                 yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {known_versions}")
 
-    def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Install and remove in one transaction for each set of options, then purge in one more."""
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Install and remove in one transaction for each set of options, purge in one more, then hold packages."""
         transactions: dict[tuple[str, ...], list[str]] = {}
         purged = []
         removed = self._removed_damaged({name: each.should for name, each in changes.items()})
         for name, (is_, should) in changes.items():
-            if name in removed:
+            if name in removed or (is_ and self.insync(context, name, "ensure", is_, should) is True):
                 continue
             purge = should["ensure"] == "absent" and should.get("purge")
             if purge:
@@ -120,7 +125,10 @@ class Provider(BaseProvider):
         for options, arguments in transactions.items():
             self._apt("install", *options, "--", *arguments)
         if purged:
-            self._apt("purge", "--", *purged)
+            self._apt("purge", *HELD, "--", *purged)
+        for verb, mark in (("hold", "hold"), ("unhold", "none")):
+            if marked := [name for name, (is_, should) in changes.items() if _mark(is_, should) == mark]:
+                self.apt_mark("-q", verb, "--", *marked)
 
     def _removed_damaged(self, wanted: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
         """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
@@ -239,7 +247,8 @@ def _row(name: str, record: Mapping[str, str]) -> Resource:
         return {"name": name, "ensure": "absent", "status": state}
     # A package whose first unpacking was interrupted may have no version.
     version = {"version": record["Version"]} if record.get("Version") else {}
-    return {"name": name, "ensure": "present", **version, "status": state}
+    mark = {"mark": "hold"} if record["Status"].startswith("hold ") else {}
+    return {"name": name, "ensure": "present", **mark, **version, "status": state}
 
 
 def _title(record: Mapping[str, str], native: str) -> str:
@@ -254,14 +263,23 @@ def _names(record: Mapping[str, str], native: str) -> set[str]:
     return names | {f"{name}:{native}"} if architecture == "all" else names
 
 
+def _mark(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str | None:
+    """Return how to mark a package after its change: as declared, or held as before; None to leave it as it is."""
+    before = is_.get("mark", "none") if is_ else "none"
+    if should["ensure"] == "absent":
+        return None
+    return "hold" if before == "hold" and not should.get("mark") else should.get("mark")
+
+
 def _options(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the options of an installation; a declared version may be an older one.
 
     For apt a package that a killed dpkg was unpacking may be installed; only a reinstallation completes it.
     """
     ensure = should["ensure"]
+    held = HELD if is_ and is_.get("mark") == "hold" else ()
     if ensure == "absent":
-        return ()
+        return held
     downgrade = () if ensure in {"present", "latest"} else ("--allow-downgrades",)
     again = ("--reinstall",) if is_ and is_.get("status") in INCOMPLETE else ()
-    return (*downgrade, *again, *(should.get("install_options") or ()))
+    return (*held, *downgrade, *again, *(should.get("install_options") or ()))

@@ -58,8 +58,8 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
         yield from functions(child, name)
 
 
-#: The libraries of providers, which extras of ``setup.cfg`` install.
-OPTIONAL: Final = frozenset({"ruamel", "tomlkit", "yaml"})
+#: The libraries of providers, which the package needs anyhow or extras of ``setup.cfg`` install.
+OPTIONAL: Final = frozenset({"packaging", "ruamel", "tomlkit", "yaml"})
 
 
 def imported(path: Path) -> set[str]:

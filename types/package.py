@@ -14,6 +14,7 @@ TYPE = TypeDefinition(
       ensure: latest
     Package[libssl3:i386]:
       ensure: 3.0.15-1~deb12u1
+      mark: hold
 
 Packages that are adjacent in a manifest are installed and removed in one apt transaction, and purged in a second one.
 Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
@@ -33,6 +34,11 @@ the configuration files of a package that was removed before.
             "The name; `name:arch` for another architecture than the machine's.",
             kind="namevar",
             must_be="a package's name in lower case",
+        ),
+        "mark": Attribute(
+            "Optional[Enum[hold, none]]",
+            "`hold`: apt leaves the package in its version and state, except for a change that is declared here;"
+            " `none`: not held.",
         ),
         "purge": Attribute(
             "Boolean", "Whether a removal also removes the configuration files.", kind="parameter", default=False

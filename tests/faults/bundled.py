@@ -22,6 +22,8 @@ CRONTAB: Final = r"var/spool/cron/crontabs/tmp\.\w{6}"
 APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*)?|var/lib/apt/extended_states\.\w{6}"
 #: What git keeps for itself, and what a killed deletion has left under a hidden name until the next change of its path.
 GIT: Final = r"srv/[a-z]+/\.git(/.*)?"
+#: What a killed pip leaves beside packages, and its next run ignores; compiled code, which holds times.
+PIP: Final = r".*/site-packages/~.*|.*/__pycache__(/.*)?"
 #: The types that need a machine which systemd has started; ``tests/providers/test_service.py`` runs their sweeps there.
 ON_A_MACHINE: Final = {"service"}
 DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
@@ -106,6 +108,10 @@ def _pin(priority: int) -> dict[str, Any]:
 
 def _rule(*commands: str, **more: bool) -> dict[str, Any]:
     return {"user": "daemon", "commands": list(commands), **more}
+
+
+def _wheel(version: str) -> dict[str, Any]:
+    return {"ensure": version, "install_options": ["--no-index", "--find-links=/srv/repository"]}
 
 
 def _source(*suites: str) -> dict[str, Any]:
@@ -343,6 +349,28 @@ CASES: Final[dict[str, Case]] = {
         },
         aside=APT,
         observation=DPKG,
+    ),
+    "python_package": case(
+        {
+            "Python_venv[/srv/venv]": {"pip": False, "system_site_packages": True},
+            "Python_package[ra-changed /srv/venv]": _wheel("1.0"),
+            "Python_package[ra-deleted /srv/venv]": _wheel("1.0"),
+        },
+        {
+            "Python_venv[/srv/venv]": {"pip": False, "system_site_packages": True},
+            "Python_package[ra-changed /srv/venv]": _wheel("2.0"),
+            "Python_package[ra-created /srv/venv]": _wheel("present"),
+            "Python_package[ra-deleted /srv/venv]": {"ensure": "absent"},
+        },
+        aside=PIP,
+    ),
+    "python_venv": case(
+        {"Python_venv[/srv/changed]": {"pip": False}, "Python_venv[/srv/deleted]": {"pip": False}},
+        {
+            "Python_venv[/srv/created]": {"pip": False, "owner": "daemon"},
+            "Python_venv[/srv/changed]": {"pip": False, "system_site_packages": True},
+            "Python_venv[/srv/deleted]": {"ensure": "absent"},
+        },
     ),
     "resolver": case(
         {"Resolver[/etc/resolv.conf]": {"nameservers": ["192.0.2.1"]}, "Resolver[/srv/gone]": {}},

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
+from tests import wheels
 from tests.namespaces import bind, unmount
 
 #: The directories of the machine that are replaced, each by the one of its name in the world.
@@ -57,6 +58,9 @@ def furnish(world: Path) -> None:
     repository = world / "srv/repository"
     index = [_build(repository, name, version) for name, versions in _PACKAGES.items() for version in versions]
     (repository / "Packages").write_text("\n".join(index))
+    for name in ("ra_changed", "ra_created", "ra_deleted"):
+        for version in ("1.0", "2.0"):
+            wheels.build(repository, name, version)
     cover(world)
     run("apt-get", "update")
     for name in ("ra-owner", "ra-second"):

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import resource_api
+from tests import wheels
 from tests.namespaces import private_kernel
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ UNLISTED: Final = {
     "git_checkout",
     "ini_setting",
     "json_setting",
+    "python_package",
+    "python_venv",
     "toml_setting",
     "yaml_setting",
 }
@@ -106,6 +109,8 @@ MANIFEST: Final = """
         type: ssh-ed25519
         key: KEY
         options: [no-pty]
+      Python_venv[/srv/ra-test-venv]: {pip: false, system_site_packages: true}
+      Python_package[ra-test /srv/ra-test-venv]: {source: /srv/.ra-test-repository/ra_test-1.0-py3-none-any.whl}
       Known_host[ra-test.example@ed25519]: {key: KEY, host_aliases: [192.0.2.2]}
       Sudo_rule[ra-test]: {user: ra-test-user, commands: [/usr/bin/true], nopasswd: true}
       Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
@@ -308,6 +313,7 @@ def furnish(key: str) -> None:
     """Set up a repository on the machine, and example content of users."""
     REPOSITORY.mkdir()
     (REPOSITORY / "key.asc").write_text(key)
+    wheels.build(REPOSITORY, "ra_test", "1.0")
     index = [build("ra-test-tool", "1.0"), build("ra-test-tool", "1.1"), build("ra-test-old", "1.0")]
     (REPOSITORY / "Packages").write_text("\n".join(index))
     run("rm", "-rf", *(f"/etc/apt/{name}.d" for name in ("apt.conf", "sources.list", "preferences")))
@@ -555,7 +561,7 @@ def test_prune_deletes_or_forgets_undeclared_resources(machine: Machine) -> None
     machine.manifest.write_text("project: ra-test\nresources: {}\n")
     reported = machine.converged()
     assert (reported.done, machine.content()) == ([], present)
-    told = re.findall(r"Notice: (?!Exec)(\S+): is recorded but no longer declared; --prune (\w+)s it", reported.err)
+    told = re.findall(r"Notice: (?!Exec)(.+?\]): is recorded but no longer declared; --prune (\w+)s it", reported.err)
     pruned = machine.apply("--prune")
     assert sorted(each for each in pruned.done if not each[0].startswith("Exec[")) == sorted(told), pruned.err
     assert {name for name, action in told if action == "delete"} == {

@@ -188,6 +188,35 @@ def test_every_state_can_follow_every_other(before: str | None, wanted: str, act
     assert state("ra-test-config") == after
 
 
+def test_a_hold_keeps_a_package_from_others_only() -> None:
+    """Not from a declared change, after which it is held as before; a removal ends it."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-a_1.0.deb")
+    seen = []
+    for wanted in (
+        {"mark": "hold"},
+        {"ensure": "1.1"},
+        {"ensure": "latest", "mark": "none"},
+        {"ensure": "1.0", "mark": "hold"},
+        {"ensure": "purged"},
+        {"ensure": "1.0", "mark": "hold"},
+        {"ensure": "absent"},
+    ):
+        before = transactions()
+        converge({"ra-test-a": wanted})
+        held = run("apt-mark", "showhold").split()
+        seen.append((state("ra-test-a"), held, transactions() - before))
+    held, free = ["ra-test-a"], list[str]()
+    assert seen == [
+        ("installed 1.0", held, 0),
+        ("installed 1.1", held, 1),
+        ("installed 1.1+", free, 1),
+        ("installed 1.0", held, 1),
+        ("", free, 1),
+        ("installed 1.0", held, 1),
+        ("", free, 1),
+    ]
+
+
 def test_many_packages_are_one_transaction() -> None:
     """Twenty installations, a removal and an upgrade run apt once."""
     run("dpkg", "--install", REPOSITORY / "ra-test-plus_1.0.deb", REPOSITORY / "ra-test-a_1.0.deb")
@@ -450,7 +479,7 @@ class TestPackage(ProviderCompliance):
 
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
-        return {**present, "ensure": "1.1"}
+        return {**present, "ensure": "1.1", "mark": "hold"}
 
     @pytest.fixture
     def others(self) -> list[Resource]:

@@ -1,0 +1,214 @@
+"""Read packages from the files of an environment, and change them with pip, all of an environment at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote, urlsplit
+
+from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, CommandResult, Context, Resource
+
+    #: The name of a package and the directory of its environment.
+    Name = tuple[str, str]
+
+#: The directory in which a package describes itself; pip writes the last one of its files, RECORD, at the end.
+DESCRIPTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.!+]+)\.dist-info", re.ASCII)
+RECORD = "RECORD"
+ORIGIN = "direct_url.json"
+LARGEST = 65536  # bytes of an origin
+#: The attributes whose change pip makes only with a new installation.
+PLACE = ("source", "editable")
+PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check", "--quiet")
+
+
+class Provider(BaseProvider):
+    """The packages of the environments that a manifest names."""
+
+    sync = Command("sync", timeout=3600)
+
+    def __init__(self) -> None:
+        """Start without a package that is wanted in its latest version."""
+        self._latest: dict[Name, tuple[str, ...]] = {}
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write names as indexes do; record the packages whose latest version ``get`` looks up, with the options."""
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] = _canonical(resource["name"])
+            if resource.get("ensure") == "latest" and {"name", "virtualenv"} <= resource.keys():
+                self._latest[resource["name"], resource["virtualenv"]] = _options(resource)
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield what excludes each other."""
+        ensure, source = should.get("ensure"), should.get("source")
+        if source is not None and isinstance(ensure, str) and ensure not in {"present", "absent"}:
+            yield Problem("ensure", "ensure: a package from a 'source' has the version that is there")
+        if should.get("editable") is True and source is None:
+            yield Problem("editable", "editable: declare the directory of the package as 'source'")
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare ``ensure`` with what is installed: any version, the newest, or a given one."""
+        if attribute != "ensure" or should["ensure"] == "absent":
+            return None
+        version, ensure = is_.get("version"), should["ensure"]
+        if is_.get("status") != "installed":
+            return False, "the installation was interrupted"
+        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
+        return _version(version) == _version(wanted) or (False, f"changed from {version} to {wanted}")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the packages in ``names``; those of an environment that cannot be read fail."""
+        if names is None:
+            msg = "an environment can be in any directory"
+            raise CannotList(msg)
+        for venv in dict.fromkeys(venv for _, venv in names):
+            wanted = [name for name in names if name[1] == venv]
+            try:
+                found = {row["name"]: row for row in _packages(venv) if (row["name"], venv) in wanted}
+                latest = [name for name in wanted if name in self._latest and name[0] in found]
+                candidates = dict(self._candidates(venv, latest))
+                for name, _ in latest:
+                    found[name]["candidate"] = candidates.get(name, found[name]["version"])
+            except (OSError, CommandError) as error:
+                context.failed(
+                    wanted, message=f"the packages in {venv} cannot be read: {files.describe_error(error, '')}"
+                )
+            else:
+                yield from context.accepted(found.values())
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a package: its environment, and its source."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name, should in changes.items():
+            missing = []
+            if not os.path.lexists(f"{name[1]}/bin/python"):
+                why = f"'{name[1]}' is no environment"
+                missing.append(Problem("virtualenv", why, needs=f"Python_venv[{name[1]}]"))
+            source = should.get("source") or ""
+            missing += prerequisites.missing_file("source", source if source.startswith("/") else None)
+            missing += prerequisites.missing_file("constraints", should.get("constraints"))
+            yield from ((name, problem) for problem in missing)
+
+    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+        """Run pip once for each environment and set of options, and once for what is removed from one."""
+        installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+        removed: dict[str, list[str]] = defaultdict(list)
+        for (name, venv), (is_, should) in changes.items():
+            if is_ is not None and is_.get("status") == "incomplete":
+                _forget(name, venv)
+            if should["ensure"] != "absent":
+                moved = is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
+                options = (*_options(should), *["--force-reinstall"] * moved)
+                installed[venv, options] += _requirement(name, should)
+            elif is_ is None or is_.get("status") == "installed":
+                removed[venv].append(name)
+        for venv, names in removed.items():
+            _pip(venv, "uninstall", "--yes", "--", *names)
+        for (venv, options), requirements in installed.items():
+            _pip(venv, "install", *options, *requirements)
+        for venv in dict.fromkeys([*removed, *(venv for venv, _ in installed)]):
+            self.sync("-f", "--", venv)
+
+    def _candidates(self, venv: str, names: list[Name]) -> Iterator[tuple[str, str]]:
+        """Yield the newest version of each package that pip would replace by another one now."""
+        groups: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for name in names:
+            groups[self._latest[name]].append(name[0])
+        for options, group in groups.items():
+            report = json.loads(
+                _pip(venv, "install", *options, "--dry-run", "--no-deps", "--report", "-", *group).stdout
+            )
+            for each in report["install"]:
+                yield _canonical(each["metadata"]["name"]), each["metadata"]["version"]
+
+
+def _pip(venv: str, *arguments: str) -> CommandResult:
+    """Run the pip of an environment as the owner of its directory."""
+    if not os.path.lexists(f"{venv}/bin/python"):
+        msg = f"{venv} is no environment"
+        raise ResourceError(msg)
+    owner = files.user_name(Path(venv).stat().st_uid)
+    return Command(f"{venv}/bin/python", timeout=3600)(*PIP, *arguments, user=owner)
+
+
+def _packages(venv: str) -> Iterator[Resource]:
+    """Yield the packages of an environment itself; none without one. Raise ``OSError``."""
+    for directory in Path(venv, "lib").glob("python3*/site-packages"):
+        for entry in os.listdir(directory):  # noqa: PTH208 - bare names
+            if found := DESCRIPTION.fullmatch(entry):
+                place = f"{directory}/{entry}"
+                whole = os.path.lexists(f"{place}/{RECORD}")
+                row = {"name": _canonical(found[1]), "virtualenv": venv, "ensure": "present", "version": found[2]}
+                yield {**row, "status": "installed" if whole else "incomplete", **_origin(place)}
+
+
+def _origin(place: str) -> Resource:
+    """Return where a package is from, if not from an index (PEP 610)."""
+    try:
+        origin = json.loads(files.read(f"{place}/{ORIGIN}", LARGEST))
+        url, control = origin["url"], origin.get("vcs_info")
+        editable = origin.get("dir_info", {}).get("editable") is True
+        if control:
+            revision = f"@{control['requested_revision']}" if control.get("requested_revision") else ""
+            return {"source": f"{control['vcs']}+{url}{revision}", "editable": editable}
+        source = unquote(urlsplit(url).path) if url.startswith("file:") else url
+    except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return {"editable": False}
+    return {"source": source, "editable": editable}
+
+
+def _forget(name: str, venv: str) -> None:
+    """Remove the description of an incomplete package, which pip could neither remove nor replace."""
+    with files.Batch() as batch:
+        for directory in Path(venv, "lib").glob("python3*/site-packages"):
+            for entry in os.listdir(directory):  # noqa: PTH208 - bare names
+                if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) == name:
+                    with suppress(FileNotFoundError):
+                        batch.remove(f"{directory}/{entry}", recursive=True)
+
+
+def _options(should: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the options of an installation."""
+    constraints = ("--constraint", should["constraints"]) if should.get("constraints") else ()
+    upgrade = ("--upgrade",) if should.get("ensure") == "latest" else ()
+    return (*upgrade, *constraints, *(should.get("install_options") or ()))
+
+
+def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that name what is to be installed."""
+    extras = f"[{','.join(should['extras'])}]" if should.get("extras") else ""
+    source, ensure = should.get("source"), should["ensure"]
+    if source and should.get("editable"):
+        return ["--editable", f"{source}{extras}"]
+    if source:
+        address = f"file://{quote(source)}" if source.startswith("/") else source
+        return [f"{name}{extras} @ {address}"]
+    return [f"{name}{extras}" if ensure in {"present", "latest"} else f"{name}{extras}=={ensure}"]
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _version(text: Any) -> Any:
+    """Return a version that is equal for all its spellings; the text for what is no version."""
+    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only with packages of Python
+
+    try:
+        return Version(str(text))
+    except InvalidVersion:
+        return text

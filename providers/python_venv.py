@@ -1,0 +1,166 @@
+"""Read environments from their ``pyvenv.cfg``, and make them with Python's module ``venv``.
+
+A mark in the directory says that the making has begun and not ended; nothing of the environment is executed.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+CONFIG = "pyvenv.cfg"
+MARK = ".resource-api-incomplete"
+LARGEST = 65536  # bytes of a configuration
+SETTING = re.compile(r"[ \t]*([\w-]+)[ \t]*=[ \t]*(.*?)[ \t\r]*", re.ASCII)
+MINOR = re.compile(r"python(\d+\.\d+)")
+SYSTEM = "include-system-site-packages"
+
+
+class Provider(BaseProvider):
+    """The environments in the directories that a manifest names."""
+
+    sync = Command("sync", timeout=3600)
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare ``ensure`` with the status: only a complete environment is present."""
+        if attribute != "ensure" or should["ensure"] == "absent":
+            return None
+        return is_.get("status") == "complete" or (False, f"the environment is {is_.get('status')}")
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the environments in ``names``; one that cannot be read fails."""
+        if names is None:
+            msg = "an environment can be in any directory"
+            raise CannotList(msg)
+        for name in names:
+            try:
+                row = _row(name)
+            except OSError as error:
+                context.failed(name, message=f"{name} cannot be read: {files.describe_error(error, name)}")
+            else:
+                if row and (accepted := context.type.accepted_row(row)) is not None:
+                    yield accepted
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for an environment: its interpreter with ``ensurepip``, and its owner."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name, should in changes.items():
+            missing = [*prerequisites.missing_program("python", should["python"], needs="Package[python3-venv]")]
+            missing += prerequisites.missing_user("owner", should.get("owner"))
+            yield from ((name, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Change one environment after another."""
+        for name, (is_, should) in changes.items():
+            with context.processing(name, is_, should):
+                if should["ensure"] == "absent":
+                    _remove(name)
+                elif is_ is None or is_["status"] != "complete":
+                    self._make(name, is_, should)
+                else:
+                    value = should["system_site_packages"]
+                    files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
+
+    def _make(self, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Make an environment: the mark comes first, and goes when everything is on disk."""
+        owner = should.get("owner") or (is_ or {}).get("owner")
+        system = should.get("system_site_packages", (is_ or {}).get("system_site_packages"))
+        options = [*["--system-site-packages"] * bool(system), *["--without-pip"] * (not should["pip"])]
+        _begin(path, is_, owner)
+        Command(should["python"], timeout=3600)("-m", "venv", *options, "--", path, user=owner)
+        self.sync("-f", "--", path)
+        with files.Batch() as batch:
+            batch.remove(f"{path}/{MARK}")
+
+
+def _row(path: str) -> Resource | None:
+    """Return the environment in a directory; None without one. Raise ``OSError``."""
+    incomplete = os.path.lexists(f"{path}/{MARK}")
+    try:
+        text = files.read(f"{path}/{CONFIG}", LARGEST).decode("utf-8", "replace")
+    except (FileNotFoundError, NotADirectoryError):
+        if not incomplete:
+            return None
+        text = ""
+    settings = {found[1].lower(): found[2] for line in text.split("\n") if (found := SETTING.fullmatch(line))}
+    version = settings.get("version") or settings.get("version_info", "")
+    whole = "incomplete" if incomplete else "complete" if _works(path, version) else "broken"
+    return {
+        "path": path,
+        "ensure": "present",
+        "status": whole,
+        "version": version,
+        "system_site_packages": settings.get(SYSTEM, "").lower() == "true",
+        "owner": files.user_name(Path(path).stat().st_uid),
+    }
+
+
+def _works(path: str, version: str) -> bool:
+    """Return whether the interpreter exists and is, by its name, of the version for which packages are installed."""
+    interpreter = os.path.realpath(f"{path}/bin/python3")
+    minor = MINOR.fullmatch(os.path.basename(interpreter))  # noqa: PTH119 - text in, text out
+    return os.path.isfile(interpreter) and (minor is None or version.startswith((f"{minor[1]}.", minor[1])))  # noqa: PTH113 - text in, text out
+
+
+def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
+    """Prepare a directory with the mark: new, of an environment without what is left of an interrupted making."""
+    account = pwd.getpwnam(owner) if owner else None
+    ids = {"uid": account.pw_uid, "gid": account.pw_gid} if account else {}
+    with files.Batch() as batch:
+        if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
+            msg = "other users can write to a directory on the path; declare the 'owner'"
+            raise ResourceError(msg)
+        if not os.path.lexists(path):
+            batch.make_directory(path, mode=0o755, **ids)
+        elif is_ is None and os.listdir(path):  # noqa: PTH208 - bare names
+            msg = "the directory has a content that is no environment"
+            raise ResourceError(msg)
+        elif is_ is not None and is_["status"] == "incomplete":
+            _empty(path, batch, keep={MARK})
+        elif is_ is not None:
+            _remove_interpreters(path, batch)
+    files.replace(f"{path}/{MARK}", b"", mode=0o644, **ids)
+
+
+def _remove_interpreters(path: str, batch: files.Batch) -> None:
+    """Remove the links to an interpreter: the module ``venv`` keeps those that lead nowhere."""
+    programs = f"{path}/bin"
+    for name in os.listdir(programs) if os.path.isdir(programs) else ():  # noqa: PTH112, PTH208 - text in, text out
+        if name.startswith("python"):
+            batch.remove(f"{programs}/{name}")
+
+
+def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:
+    for entry in sorted(os.listdir(path)):  # noqa: PTH208 - bare names
+        if entry not in keep:
+            batch.remove(f"{path}/{entry}", recursive=True)
+
+
+def _remove(path: str) -> None:
+    """Remove a directory, last of all what shows that it is an environment."""
+    with files.Batch() as batch:
+        _empty(path, batch, keep={MARK, CONFIG})
+    with files.Batch() as batch:
+        batch.remove(path, recursive=True)
+
+
+def _set_system(lines: files.Lines, *, value: bool) -> None:
+    for number, line in enumerate(lines):
+        if (found := SETTING.fullmatch(line)) and found[1].lower() == SYSTEM:
+            lines[number] = f"{SYSTEM} = {str(value).lower()}"
+            return
+    lines.append(f"{SYSTEM} = {str(value).lower()}")

@@ -1,0 +1,145 @@
+"""Packages that the real pip installs from wheels of the test, without network."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError, Registry, Runtime
+from resource_api.system.log import Log
+from resource_api.testing import ProviderCompliance
+from tests import wheels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import Resource
+    from resource_api.model.event import LogEvent
+    from resource_api.model.report import Report
+
+TYPE = Registry.from_path().type("python_package")
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Return a directory of our own with wheels: all above /tmp is open to others."""
+    path = Path(mkdtemp(prefix="ra-test-", dir="/srv" if os.geteuid() == 0 else Path.home()))
+    path.chmod(0o755)
+    for name, version in (("ra_one", "1.0"), ("ra_one", "1.1"), ("ra_two", "2.0"), ("ra_three", "3.0")):
+        wheels.build(path, name, version, *(["ra-three; extra == 'more'"] if name == "ra_two" else []))
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture(scope="module")
+def venv(place: Path) -> Path:
+    """Return an environment that uses the pip of the system, as one of its own takes seconds."""
+    subprocess.run(
+        ["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", place / "venv"], check=True
+    )
+    return place / "venv"
+
+
+@pytest.fixture(autouse=True)
+def _no_packages(venv: Path) -> Iterator[None]:
+    """Remove the packages of the test."""
+    yield
+    for path in venv.glob("lib/python3*/site-packages/*ra_*"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def apply(venv: Path, *sinks: Callable[[LogEvent], None], **packages: dict[str, Any]) -> Report:
+    """Apply a manifest of packages from the wheels beside the environment."""
+    common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
+    resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}
+    return Runtime(Registry.from_path(), log=Log("debug", *sinks)).apply({"resources": resources})
+
+
+def version(venv: Path, module: str) -> str:
+    """Return the version of an installed module as Python imports it; empty without one."""
+    code = f"import {module}; print({module}.version)"
+    return subprocess.run([venv / "bin/python", "-c", code], check=False, capture_output=True, text=True).stdout.strip()
+
+
+def test_python_imports_what_is_present(venv: Path) -> None:
+    """In the declared version, the newest one, or none; a second run changes nothing."""
+    seen = []
+    for ensure in ("1.0.0", "latest", "absent"):
+        assert apply(venv, RA_one={"ensure": ensure}).exit_code == 0
+        assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
+        seen.append(version(venv, "ra_one"))
+    assert seen == ["1.0", "1.1", ""]
+
+
+def test_packages_of_one_environment_are_one_call_of_pip(venv: Path) -> None:
+    """With an extra, which brings another package; where one cannot be installed, the others are, each by itself."""
+    calls: list[LogEvent] = []
+    report = apply(venv, calls.append, ra_one={}, ra_two={"extras": ["more"]})
+    assert (report.exit_code, report.summary.created) == (0, 2)
+    assert [version(venv, name) for name in ("ra_one", "ra_two", "ra_three")] == ["1.1", "2.0", "3.0"]
+    assert sum(line.text.startswith("Executing") and " -m pip " in line.text for line in calls) == 1
+    report = apply(venv, ra_one={"ensure": "1.0"}, ra_missing={})
+    assert sorted(str(step.status) for step in report.steps) == ["failed", "success"]
+    assert "ra-missing" in str([step.error for step in report.steps])
+
+
+def test_a_package_comes_from_its_source(venv: Path) -> None:
+    """And is installed anew when it shall come from elsewhere."""
+    new = venv.parent / "a b"
+    new.mkdir()
+    for source in (venv.parent, new):
+        wheel = wheels.build(source, "ra_one", "1.0")
+        declared = {"source": str(wheel)}
+        assert [apply(venv, ra_one=declared).summary.unchanged for _ in range(2)] == [0, 1]
+
+
+def test_an_interrupted_installation_is_done_again(venv: Path) -> None:
+    """Pip alone would neither replace nor remove such a package."""
+    for ensure in ("present", "absent"):
+        assert apply(venv, ra_one={}).exit_code == 0
+        [record] = venv.glob("lib/python3*/site-packages/ra_one*/RECORD")
+        record.unlink()
+        assert apply(venv, ra_one={"ensure": ensure}).exit_code == 0
+        assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
+
+
+@pytest.mark.parametrize("name", ["", "-r", "a b", "a;b", "a@b", "a==1", "a\n", "../a", "é", "a-"])
+def test_a_name_that_pip_would_read_otherwise_is_refused(name: str) -> None:
+    """No option, no address, no requirement of a version."""
+    assert not TYPE.accepts["name"](name)
+
+
+@pytest.mark.parametrize("wrong", [{"ensure": "latest", "source": "/srv/x"}, {"editable": True}, {"source": "x.whl"}])
+def test_what_excludes_each_other_is_refused(venv: Path, wrong: dict[str, Any]) -> None:
+    """Before anything is done."""
+    with pytest.raises(ManifestError):
+        apply(venv, ra_one=wrong)
+
+
+class TestPythonPackage(ProviderCompliance):
+    """A package in an environment."""
+
+    type_name = "python_package"
+
+    @pytest.fixture
+    def present(self, venv: Path) -> Resource:
+        options = ["--no-index", f"--find-links={venv.parent}"]
+        return {"name": "RA.one", "virtualenv": str(venv), "ensure": "1.0", "install_options": options}
+
+    @pytest.fixture
+    def others(self, present: Resource) -> list[Resource]:
+        return [{**present, "name": "ra-two", "ensure": "present"}]
+
+    @pytest.fixture
+    def world(self, venv: Path) -> Callable[[], Any]:
+        return lambda: sorted(venv.rglob("*.dist-info"))
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "an environment is read, and changed as its owner, for its own packages alone"
