@@ -52,6 +52,8 @@ def groups(bench: Bench, counts: tuple[int, ...], *, with_peers: bool) -> Iterat
     for count in counts:
         yield "journal", cases.state(bench, count)
     yield "W8", cases.remote(bench)
+    yield "log", cases.long_secret(bench)
+    yield "programs", cases.programs(bench)
     for name in peers.installed() if with_peers else ():
         yield name, peers.compare(bench, name)
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+from base64 import b64encode
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,6 +189,33 @@ def state(bench: Bench, count: int) -> Iterator[Row]:
     recorded = ours(manifest, f"sqlite:{database}/state.db", *module)
     found = pairs(ours(manifest, "memory:", *module), recorded, bench.times(count), prepare)
     yield Row("journal and state of a creation", count, "the same without state", found)
+
+
+def long_secret(bench: Bench, lines: int = 10_000) -> Iterator[Row]:
+    """Measure the masking of what a provider logs beside a secret of 64 KiB, compared with plain text."""
+    text = bench.root / "text"
+    text.write_bytes(b64encode(random.Random(1).randbytes(48 << 10)))  # noqa: S311 - no secret, the same every time
+    plain, secret = (
+        ours(
+            workloads.talker(
+                bench.root / f"{name}.json", {"lines": lines, "text": "${inputs.text}"}, {"text": data_type}
+            ),
+            *("memory:", "--module-path", str(HERE / "modules"), "-i", f"text=@{text}"),
+        )
+        for name, data_type in (("plain", "String"), ("secret", "Sensitive[String]"))
+    )
+    found = pairs(plain, secret, bench.times(lines))
+    yield Row("log lines beside a secret of 64 KiB", lines, "a text that is not secret", found, 1.2)
+
+
+def programs(bench: Bench, count: int = 1_000) -> Iterator[Row]:
+    """Measure the programs that a provider runs, compared with the library that starts them."""
+    manifest = workloads.talker(bench.root / "programs.json", {"programs": count})
+    floor = (sys.executable, str(HERE / "programs_floor.py"), str(count))
+    found = pairs(
+        floor, ours(manifest, "memory:", "--module-path", str(HERE / "modules")), max(2, bench.times(count) // 3)
+    )
+    yield Row("programs of a provider", count, "`sh` alone", found, 1.5)
 
 
 def starts(bench: Bench) -> Iterator[Row]:

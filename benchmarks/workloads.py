@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 #: One file in this number drifts.
@@ -70,6 +70,13 @@ def graph(kind: str, shape: str, count: int, path: Path) -> Path:
         before = {"chain": number - 1, "fan": 0 if number else -1, "flat": -1}[shape]
         found[f"{kind.title()}[r{number}]"] = {"require": f"{kind.title()}[r{before}]"} if before >= 0 else {}
     return _manifest(found, path)
+
+
+def talker(path: Path, declared: dict[str, Any], inputs: Mapping[str, str] = {}) -> Path:
+    """Write a manifest of one resource that logs lines or runs programs; ``inputs``: their data types."""
+    document = {"inputs": {name: {"type": text} for name, text in inputs.items()}, "resources": {"Talker[t]": declared}}
+    path.write_text(json.dumps({"project": "bench", **document}))
+    return path
 
 
 def hosts(count: int, url: str, path: Path) -> Path:

@@ -181,7 +181,7 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
     Subject and text are searched together, because nearly none has any.
     """
     level, subject, text, fields, change = event
-    if not fields and (not mask or (both := f"{subject}\n{text}") is mask(both)):
+    if not fields and (both := f"{subject}\n{text}") is mask(both):
         return event
     if fields:
         from resource_api.model.codec import plain  # noqa: PLC0415 - not for text alone

@@ -21,7 +21,7 @@ from resource_api.model.values.assets import Content
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from resource_api.model.values.spellings import Escape
 
@@ -114,22 +114,26 @@ class Mask:
 
     def __call__(self, text: str) -> str:
         """Return ``text`` with every secret masked."""
-        if not self._known or self._is_plain(text) or not (spans := self._spans(text)):
+        count = (len(text) - _WINDOW) // _STEP + 1
+        if (
+            0 < count <= _BLOCK
+            and not self._pending
+            and self._pattern[1] is None
+            and text.isascii()
+            and self._windows.isdisjoint(_unpackers[count](text.encode(), 0))
+            and not _may_have_escapes(text)
+        ):
+            return text  # nearly every line: its windows alone show that it contains no secret
+        return self._masked(text) if self._known else text
+
+    def _masked(self, text: str) -> str:
+        if not (spans := self._spans(text)):
             return text
         pieces, position = list[str](), 0
         for start, end in _merged(spans):
             pieces += text[position:start], _MASKED
             position = end
         return "".join(pieces) + text[position:]
-
-    def _is_plain(self, text: str) -> bool:
-        """Return whether a text is seen to contain no secret by its windows alone, as nearly all lines are."""
-        count = (len(text) - _WINDOW) // _STEP + 1
-        if count > _BLOCK or self._pending or self._pattern[1] is not None or not text.isascii():
-            return False
-        if count > 0 and not self._windows.isdisjoint(_unpackers[count](text.encode(), 0)):
-            return False
-        return not _may_have_escapes(text)
 
     def document(self, value: Any) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
@@ -238,19 +242,19 @@ class Mask:
             self._words.add(text)
         from resource_api.model.values.spellings import LONG, encoded, written  # noqa: PLC0415 - only with a secret
 
-        encodings = encoded(text)
-        for form in written(text) | encodings:
+        encodings, runs = encoded(text), set[str]()
+        if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
+            lines = {line.strip() for line in (text, *(text.splitlines() if declared else ()))}
+            runs = {line for line in lines if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]}
+            runs |= encodings if len(text) <= LONG else set()
+            self._index_runs(runs)
+        # A form whose runs are masked is masked by them.
+        for form in (written(text) | encodings) - runs:
             data = form.encode("utf-8", "surrogatepass")
             if len(data) >= _SHORTEST_WINDOWED:
                 self._index_form(data)
             elif len(form) >= _SHORTEST:
                 self._short.add(form)
-        if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
-            for line in {line.strip() for line in (text, *(text.splitlines() if declared else ()))}:
-                if len(line) >= _SHORTEST_WITH_RUNS and line.split() == [line]:
-                    self._index_runs(line)
-            for form in encodings if len(text) <= LONG else ():
-                self._index_runs(form)
 
     def _index_form(self, data: bytes) -> None:
         for offset in range(_STEP):
@@ -260,12 +264,13 @@ class Mask:
             if (data, offset) not in forms:
                 forms.append((data, offset))
 
-    def _index_runs(self, text: str) -> None:
-        data = text.encode("utf-8", "surrogatepass")
+    def _index_runs(self, texts: Collection[str]) -> None:
+        # Together, because that is faster; windows across a line end only cost a look at what has them.
+        data = "\n".join(texts).encode("utf-8", "surrogatepass")
         for start in range(min(_STEP, len(data) - _WINDOW + 1)):
             for block in range(start, len(data) - _WINDOW + 1, _BLOCK * _STEP):
                 self._windows.update(_windows(data, block))
-        self._run_texts.append(text)
+        self._run_texts += texts
 
 
 def _secret_texts(value: Any) -> Iterator[str]:

@@ -21,10 +21,14 @@ _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 
 
 def written(text: str) -> set[str]:
-    """Return the forms of a text in which most of its characters stand for themselves, itself and its lines first."""
+    """Return the forms of a text in which most of its characters stand for themselves, itself and its lines first.
+
+    One of them is as logs and plans show it: with escapes for what cannot be printed.
+    """
     forms = {text, text.strip(), *(line.strip() for line in text.splitlines())}
     if not text.isprintable():
-        forms.add("".join(map(_visible, text)))
+        special = "".join(character for character in set(text) if not character.isprintable())
+        forms.add(re.sub(f"[{special}]", lambda found: repr(found[0])[1:-1], text))
     return forms if len(text) > LONG else forms | _escaped_forms(text)
 
 
@@ -66,11 +70,6 @@ def _base64(data: bytes, before: int) -> set[str]:
 
     whole = b64encode(b"\0" * before + data).decode().rstrip("=")
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
-
-
-def _visible(character: str) -> str:
-    """Return a character as logs and plans show it."""
-    return character if character.isprintable() else repr(character)[1:-1]
 
 
 class Escape:

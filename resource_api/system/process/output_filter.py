@@ -33,6 +33,8 @@ _LONGEST: Final = 64 * 1024
 _PATIENCE: Final = 0.2
 #: A secret on its way to the filter: a byte that says whether it was declared as an input, and its length in so many.
 _LENGTH: Final = 4
+#: That no byte is in a pipe, as `ioctl` writes it.
+_NONE: Final = bytes(4)
 
 
 class OutputFilter:
@@ -46,6 +48,8 @@ class OutputFilter:
         self._lock = threading.RLock()
         #: Whether something has been read and not been passed on yet; shared by both processes.
         self._busy = mmap.mmap(-1, 1)
+        #: How many bytes are in the pipe of the output, as `ioctl` has written it last.
+        self._unread = bytearray(_NONE)
         output, written = os.pipe()
         secrets, learned = os.pipe()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
@@ -78,21 +82,21 @@ class OutputFilter:
 
     def drain(self) -> None:
         """Wait until what was written so far has been passed on, so that our own output comes after it."""
-        if not self._has_pending():
-            return
+        # Before each line of ours: nearly always there is nothing. With bytes, `ioctl` would raise and drop an error.
+        fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
+        if self._unread != _NONE or self._busy[0]:
+            self._wait()
+
+    def _wait(self) -> None:
         until, pause = time.monotonic() + _PATIENCE, 0.00005
-        while self._has_pending() and time.monotonic() < until:
+        reader = select.poll()
+        reader.register(self._written, 0)
+        while not reader.poll(0) and time.monotonic() < until:
             time.sleep(pause)
             pause *= 2
-
-    def _has_pending(self) -> bool:
-        # With bytes, `ioctl` raises and drops an error first: before each line that takes longer than the call.
-        fcntl.ioctl(self._written, termios.FIONREAD, count := bytearray(4))
-        if not (any(count) or self._busy[0]):
-            return False
-        poller = select.poll()
-        poller.register(self._written, 0)
-        return not poller.poll(0)  # otherwise there is no reader any more
+            fcntl.ioctl(self._written, termios.FIONREAD, self._unread)
+            if self._unread == _NONE and not self._busy[0]:
+                return
 
     def _serve(self, output: int, secrets: int) -> NoReturn:
         """Be the filter, in the forked process: all signals are blocked there, and nothing else of the run is open."""

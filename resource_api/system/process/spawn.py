@@ -135,7 +135,7 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
     try:
         command = sh.Command(invocation.path)
-        return command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}).process
+        return _process(command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}))
     except sh.CommandNotFound:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
     except BaseException as error:
@@ -150,6 +150,15 @@ def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> 
         raise
     finally:
         os.close(stdin)
+
+
+def _process(running: Any) -> Any:
+    """Return the process of what ``sh`` has started, without their references to each other.
+
+    With that cycle their memory would be free only after some thousands of programs, each a fork of a larger process.
+    """
+    process, running.process = running.process, None
+    return process
 
 
 def _stdin(data: bytes | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import subprocess
@@ -308,6 +309,19 @@ def test_nothing_is_left_behind() -> None:
             run(shell("true", "x" * 200_000))
     assert (descriptors(), len(children())) == before
     assert not [thread for thread in threading.enumerate() if " for pid " in thread.name]
+
+
+def test_the_memory_of_a_program_is_free_at_its_end() -> None:
+    """Without a collection: until the next one, each program would be the fork of a larger process."""
+    run(shell("true"))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            run(shell("true"))
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
 
 
 def test_a_fork_that_fails_leaves_nothing_behind() -> None:
