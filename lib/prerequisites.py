@@ -5,6 +5,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Command, CommandError, Problem, files
@@ -48,6 +49,17 @@ def missing_file(attribute: str, path: Any) -> Iterator[Problem]:
     """Yield a problem if a path is declared, as text, and does not exist."""
     if isinstance(path, str) and not os.path.lexists(path):
         yield Problem(attribute, f"'{path}' does not exist", needs=f"File[{path}]")
+
+
+def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]:
+    """Yield a problem if a path is declared, and neither it nor a resource of the type ``kind`` makes it."""
+    yield from (problem._replace(needs=f"{kind}[{path}]") for problem in missing_file(attribute, path))
+
+
+def missing_module(module: str, needs: str) -> Iterator[Problem]:
+    """Yield a problem if a Python module is not installed; ``needs`` as of ``Problem``."""
+    if find_spec(module) is None:
+        yield Problem(None, f"the Python module {module} is not installed", needs=needs)
 
 
 def missing_program(attribute: str | None, program: str, needs: str | None = None) -> Iterator[Problem]:

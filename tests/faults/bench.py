@@ -71,6 +71,8 @@ class Case(NamedTuple):
     watched: Sequence[str] = ()
     #: Whether everything that a run has made is destroyed after each fault.
     destroyed: bool = True
+    #: Attributes that are read and have another value after each run, such as a random number.
+    random: Sequence[str] = ()
 
 
 class Seen(NamedTuple):
@@ -79,6 +81,7 @@ class Seen(NamedTuple):
     tree: Mapping[str, Any]
     state: StackState
     kept: frozenset[str]
+    random: Sequence[str] = ()
 
     @property
     def doubts(self) -> set[str]:
@@ -87,8 +90,12 @@ class Seen(NamedTuple):
 
     @property
     def records(self) -> dict[Any, Record]:
-        """The records by key, without the times of runs."""
-        return {key: record._replace(last_run="") for key, record in self.state.records.items()}
+        """The records by key, without the times of runs and what is random."""
+        return {key: self._comparable(record) for key, record in self.state.records.items()}
+
+    def _comparable(self, record: Record) -> Record:
+        is_ = {name: value for name, value in (record.is_ or {}).items() if name not in self.random}
+        return record._replace(last_run="", is_=None if record.is_ is None else is_)
 
 
 class Bench:
@@ -210,7 +217,8 @@ class Bench:
     def observe(self) -> Seen:
         """Return the observed machine."""
         kept = frozenset(os.listdir(self.state.parent)) if self.state.parent.exists() else frozenset()  # noqa: PTH208
-        return Seen(self.tree(), SqliteStore(str(self.state)).load(StackName("crash", "default")), kept)
+        state = SqliteStore(str(self.state)).load(StackName("crash", "default"))
+        return Seen(self.tree(), state, kept, self.case.random)
 
     def tree(self) -> dict[str, Any]:
         """Return every name in the world with kind, permissions and content."""

@@ -87,6 +87,15 @@ def _crontab(_name: str, content: bytes) -> bytes:
     return re.sub(rb"(?m)^# \(.* installed on .*\)$", b"", content)
 
 
+def _pem(_name: str, content: bytes) -> bytes:
+    """Return a file without what is in the blocks of PEM: keys and serial numbers are random."""
+    return re.sub(rb"(?s)(-----BEGIN [A-Z ]+-----\n).+?(\n-----END)", rb"\1\2", content)
+
+
+def _certificate(name: str) -> dict[str, Any]:
+    return {"private_key": "/srv/key", "subject": {"CN": name}}
+
+
 def _apt_keys() -> tuple[Resources, Resources]:
     first, second = (f"Apt_key[{name}]" for name in KEYS)
     one, two = ({"content": text} for text in KEYS.values())
@@ -487,5 +496,30 @@ CASES: Final[dict[str, Case]] = {
             "Yaml_setting[/srv/app.yaml:c.created]": {"value": [4]},
             "Yaml_setting[/srv/other.yaml:created]": {"value": 5},
         },
+    ),
+    "x509_certificate": case(
+        {
+            "X509_key[/srv/key]": {},
+            "X509_certificate[/srv/changed]": _certificate("a.example"),
+            "X509_certificate[/srv/deleted]": _certificate("b.example"),
+        },
+        {
+            "X509_key[/srv/key]": {},
+            "X509_certificate[/srv/changed]": {**_certificate("c.example"), "owner": "daemon"},
+            "X509_certificate[/srv/created]": {**_certificate("d.example"), "ca": True},
+            "X509_certificate[/srv/deleted]": {"ensure": "absent"},
+        },
+        meaning=_pem,
+        random=("public_key", "serial", "fingerprint", "not_after"),
+    ),
+    "x509_key": case(
+        {"X509_key[/srv/changed]": {}, "X509_key[/srv/deleted]": {"type": "ed25519"}},
+        {
+            "X509_key[/srv/changed]": {"mode": "0640", "group": "daemon"},
+            "X509_key[/srv/created]": {"type": "ed25519", "owner": "daemon"},
+            "X509_key[/srv/deleted]": {"ensure": "absent"},
+        },
+        meaning=_pem,
+        random=("public_key",),
     ),
 }

@@ -47,6 +47,8 @@ UNLISTED: Final = {
     "python_package",
     "python_venv",
     "toml_setting",
+    "x509_certificate",
+    "x509_key",
     "yaml_setting",
 }
 
@@ -138,6 +140,9 @@ MANIFEST: Final = """
       Yaml_setting[/etc/ra-test/parts/app.yaml:ra-test.size]: {value: 5}
       Json_setting[/etc/ra-test/parts/app.json:ra-test.size]: {value: 5}
       Toml_setting[/etc/ra-test/parts/app.toml:ra-test.size]: {value: 5}
+      File[/srv/.ra-test-x509]: {ensure: directory, force: true}
+      X509_key[/srv/.ra-test-x509/key]: {mode: "0640"}
+      X509_certificate[/srv/.ra-test-x509/cert]: {private_key: /srv/.ra-test-x509/key, subject: {CN: ra.example}}
       Archive[/etc/ra-test/site]:
         source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
         mode: "0640"

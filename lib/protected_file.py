@@ -1,0 +1,72 @@
+"""The owner, group and mode of a file that a type writes as a whole: attributes, what is read, and writing."""
+
+from __future__ import annotations
+
+import stat
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api import Resource
+
+OWNER = r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]"
+#: Longest file in bytes that is read.
+LIMIT = 1 << 20
+
+
+def protection_attributes(mode: str) -> dict[str, Attribute]:
+    """Return the attributes ``mode``, with a default, ``owner`` and ``group``."""
+    return {
+        "mode": Attribute(
+            r"Pattern[/\A0[0-7]{3}\z/]", "The mode, octal and in quotes.", default=mode, must_be="four digits as '0640'"
+        ),
+        "owner": Attribute(
+            OWNER, "The owner, by name or number; by default the user of the run.", must_be="a user's name"
+        ),
+        "group": Attribute(OWNER, "The group, by name or number.", must_be="a group's name"),
+    }
+
+
+def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]) -> bool | None:
+    """Return whether an owner or group that is declared by its number is the present one; None for anything else."""
+    if attribute not in {"owner", "group"} or (number := files.owner_number(should[attribute])) is None:
+        return None
+    find = files.user_id if attribute == "owner" else files.group_id
+    return find(is_[attribute]) == number
+
+
+def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
+    """Return the files that must exist first: all directories above, the nearest first, and those in ``attributes``."""
+    parts = should["path"].split("/")
+    above = ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]
+    return above + [should[name] for name in attributes if isinstance(should.get(name), str)]
+
+
+def read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
+    """Return the attributes of a file that are in its status, and its content.
+
+    Raise ``OSError``, and ``ResourceError`` for anything but a regular file of at most ``LIMIT`` bytes.
+    """
+    seen, content = files.stat_and_read(directories, path, LIMIT)
+    if content is None:
+        msg = "is larger than 1 MiB" if stat.S_ISREG(seen.st_mode) else "is not a regular file"
+        raise ResourceError(msg)
+    row: Resource = {"ensure": "present", "path": path, "mode": f"{stat.S_IMODE(seen.st_mode):04o}"}
+    return row | {"owner": files.user_name(seen.st_uid), "group": files.group_name(seen.st_gid)}, content
+
+
+def write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
+    """Write a file with the declared owner, group and mode, or with None for ``content`` change these alone."""
+    owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
+    wanted: dict[str, Any] = {
+        "mode": None if mode is None else int(mode, 8),
+        "uid": None if owner is None else files.user_id(owner),
+        "gid": None if group is None else files.group_id(group),
+    }
+    if content is None:
+        batch.set_mode_owner(path, **wanted, former_uid=None)
+    else:
+        batch.replace(path, content, **wanted)

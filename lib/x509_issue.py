@@ -1,0 +1,245 @@
+"""Read and issue certificates with the module ``cryptography``; imported where it is needed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import ipaddress
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from lib import x509_files
+from resource_api import ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+#: In the order in which they are in a subject.
+PARTS = {
+    "C": NameOID.COUNTRY_NAME,
+    "ST": NameOID.STATE_OR_PROVINCE_NAME,
+    "L": NameOID.LOCALITY_NAME,
+    "O": NameOID.ORGANIZATION_NAME,
+    "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
+    "CN": NameOID.COMMON_NAME,
+    "serialNumber": NameOID.SERIAL_NUMBER,
+    "emailAddress": NameOID.EMAIL_ADDRESS,
+}
+SHORT = {oid: name for name, oid in PARTS.items()}
+USAGES = {
+    "serverAuth": ExtendedKeyUsageOID.SERVER_AUTH,
+    "clientAuth": ExtendedKeyUsageOID.CLIENT_AUTH,
+    "codeSigning": ExtendedKeyUsageOID.CODE_SIGNING,
+    "emailProtection": ExtendedKeyUsageOID.EMAIL_PROTECTION,
+    "timeStamping": ExtendedKeyUsageOID.TIME_STAMPING,
+    "OCSPSigning": ExtendedKeyUsageOID.OCSP_SIGNING,
+}
+USAGE_NAMES = {oid: name for name, oid in USAGES.items()}
+GENERAL_NAMES: Mapping[str, Callable[[str], x509.GeneralName]] = {
+    "DNS": x509.DNSName,
+    "email": x509.RFC822Name,
+    "URI": x509.UniformResourceIdentifier,
+    "IP": lambda text: x509.IPAddress(ipaddress.ip_address(text)),
+}
+HOST = re.compile(r"(\*\.)?[A-Za-z0-9_]([A-Za-z0-9_-]*)(\.[A-Za-z0-9_-]+)*")
+KEY_USAGES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
+
+
+class Authority(NamedTuple):
+    """Who signs: the name, the key, and the public key; of a self-signed certificate its own."""
+
+    name: x509.Name
+    key: Any
+    public: Any
+
+
+def load(content: bytes) -> x509.Certificate:
+    """Return the first certificate of a PEM text. Raise ``ResourceError`` for anything else."""
+    try:
+        return x509.load_pem_x509_certificate(content)
+    except ValueError:
+        msg = "is not a certificate in PEM"
+        raise ResourceError(msg) from None
+
+
+def read(path: str) -> x509.Certificate:
+    """Return the certificate in a file. Raise ``ResourceError`` with the path."""
+    try:
+        return load(files.read(path, x509_files.LIMIT))
+    except (OSError, ResourceError) as error:
+        msg = f"'{path}': {files.describe_error(error, path)}"
+        raise ResourceError(msg) from None
+
+
+def read_request(path: str) -> x509.CertificateSigningRequest:
+    """Return the signing request in a file, whose signature is right. Raise ``ResourceError`` with the path."""
+    try:
+        request = x509.load_pem_x509_csr(files.read(path, x509_files.LIMIT))
+    except ValueError:
+        msg = f"'{path}': is not a signing request in PEM"
+        raise ResourceError(msg) from None
+    except OSError as error:
+        msg = f"'{path}': {files.describe_error(error, path)}"
+        raise ResourceError(msg) from None
+    if not request.is_signature_valid:
+        msg = f"'{path}': the signature of the request is wrong"
+        raise ResourceError(msg)
+    return request
+
+
+def describe(certificate: x509.Certificate) -> dict[str, Any]:
+    """Return what is in a certificate, as attributes."""
+    constraints = _extension(certificate, x509.BasicConstraints)
+    usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
+    return {
+        "subject": subject(certificate.subject),
+        "alt_names": alt_names(certificate),
+        "ca": bool(constraints and constraints.ca),
+        "extended_key_usage": sorted(USAGE_NAMES.get(usage, usage.dotted_string) for usage in usages),
+        "issuer": certificate.issuer.rfc4514_string(),
+        "serial": f"{certificate.serial_number:x}",
+        "not_after": certificate.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(),
+    }
+
+
+def subject(name: x509.Name) -> dict[str, str]:
+    """Return the parts of a subject by their short names, unknown ones by their numbers."""
+    return {SHORT.get(part.oid, part.oid.dotted_string): str(part.value) for part in name}
+
+
+def alt_names(holder: x509.Certificate | x509.CertificateSigningRequest) -> list[str]:
+    """Return the alternative names in a certificate or request, sorted."""
+    names = _extension(holder, x509.SubjectAlternativeName) or ()
+    kinds: dict[type[Any], str] = {
+        x509.DNSName: "DNS",
+        x509.RFC822Name: "email",
+        x509.UniformResourceIdentifier: "URI",
+        x509.IPAddress: "IP",
+    }
+    return sorted(f"{kinds.get(type(name), 'other')}:{name.value}" for name in names)
+
+
+def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Return whether an authority has signed a certificate."""
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def belongs_to(certificate: x509.Certificate, should: Mapping[str, Any]) -> bool:
+    """Return whether a certificate is for the declared private key or signing request."""
+    if should.get("csr") is not None:
+        public: Any = read_request(should["csr"]).public_key()
+    else:
+        public = _own_key(should).public_key()
+    return x509_files.public_pem(public) == x509_files.public_pem(certificate.public_key())
+
+
+def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
+    """Return a new certificate in PEM, with what is declared, and else what the present one ``is_``.
+
+    Raise ``ResourceError`` for a key, request or authority that cannot be used.
+    """
+    request = None if should.get("csr") is None else read_request(should["csr"])
+    own = None if request is not None or should.get("private_key") is None else _own_key(should)
+    if request is None and own is None:
+        msg = "cannot be issued without a private_key or a csr"
+        raise ResourceError(msg)
+    public: Any = request.public_key() if request is not None else own and own.public_key()
+    wanted = _wanted(should, is_, request)
+    name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in wanted["subject"].items()])
+    authority = _authority(should, Authority(name, own, public))
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder(authority.name, name, public, x509.random_serial_number())
+    builder = builder.not_valid_before(now).not_valid_after(now + dt.timedelta(days=should["days"]))
+    for extension, critical in _extensions(wanted, public, authority.public):
+        builder = builder.add_extension(extension, critical)
+    digest = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
+    return builder.sign(authority.key, digest).public_bytes(serialization.Encoding.PEM)
+
+
+def _own_key(should: Mapping[str, Any]) -> Any:
+    return x509_files.read_key(should["private_key"], should.get("passphrase"))
+
+
+def _wanted(
+    should: Mapping[str, Any], is_: Mapping[str, Any], request: x509.CertificateSigningRequest | None
+) -> dict[str, Any]:
+    """Return what is to be in the certificate: as declared, as in the present one, as in the request, by default."""
+    asked: dict[str, Any] = (
+        {} if request is None else {"subject": subject(request.subject), "alt_names": alt_names(request)}
+    )
+    names = ("subject", "alt_names", "ca", "extended_key_usage")
+    found: dict[str, Any] = {
+        name: next((known[name] for known in (should, is_, asked) if known.get(name)), None) for name in names
+    }
+    found |= {name: should[name] for name in names if should.get(name) is not None}
+    parts = found["subject"] or {}
+    found["subject"] = {part: parts[part] for part in (*PARTS, *(parts.keys() - PARTS)) if part in parts}
+    if found["alt_names"] is None and not found["ca"] and HOST.fullmatch(parts.get("CN", "")):
+        found["alt_names"] = [f"DNS:{parts['CN']}"]
+    return found
+
+
+def _oid(known: Mapping[str, x509.ObjectIdentifier], name: str) -> x509.ObjectIdentifier:
+    return known.get(name) or x509.ObjectIdentifier(name)
+
+
+def _authority(should: Mapping[str, Any], own: Authority) -> Authority:
+    """Return who signs: the declared authority, whose key must be that of its certificate, or the own key."""
+    if should.get("ca_certificate") is None:
+        if own.key is None:
+            msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"
+            raise ResourceError(msg)
+        return own
+    certificate, key = (
+        read(should["ca_certificate"]),
+        x509_files.read_key(should["ca_key"], should.get("ca_passphrase")),
+    )
+    if x509_files.public_pem(certificate.public_key()) != x509_files.public_pem(key.public_key()):
+        msg = f"'{should['ca_key']}' is not the key of '{should['ca_certificate']}'"
+        raise ResourceError(msg)
+    return Authority(certificate.subject, key, certificate.public_key())
+
+
+def _extensions(wanted: Mapping[str, Any], public: Any, authority: Any) -> Iterator[tuple[x509.ExtensionType, bool]]:
+    """Yield each extension of a certificate, and whether it is critical (RFC 5280)."""
+    is_authority = bool(wanted["ca"])
+    yield x509.BasicConstraints(ca=is_authority, path_length=None), True
+    uses = {"key_cert_sign", "crl_sign"} if is_authority else {"digital_signature"}
+    if not is_authority and isinstance(public, rsa.RSAPublicKey):
+        uses.add("key_encipherment")
+    yield x509.KeyUsage(**{usage: usage in uses for usage in KEY_USAGES}), True
+    if wanted["extended_key_usage"]:
+        yield x509.ExtendedKeyUsage([_oid(USAGES, usage) for usage in wanted["extended_key_usage"]]), False
+    if wanted["alt_names"]:
+        yield x509.SubjectAlternativeName([_general_name(name) for name in wanted["alt_names"]]), not wanted["subject"]
+    yield x509.SubjectKeyIdentifier.from_public_key(public), False
+    yield x509.AuthorityKeyIdentifier.from_issuer_public_key(authority), False
+
+
+def _general_name(text: str) -> x509.GeneralName:
+    kind, _, value = text.partition(":")
+    try:
+        return GENERAL_NAMES[kind](value)
+    except (KeyError, ValueError) as error:
+        msg = f"alt_names: '{text}' cannot be in a certificate: {error}"
+        raise ResourceError(msg) from None
+
+
+def _extension(holder: x509.Certificate | x509.CertificateSigningRequest, kind: type[Any]) -> Any:
+    try:
+        return holder.extensions.get_extension_for_class(kind).value
+    except (x509.ExtensionNotFound, ValueError):
+        return None

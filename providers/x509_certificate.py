@@ -1,0 +1,152 @@
+"""Issue certificates, and compare them with keys, requests, authorities and the time."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites, protected_file
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from types import ModuleType
+
+    from resource_api import Change, Context, Resource
+
+#: The forms of an alternative name.
+KINDS = ("DNS:", "IP:", "email:", "URI:", "other:")
+#: Files that a certificate is compared with.
+ISSUED_WITH = ("private_key", "csr", "ca_certificate")
+#: Attributes whose difference needs a new certificate, by the provider's own comparison or as they are read.
+INSIDE = ("subject", "alt_names", "ca", "extended_key_usage")
+
+
+class Provider(BaseProvider):
+    """The certificates in files of the local machine."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Remove needless slashes and dots from paths; sort names, each with its kind."""
+        for resource in resources:
+            resource["path"] = files.canonical_path(resource["path"])
+            for attribute in ("alt_names", "extended_key_usage"):
+                if resource.get(attribute) is not None:
+                    names = map(_alt_name, resource[attribute]) if attribute == "alt_names" else resource[attribute]
+                    resource[attribute] = sorted(set(names))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse attributes that exclude or need each other, and a renewal in every run."""
+        if should.get("ensure") == "absent":
+            return
+        if should.get("csr") is not None and should.get("private_key") is not None:
+            yield Problem("csr", "csr and private_key exclude each other: a request has the public key")
+        if (should.get("ca_certificate") is None) != (should.get("ca_key") is None):
+            yield Problem("ca_certificate", "ca_certificate and ca_key need each other")
+        days, before = should.get("days"), should.get("renew_before")
+        if isinstance(days, int) and isinstance(before, int) and before >= days:
+            yield Problem("renew_before", "it would be issued anew in every run: renew_before is not less than days")
+
+    def insync(
+        self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare the certificate with its key, its request, its authority and the time, which are read here."""
+        if attribute == "renew_before":
+            left = dt.datetime.fromisoformat(is_["not_after"]) - dt.datetime.now(dt.UTC)
+            return left > dt.timedelta(days=should["renew_before"]) or (False, f"expires at {is_['not_after']}")
+        if attribute not in ISSUED_WITH:
+            return protected_file.same_owner(attribute, is_, should)
+        place = should.get(attribute)
+        if place is None:
+            return True
+        if not os.path.lexists(place):
+            return False, f"'{place}' does not exist"
+        issuing = _issuing()
+        certificate = issuing.read(name)
+        if attribute == "ca_certificate":
+            return issuing.is_signed_by(certificate, issuing.read(place)) or (False, f"was not signed by '{place}'")
+        return issuing.belongs_to(certificate, should) or (False, f"does not belong to '{place}'")
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Read the certificates in ``names``."""
+        if names is None:
+            msg = "a certificate can be in any file; name it"
+            raise CannotList(msg)
+        issuing = _issuing()
+        with files.Directories() as directories:
+            for path in names:
+                try:
+                    row, content = protected_file.read(path, directories)
+                    yield row | issuing.describe(issuing.load(content))
+                except FileNotFoundError:
+                    continue
+                except (OSError, ResourceError) as error:
+                    context.failed(path, message=files.describe_error(error, path))
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a certificate: the directory, its owner and group, what it is made of."""
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
+                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_user("owner", should.get("owner")),
+                *prerequisites.missing_group("group", should.get("group")),
+                *prerequisites.missing_file("csr", should.get("csr")),
+                *prerequisites.missing_made_file("private_key", should.get("private_key"), "X509_key"),
+                *prerequisites.missing_made_file("ca_key", should.get("ca_key"), "X509_key"),
+                *prerequisites.missing_made_file("ca_certificate", should.get("ca_certificate"), "X509_certificate"),
+            ]
+            yield from ((path, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Issue or remove certificates, or change their permissions."""
+        with files.Batch() as batch:
+            for path, (is_, should) in changes.items():
+                try:
+                    if should.get("ensure") == "absent":
+                        batch.remove(path)
+                    else:
+                        content = _content(self, context, path, is_, should)
+                        protected_file.write(batch, path, content, should)
+                except (OSError, ResourceError) as error:
+                    context.failed(path, message=files.describe_error(error, path))
+                # The next certificate may be signed by this one.
+                for written, failure in batch.flush():
+                    context.failed(written, message=files.describe_error(failure, written))
+
+
+def _issuing() -> ModuleType:
+    """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
+    try:
+        from lib import x509_issue  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = f"needs the Python module cryptography (Debian: python3-cryptography): {error}"
+        raise ResourceError(msg) from None
+    return x509_issue
+
+
+def _content(
+    provider: Provider, context: Context, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
+) -> bytes | None:
+    """Return a new certificate; None if the present one may stay."""
+    if is_ is not None:
+        same = all(should[name] == is_[name] for name in INSIDE if should.get(name) is not None)
+        if same and all(
+            provider.insync(context, path, name, is_, should) is True for name in (*ISSUED_WITH, "renew_before")
+        ):
+            return None
+    content: bytes = _issuing().issue(should, is_ or {})
+    return content
+
+
+def _alt_name(name: str) -> str:
+    """Return an alternative name with its kind, an address in its shortest form."""
+    kind, text = next(((kind, name[len(kind) :]) for kind in KINDS if name.startswith(kind)), ("", name))
+    if kind in {"", "IP:"}:
+        try:
+            return f"IP:{ip_address(text)}"
+        except ValueError:
+            return f"{kind or 'DNS:'}{text}"
+    return kind + text

@@ -1,0 +1,124 @@
+"""Generate private keys, and read what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites, protected_file
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from types import ModuleType
+
+    from resource_api import Change, Context, Resource
+
+#: Attributes that are in the key itself.
+INSIDE = ("type", "size", "curve")
+#: Which attribute is for which type.
+FOR = {"size": "rsa", "curve": "ec"}
+
+
+class Provider(BaseProvider):
+    """The private keys of the local machine."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Remove needless slashes and dots from paths."""
+        for resource in resources:
+            resource["path"] = files.canonical_path(resource["path"])
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
+        """Refuse a size or a curve for a type that has none."""
+        kind = should.get("type") or "ec"
+        return [
+            Problem(name, f"a key of type {kind} has no {name}, only one of type {wanted}")
+            for name, wanted in FOR.items()
+            if should.get(name) is not None and kind != wanted
+        ]
+
+    def insync(
+        self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare what is in an encrypted key, which only the passphrase shows, and whether it is encrypted."""
+        secret = should.get("passphrase")
+        if attribute == "ensure" and should["ensure"] == "present" and secret is not None and not is_["encrypted"]:
+            return False, "is not encrypted"
+        if attribute in INSIDE and is_.get("encrypted"):
+            if secret is None:
+                return True
+            found = _x509().describe(_x509().read_key(name, secret))
+            return found.get(attribute) == should[attribute] or (
+                False,
+                f"changed from {found.get(attribute)} to {should[attribute]}",
+            )
+        return protected_file.same_owner(attribute, is_, should)
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Read the keys in ``names``."""
+        if names is None:
+            msg = "a key can be in any file; name it"
+            raise CannotList(msg)
+        x509 = _x509()
+        with files.Directories() as directories:
+            for path in names:
+                try:
+                    row, content = protected_file.read(path, directories)
+                    yield row | {"encrypted": x509.is_encrypted(content)} | _inside(x509, content)
+                except FileNotFoundError:
+                    continue
+                except (OSError, ResourceError) as error:
+                    context.failed(path, message=files.describe_error(error, path))
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a key: the directory, its owner, its group."""
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
+                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_user("owner", should.get("owner")),
+                *prerequisites.missing_group("group", should.get("group")),
+            ]
+            yield from ((path, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Generate, encrypt or remove keys, or change their permissions."""
+        with files.Batch() as batch:
+            for path, (is_, should) in changes.items():
+                try:
+                    if should.get("ensure") == "absent":
+                        batch.remove(path)
+                    else:
+                        protected_file.write(batch, path, _content(path, is_, should), should)
+                except (OSError, ResourceError) as error:
+                    context.failed(path, message=files.describe_error(error, path))
+            for path, failure in batch.flush():
+                context.failed(path, message=files.describe_error(failure, path))
+
+
+def _x509() -> ModuleType:
+    """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
+    try:
+        from lib import x509_files  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        msg = f"needs the Python module cryptography (Debian: python3-cryptography): {error}"
+        raise ResourceError(msg) from None
+    return x509_files
+
+
+def _inside(x509: ModuleType, content: bytes) -> dict[str, Any]:
+    """Return the attributes that are in a key; none of one that is encrypted."""
+    if x509.is_encrypted(content):
+        return {}
+    key = x509.load_key(content, None)
+    return {**x509.describe(key), "public_key": x509.public_pem(key.public_key()).decode()}
+
+
+def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:
+    """Return the text of a new or newly encrypted key; None if the present one may stay."""
+    x509, secret = _x509(), should.get("passphrase")
+    if is_ is not None and secret is None:
+        return None
+    key = x509.generate(should) if is_ is None else x509.read_key(path, secret)
+    content: bytes = x509.private_pem(key, secret)
+    return None if is_ is not None and is_["encrypted"] else content

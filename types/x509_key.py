@@ -1,0 +1,63 @@
+"""Private keys for certificates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lib.path_attribute import path_attribute
+from lib.protected_file import files_before, protection_attributes
+from resource_api import Attribute, TypeDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def directories(should: Mapping[str, Any]) -> list[str]:
+    """Return the directories that must exist first."""
+    return files_before(should)
+
+
+TYPE = TypeDefinition(
+    name="x509_key",
+    docs="""Manage private keys for certificates: RSA, elliptic curves or Ed25519, in PEM files.
+
+    X509_key[/etc/ssl/private/web.key]: {}
+
+    X509_key[/etc/ssl/private/ca.key]:
+      type: rsa
+      size: 4096
+
+A key is generated once. Another `type`, `size` or `curve` is an error, as every certificate of the key would become
+useless, unless `lifecycle.replace` allows it. They are not compared with an encrypted key without its `passphrase`.
+A key that is not encrypted is encrypted with the `passphrase` that is declared; one that is encrypted with another
+passphrase is an error. The format is PKCS #8; keys in older formats are read and left as they are.
+
+Needs the Python module `cryptography`: the extra `x509`, or the Debian package `python3-cryptography`.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the key exists.", default="present"),
+        "path": path_attribute(),
+        "type": Attribute("Optional[Enum[rsa, ec, ed25519]]", "A new key is `ec` if not declared.", kind="init_only"),
+        "size": Attribute(
+            "Optional[Integer[2048, 16384]]", "The bits of an RSA key; 4096 if not declared.", kind="init_only"
+        ),
+        "curve": Attribute(
+            "Optional[Enum[secp256r1, secp384r1, secp521r1]]",
+            "The curve of an `ec` key; `secp256r1` if not declared.",
+            kind="init_only",
+        ),
+        "passphrase": Attribute(
+            "Optional[Sensitive[String[1]]]",
+            "What the key is encrypted with; not encrypted if not declared.",
+            write_only=True,
+        ),
+        **protection_attributes("0600"),
+        "public_key": Attribute(
+            "Optional[String]", "The public key in PEM, of a key that is not encrypted.", kind="read_only"
+        ),
+        "encrypted": Attribute("Optional[Boolean]", "Whether a passphrase is needed to read it.", kind="read_only"),
+    },
+    autorequires={"file": directories, "user": "$owner", "group": "$group", "package": "python3-cryptography"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    verbs={"create": "generating"},
+)
