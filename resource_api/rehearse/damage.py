@@ -184,8 +184,8 @@ class Damager:
             return ""
         if not seen:
             return "the next run does not see it"
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        return f"after the next run {left[0]}{more} differs still"
+        differ = f" and {len(left) - 1} more differ" if len(left) > 1 else " differs"
+        return f"after the next run {left[0]}{differ} still"
 
     def _read(self) -> set[str]:
         """Read the overlay again; return the paths that differ from what was read before."""

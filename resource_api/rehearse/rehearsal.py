@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import contents, damage, order_verdict, recorded_effects, second_run, side_effects
+from resource_api.rehearse import contents, cuts, damage, order_verdict, recorded_effects, second_run, side_effects
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
+from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, layers
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.layers import Written
@@ -49,6 +50,8 @@ class Request(NamedTuple):
     orders: int = 0
     #: Whether everything that was made is damaged, to see whether the next run mends it.
     damage: bool = False
+    #: How many times a run is cut.
+    kills: int = 0
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
@@ -59,7 +62,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     """
     catalog, left_out = _compiled(runtime, request)
     places = _places(catalog)
-    inside = runtime.with_copied_state()
+    inside = runtime.with_copied_state(MemoryStore())
     try:
         document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
     except _Interrupted as error:
@@ -71,6 +74,8 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     try:
         if request.orders:
             found = found.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
+        if request.kills:
+            found = found.with_verdict(_survives_cuts(inside, request, left_out, document, places))
         if request.damage:
             found = _damaged(inside, request, left_out, found)
     except _Interrupted as error:
@@ -113,6 +118,18 @@ def _free_in_order(
 
     first = FirstRun(catalog, left_out, document, _writers(document["calls"][: document["effects"]]))
     return order_verdict.free_in_order(first, request.orders, attempt)
+
+
+def _survives_cuts(
+    inside: Runtime, request: Request, left_out: Sequence[str], document: Mapping[str, Any], places: Mapping[str, str]
+) -> Verdict:
+    """Return whether runs that are cut, each on an overlay of its own, come to the same by the next run."""
+
+    def attempt(point: int) -> Any:
+        return _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).cut(point))
+
+    writers = _writers(document["calls"][: document["effects"]])
+    return cuts.survives_cuts(request.kills, document["contents"], attempt, writers, places)
 
 
 def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
@@ -166,6 +183,10 @@ class _Inside:
         """Apply and show nothing; return what has failed and what is there as JSON."""
         return self._encoded(self._once)
 
+    def cut(self, point: int) -> bytes:
+        """Apply, with ``point`` be cut there, and apply again; return what came of it as JSON."""
+        return self._encoded(lambda: self._cut(point))
+
     def damage(self, start: int) -> bytes:
         """Apply, damage what was made from number ``start`` on, let runs mend it; return what came of it as JSON."""
         return self._encoded(lambda: self._damage(start))
@@ -182,14 +203,18 @@ class _Inside:
         masked = self._runtime.log.mask.document(document)
         return json.dumps(masked).encode()
 
-    def _apply(self) -> Report:
-        return self._runtime.apply(self._request.source, self._request.inputs, **self._options)
+    def _apply(self, runtime: Runtime | None = None) -> Report:
+        return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
     def _once(self) -> dict[str, Any]:
         with _silent(self._runtime):
             report = self._apply()
         failed = _failed(report)
         return {"run": failed, "contents": contents.read(self._layers)}
+
+    def _cut(self, point: int) -> dict[str, Any]:
+        with _silent(self._runtime):
+            return cuts.run(self._runtime, self._apply, self._layers, point)
 
     def _damage(self, start: int) -> dict[str, Any]:
         with _silent(self._runtime):
@@ -203,7 +228,7 @@ class _Inside:
         report = self._apply()
         show(report)
         effects = len(self._recorder.calls)
-        after = contents.read(self._layers) if request.orders else {}
+        after = contents.read(self._layers) if request.orders or request.kills else {}
         found: dict[str, Any] = {"run": _failed(report)}
         found |= {
             "contents": after,

@@ -135,14 +135,21 @@ class Runtime(ResourceReader):
         other.project, other.stack = project, stack
         return other
 
-    def with_copied_state(self) -> Self:
-        """Return a runtime like this one with a copy of all that its store holds, in memory. No lock is taken."""
-        from resource_api.state.store import MemoryStore  # noqa: PLC0415 - only for a rehearsal
+    def with_copied_state(self, store: StateStore) -> Self:
+        """Return a runtime like this one with another store, to which all that its store holds is copied.
 
+        The lock of its own is not taken.
+        """
+        other = self.with_store(store)
+        with store.lock("copy", 0.0):
+            for name in self.store.stacks():
+                store.overwrite(name, self.store.load(name))
+        return other
+
+    def with_store(self, store: StateStore) -> Self:
+        """Return a runtime like this one with another store."""
         other = copy(self)
-        other._store = kept = MemoryStore()  # noqa: SLF001 - of the same class
-        for name in self.store.stacks():
-            kept.overwrite(name, self.store.load(name))
+        other._store = store  # noqa: SLF001 - of the same class
         return other
 
     def validate(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:

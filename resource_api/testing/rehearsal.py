@@ -22,6 +22,7 @@ def rehearse(
     *,
     module_path: Iterable[str | os.PathLike[str]] = (),
     orders: int = 0,
+    kills: int = 0,
     damage: bool = False,
     destroy: bool = False,
     tests: Sequence[str] = (),
@@ -36,5 +37,5 @@ def rehearse(
     """
     file = os.fsdecode(manifest)
     registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))  # noqa: PTH100, PTH120 - texts
-    request = rehearsal.Request(file, inputs or {}, {}, Isolation(size, network), tests, destroy, orders, damage)
+    request = rehearsal.Request(file, inputs or {}, {}, Isolation(size, network), tests, destroy, orders, damage, kills)
     return rehearsal.rehearse(Runtime(registry), request, lambda _report: None)

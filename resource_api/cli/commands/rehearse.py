@@ -38,6 +38,13 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
     metavar="N",
     help="Apply in N other orders too, and name the relationships that are missing.",
 )
+@click.option(
+    "--kills",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Cut the run by SIGKILL in N places, and report what the next run does not mend.",
+)
 @click.option("--damage", is_flag=True, help="Damage what was made, and report what the next run does not mend.")
 @click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
@@ -88,6 +95,7 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         settings["destroy"],
         settings["orders"],
         settings["damage"],
+        settings["kills"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
     session.show(found.to_dict, found.lines)

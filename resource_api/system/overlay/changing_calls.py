@@ -1,0 +1,222 @@
+"""Run a function in a process that is held at each system call with which it or its programs change a file.
+
+The kernel asks this process before each of them, seccomp_unotify(2). So a run can be killed as a whole right before
+one, as by the end of the machine, and the calls of a run can be counted. What is written to mapped memory is not seen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import platform
+import select
+import signal
+import socket
+import stat
+import struct
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.overlay.isolated_run import IsolationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: Calls by name: the number on x86-64 and on arm64, None where there is none.
+_CALLS: Final[Mapping[str, tuple[int | None, int | None]]] = {
+    "write": (1, 64), "pwrite64": (18, 68), "writev": (20, 66), "pwritev": (296, 70), "sendfile": (40, 71),
+    "copy_file_range": (326, 285), "fallocate": (285, 47), "truncate": (76, 45), "ftruncate": (77, 46),
+    "open": (2, None), "creat": (85, None), "openat": (257, 56),
+    "rename": (82, None), "renameat": (264, 38), "renameat2": (316, 276),
+    "mkdir": (83, None), "mkdirat": (258, 34), "rmdir": (84, None), "unlink": (87, None), "unlinkat": (263, 35),
+    "link": (86, None), "linkat": (265, 37), "symlink": (88, None), "symlinkat": (266, 36),
+    "mknod": (133, None), "mknodat": (259, 33),
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}  # fmt: skip
+#: The argument of a call that is a descriptor of what it writes to, which may be no file.
+_WRITES: Final = {"write": 0, "pwrite64": 0, "writev": 0, "pwritev": 0, "sendfile": 0, "copy_file_range": 2}
+#: The argument of a call that says by its flags whether it makes or empties a file.
+_OPENS: Final = {"open": 1, "openat": 2}
+_MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
+#: By machine: its place in the table, its number for filters, and the number of seccomp(2).
+_MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
+
+# Instructions of a filter: load a word, compare, test bits, return.
+_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
+_ALLOW, _ASK = 0x7FFF0000, 0x7FC00000
+# struct seccomp_data: the number of the call, the machine, the address of the instruction, six arguments.
+_DATA: Final = "iIQ6Q"
+_NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
+_QUESTION: Final = struct.Struct(f"QII{_DATA}")
+_ANSWER: Final = struct.Struct("QqiI")
+_RECEIVE, _SEND = 0xC0502100, 0xC0182101
+_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
+_NO_NEW_PRIVILEGES: Final = 38
+_CONTINUE: Final = 1
+#: Milliseconds after which it is looked whether the run is to be ended.
+_PATIENCE: Final = 200
+
+
+class Held(NamedTuple):
+    """How a held run has ended."""
+
+    #: How many changing calls it has made, with that before which it was killed.
+    changes: int
+    #: The program and the call before which it was killed, ``mv: rename``; empty: it was not.
+    killed_at: str
+    #: The exit code of the process; nothing where it was killed.
+    exit_code: int | None
+
+
+def run(function: Callable[[], int], kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]) -> Held:
+    """Call ``function`` in a forked process, which ends with the code that it returns.
+
+    It is killed with all that it has started right before changing call ``kill_at``, 0: before none; and when
+    ``stopped`` returns True. Of the calls for which ``section`` returns the same number, which is not 0, only the first
+    one counts. Every process of this process table is killed then but this one and the first: it must be
+    called on an overlay. Raise ``IsolationError`` where the kernel refuses.
+    """
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            child = os.fork()
+            if not child:
+                _be_held(function, theirs)
+        _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+    if not descriptors:
+        os.waitpid(child, 0)
+        msg = "the kernel does not let system calls be watched: cuts cannot be made"
+        raise IsolationError(msg)
+    watched = os.pidfd_open(child)
+    try:
+        count, killed_at = _watch(descriptors[0], watched, kill_at, section, stopped)
+        if kill := bool(killed_at) or stopped():
+            os.kill(-1, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if kill:
+            _kill_others()
+    finally:
+        os.close(watched)
+        os.close(descriptors[0])
+    return Held(count, killed_at, os.WEXITSTATUS(status) if os.WIFEXITED(status) else None)
+
+
+def _be_held(function: Callable[[], int], channel: socket.socket) -> NoReturn:
+    """Be the process that is held."""
+    code = 1
+    try:
+        listener = _install()
+        socket.send_fds(channel, [b"+"], [listener])
+        os.close(listener)
+        channel.close()
+        code = function()
+    finally:
+        os._exit(code)
+
+
+def _watch(
+    listener: int, child: int, kill_at: int, section: Callable[[], int], stopped: Callable[[], bool]
+) -> tuple[int, str]:
+    """Answer the questions of the kernel until the child has ended; return the count, and what is to be killed."""
+    poller = select.poll()
+    poller.register(listener, select.POLLIN)
+    poller.register(child, select.POLLIN)
+    names = _names()
+    count = counted = 0
+    while not stopped():
+        ready = [descriptor for descriptor, _ in poller.poll(_PATIENCE)]
+        if child in ready:
+            break
+        if listener not in ready or (question := _receive(listener)) is None:
+            continue
+        identifier, process, call, arguments = question
+        name = names[call]
+        part = section()
+        if not (part and part == counted) and (name not in _WRITES or _is_file(process, arguments[_WRITES[name]])):
+            count, counted = count + 1, part
+            if count == kill_at:
+                return count, f"{_program(process)}: {name}"
+        with suppress(FileNotFoundError):  # the process was killed
+            fcntl.ioctl(listener, _SEND, _ANSWER.pack(identifier, 0, 0, _CONTINUE))
+    return count, ""
+
+
+def _receive(listener: int) -> tuple[int, int, int, tuple[int, ...]] | None:
+    """Return a question: its identifier, the process, the number of the call, the arguments; None: it is gone."""
+    buffer = bytearray(_QUESTION.size)
+    try:
+        fcntl.ioctl(listener, _RECEIVE, buffer)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.EINTR}:
+            return None
+        raise
+    identifier, process, _, call, _, _, *arguments = _QUESTION.unpack(buffer)
+    return identifier, process, call, tuple(arguments)
+
+
+def _is_file(process: int, descriptor: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(f"/proc/{process}/fd/{descriptor & 0xFFFFFFFF}").st_mode)
+    except OSError:  # it has ended, or runs as another user
+        return False
+
+
+def _program(process: int) -> str:
+    try:
+        with open(f"/proc/{process}/comm", encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return "a program"
+
+
+def _kill_others() -> None:
+    """Kill every other process, and wait until the first one of the table has waited for them."""
+    with suppress(ProcessLookupError):
+        while True:
+            os.kill(-1, signal.SIGKILL)
+            time.sleep(0.001)
+
+
+def _names() -> Mapping[int, str]:
+    """Return the number of each call on this machine → its name. Raise ``IsolationError`` if they are not known."""
+    if platform.machine() not in _MACHINES:
+        msg = f"cuts need the numbers of system calls, which are known for x86-64 and arm64, not {platform.machine()}"
+        raise IsolationError(msg)
+    place = _MACHINES[platform.machine()][0]
+    return {number: name for name, numbers in _CALLS.items() if (number := numbers[place]) is not None}
+
+
+def _install() -> int:
+    """Have this process and all that it starts held from now on; return the descriptor of the questions."""
+    _, machine, call = _MACHINES[platform.machine()]
+    libc = ctypes.CDLL(None, use_errno=True)
+    # Without a capability a filter may only be installed where no program can gain any.
+    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+    code = _filter(machine)
+    buffer = ctypes.create_string_buffer(code)
+    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
+    listener = libc.syscall(call, _SET_FILTER, _NEW_LISTENER, ctypes.c_char_p(program))
+    if listener < 0:
+        raise OSError(ctypes.get_errno(), "seccomp")
+    return int(listener)
+
+
+def _filter(machine: int) -> bytes:
+    """Return the instructions that let every call pass but those of the table."""
+    code = [(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, machine), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _NUMBER)]
+    for number, name in _names().items():
+        if name in _OPENS:
+            flags = _ARGUMENTS + 8 * _OPENS[name]
+            code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, flags), (_ANY_BIT, 0, 1, _MAKES), (_RETURN, 0, 0, _ASK)]
+            code += [(_RETURN, 0, 0, _ALLOW)]
+        else:
+            code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ASK)]
+    code.append((_RETURN, 0, 0, _ALLOW))
+    return b"".join(struct.pack("HBBI", *each) for each in code)
