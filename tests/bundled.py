@@ -7,7 +7,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from resource_api.plugins import loader
-from resource_api.plugins.module_path import BUNDLED
+from resource_api.plugins.module_path import BUNDLED, ModulePath
+from resource_api.plugins.registry import Registry
 from resource_api.plugins.shared_code import builtins_with_lib
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ def execute(kind: Literal["types", "providers", "lib"], name: str) -> Any:
     module = ModuleType(f"ra_test_{kind}_{name}")
     loader.execute_in(module, f"{BUNDLED}/{kind}/{name}.py", builtins_with_lib(BUNDLED))
     return module
+
+
+def types_with_resources() -> list[str]:
+    """Return the bundled types, without those that have functions only."""
+    registry = Registry(ModulePath([BUNDLED], distributions=False))
+    return sorted(name for name in registry.names() if registry.type(name).attributes)
 
 
 def directory_of_nobody(beneath: Path) -> Path:

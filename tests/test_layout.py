@@ -59,7 +59,17 @@ def functions(node: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]]
 
 
 #: The libraries of providers, which the package needs anyhow or extras of ``setup.cfg`` install.
-OPTIONAL: Final = frozenset({"cryptography", "packaging", "psycopg", "ruamel", "tomlkit", "yaml"})
+OPTIONAL: Final = frozenset(
+    {
+        "cryptography",
+        "jinja2",
+        "packaging",
+        "psycopg",
+        "ruamel",
+        "tomlkit",
+        "yaml",
+    }
+)
 
 
 def imported(path: Path) -> set[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from junitparser import Error, Failure, JUnitXml, Skipped
 
+from tests.bundled import types_with_resources
 from tests.faults.bundled import CASES
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ PAGE: Final = ROOT / "docs" / "types.md"
 BEGIN, END = "<!-- table: python -m tests.type_table -->", "<!-- end of the table -->"
 #: The variable that names the directory in which tests on a machine of their own leave their report.
 DIRECTORY: Final = "LAWS_REPORTS"
-TYPES: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
+TYPES: Final = types_with_resources()
 #: Column → the laws of which one must have been passed.
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "create, then no change": ("test_create_makes_what_is_declared", "test_a_resource_that_has_run_is_not_due_again"),

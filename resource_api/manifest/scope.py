@@ -293,8 +293,16 @@ class Scope:
             return UNKNOWN
         # No function is called with inputs that are not known.
         given = self._evaluate(name, dict(call.given), path._replace(keys=path.keys[:1]), lookup)
-        answer = UNKNOWN if is_unknown(given) else lookup.call(call, given)
+        answer = UNKNOWN if is_unknown(given) else lookup.call(call, self._with_contents(name, call, given))
         return expression.follow_keys(answer, path, path.keys[1:])
+
+    def _with_contents(self, name: str, call: Call, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the inputs of a call, descriptions of assets and archives replaced by these."""
+        contents = call.function.inputs.content_attributes
+        if contents.isdisjoint(given):
+            return given
+        file = self._manifest.place(("values", name)).file
+        return {key: self._make_contents(value, file) if key in contents else value for key, value in given.items()}
 
     def _output(self, path: Path, lookup: _Lookup) -> Any:
         assert isinstance(path.root, tuple)

@@ -162,6 +162,11 @@ class AttributeSet:
         """The attributes that are secrets by their data type, or contain one."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.sensitive)
 
+    @cached_property
+    def content_attributes(self) -> frozenset[str]:
+        """The attributes whose values may contain assets and archives."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
+
 
 def hint(word: object, known: Iterable[str]) -> str:
     """Return ``; did you mean ...`` for the nearest of ``known``, or an empty string."""

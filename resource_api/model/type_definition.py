@@ -185,11 +185,6 @@ class TypeDefinition(AttributeSet):
         return self.read_only.union(self.reference_types)
 
     @cached_property
-    def content_attributes(self) -> frozenset[str]:
-        """The attributes whose values may contain assets and archives."""
-        return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
-
-    @cached_property
     def derived_from(self) -> Mapping[str, str]:
         """Attribute → the attribute from which it is computed and whose secrecy it shares."""
         return {name: attribute.derived_from for name, attribute in self.attributes.items() if attribute.derived_from}

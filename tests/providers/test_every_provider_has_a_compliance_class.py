@@ -8,8 +8,10 @@ from typing import Final
 
 import pytest
 
+from tests.bundled import types_with_resources
+
 ROOT: Final = Path(__file__).resolve().parents[2]
-PROVIDERS: Final = sorted(path.stem for path in (ROOT / "types").glob("*.py"))
+PROVIDERS: Final = types_with_resources()
 
 
 def complying(path: Path) -> set[str]:

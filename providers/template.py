@@ -1,0 +1,84 @@
+"""Make texts from Jinja2 templates, in a sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Asset, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from resource_api import Context
+
+#: The longest template in bytes.
+LIMIT = 1 << 20
+
+
+class Provider:
+    """Computes texts from templates and variables."""
+
+    def template(
+        self,
+        _context: Context,
+        source: str | Asset,
+        variables: Mapping[str, Any],
+        includes: Mapping[str, str | Asset],
+        *,
+        trim_blocks: bool,
+        lstrip_blocks: bool,
+    ) -> str:
+        """Return the text that a template makes. Raise ``ResourceError`` with the line of a mistake."""
+        try:
+            import jinja2  # noqa: PLC0415 - an extra
+            from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
+        except ImportError:
+            msg = "needs the Python package jinja2: pip install 'resource-api[templates]'"
+            raise ResourceError(msg) from None
+        name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else "the template"
+        texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
+        environment = ImmutableSandboxedEnvironment(
+            undefined=jinja2.StrictUndefined,
+            loader=jinja2.FunctionLoader(lambda each: (texts[each], each, None) if each in texts else None),
+            autoescape=False,
+            keep_trailing_newline=True,
+            trim_blocks=trim_blocks,
+            lstrip_blocks=lstrip_blocks,
+        )
+        # They would give another text in each run.
+        del environment.filters["random"], environment.globals["lipsum"]
+        try:
+            return environment.get_template(name).render(variables)
+        except jinja2.TemplateSyntaxError as error:
+            msg = f"{error.name or name}, line {error.lineno}: {error.message}"
+        except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
+            msg = f"{_place(error, texts) or name}: {error}"
+        raise ResourceError(msg)
+
+
+def _text(source: str | Asset) -> str:
+    """Return the text of a template. Raise ``ResourceError`` for one that is too long or not UTF-8."""
+    if isinstance(source, str):
+        return source
+    content = bytearray()
+    for part in files.parts(source.open):
+        content += part
+        if len(content) > LIMIT:
+            msg = f"{source.given} is larger than {LIMIT >> 20} MiB"
+            raise ResourceError(msg)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        msg = f"{source.given} is not UTF-8"
+        raise ResourceError(msg) from None
+
+
+def _place(error: BaseException, names: Collection[str]) -> str:
+    """Return the template and the line that were reached when an error was raised."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if file in names:
+            place = f"{file}, line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return place
