@@ -18,6 +18,9 @@ DIR ?=
 SECONDS ?= 60
 TARGET ?=
 
+# The tests that rehearse, whose machine must be as before.
+REHEARSALS := $(wildcard tests/scenarios/test_rehearse*.py) tests/hostile/test_rehearsals.py
+
 .PHONY: help run man docs bench bench-peers fuzz quick test test-all tools lint format clean
 # The tools come before the environment that may need them.
 .NOTPARALLEL:
@@ -102,6 +105,8 @@ test-all: tools lint
 	@mkdir -p .venv/coverage .venv/faults
 	@FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
 	@$(BIN)/python -m tests.faults.report .venv/faults
+	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
+	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)
 
 tools:
 	@.ci/tools

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.scenarios.conftest import Bench
+
+#: How often a rehearsal is killed.
+KILLS: Final = 50 if os.environ.get("FAULTS_ALL_POINTS") else 4
 
 #: A user without a name.
 USER: Final = 54321
@@ -66,6 +71,9 @@ try 'ls /dev/vd* /dev/sd* /dev/nvme* /dev/mem /dev/kmsg | grep .'
 try 'cat /proc/kcore | head -c 1 | grep .'
 try 'kill -0 PROCESS'
 try 'python3 -c "import socket; socket.socket(socket.AF_UNIX).connect(\\"SOCKET\\")"'
+try 'python3 -c "import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + \\"ABSTRACT\\")"'
+try 'python3 -c "import ctypes; exit(ctypes.CDLL(None).reboot(0x89abcdef) != 0)"'
+try 'python3 -c "import os; os.setns(os.open(chr(47) + \\"proc/1/ns/net\\", 0), 0)"'
 try 'python3 -c "import socket; socket.create_connection((\\"127.0.0.1\\", PORT), 2)"'
 try 'python3 -c "import ctypes; exit(ctypes.CDLL(None).ptrace(16, 1, 0, 0) != 0)"'
 try 'head -c 10G /dev/zero >/var/tmp/big'
@@ -263,10 +271,17 @@ def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> 
 def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
     """Neither the kernel nor processes, sockets, devices, mounts and files outside can be reached."""
     path = bench.home / "socket"
-    with socket.socket(socket.AF_UNIX) as listening, socket.create_server(("127.0.0.1", 0)) as port:
+    with (
+        socket.socket(socket.AF_UNIX) as listening,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.create_server(("127.0.0.1", 0)) as port,
+    ):
         listening.bind(str(path))
         listening.listen()
+        abstract.bind(f"\0{path}")
+        abstract.listen()
         script = HOSTILE.replace("SOCKET", str(path)).replace("PORT", str(port.getsockname()[1]))
+        script = script.replace("ABSTRACT", str(path))
         hostile = bench.write("hostile.sh", script.replace("PROCESS", str(os.getpid())))
         before = mounts(), os.uname(), Path("/etc/hostname").read_bytes()
         manifest = bench.write("site.yaml", "resources: {}")
@@ -281,60 +296,70 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
 OLD_KERNEL: Final = "mount -t tmpfs tmpfs /proc/sys/kernel && echo 32768 >/proc/sys/kernel/pid_max"
 
 
-def on_an_old_kernel(bench: Bench, *words: str | Path, more: str = "true") -> subprocess.Popen[str]:
-    """Start the command with ``words`` where a process table has no limit of its own."""
+@contextmanager
+def on_an_old_kernel(bench: Bench, *words: str | Path, more: str = "true") -> Iterator[subprocess.Popen[str]]:
+    """Run the command with ``words`` where a process table has no limit of its own; it is killed at the end."""
     command = [sys.executable, "-P", "-m", "resource_api", *map(str, words)]
-    return subprocess.Popen(
+    with subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", f'{OLD_KERNEL} && {more} && exec "$@"', "sh", *command],
         env=bench.environment,
         cwd=bench.home,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
-def control_groups() -> list[Path]:
-    """Return the control groups of rehearsals."""
-    return list(Path("/sys/fs/cgroup").rglob("resource-api-rehearsal.*"))
+def control_groups(manifest: Path) -> list[Path]:
+    """Return the control groups of running rehearsals of a manifest."""
+    groups = Path("/sys/fs/cgroup").rglob("resource-api-rehearsal.*")
+    return [group for group in groups if group.name.split(".")[1] in processes_about(str(manifest))]
+
+
+def assert_removed(groups: list[Path]) -> None:
+    """Wait until control groups are gone."""
+    until = time.monotonic() + 20
+    while any(group.exists() for group in groups) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert [group for group in groups if group.exists()] == []
 
 
 def test_an_older_kernel_limits_processes_by_a_control_group(bench: Bench) -> None:
     """The group is removed, after SIGKILL too."""
     manifest = bench.write("site.yaml", "resources: {}")
-    with on_an_old_kernel(bench, "rehearse", manifest, "--test", BOMB) as process:
-        _, told = process.communicate(timeout=50)
-    assert process.returncode == 0, told
-    assert "refused: a fork bomb" in told
-    assert control_groups() == []
-    with on_an_old_kernel(bench, "rehearse", manifest, "--test", "echo begun; sleep 300") as process:
-        assert process.stderr is not None
-        begun = any("begun" in line for line in process.stderr)
-        groups = control_groups()
-        process.kill()
-    assert begun
-    assert len(groups) == 1
-    until = time.monotonic() + 20
-    while control_groups() and time.monotonic() < until:
-        time.sleep(0.01)
-    assert control_groups() == []
+    for test, kills in ((f"echo begun; {BOMB.strip()}", False), ("echo begun; sleep 300", True)):
+        with on_an_old_kernel(bench, "rehearse", manifest, "--test", test) as process:
+            assert process.stderr is not None
+            begun = any("begun" in line for line in process.stderr)
+            groups = control_groups(manifest)
+            if kills:
+                process.kill()
+            told = process.stderr.read()
+        assert begun
+        assert len(groups) == 1
+        assert_removed(groups)
+        assert kills or "refused: a fork bomb" in told
 
 
 def test_a_control_group_that_was_left_is_removed_by_the_next_rehearsal(bench: Bench) -> None:
-    """When all processes are killed at once, nobody is left to remove it."""
+    """When all processes are killed at once, none is left to remove it."""
     manifest = bench.write("site.yaml", "resources: {}")
     with on_an_old_kernel(bench, "rehearse", manifest, "--test", "echo begun; sleep 300") as process:
         assert process.stderr is not None
         begun = any("begun" in line for line in process.stderr)
-        groups = control_groups()
+        groups = control_groups(manifest)
         for group in groups:
-            os.kill(int(group.name.rpartition(".")[2]), signal.SIGKILL)
+            os.kill(int(group.name.split(".")[1]), signal.SIGKILL)
         process.kill()
     assert begun
-    assert [group.exists() for group in groups] == [True]
+    assert len(groups) == 1
     with on_an_old_kernel(bench, "rehearse", manifest) as process:
         process.communicate(timeout=50)
-    assert control_groups() == []
+    assert_removed(groups)
 
 
 def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
@@ -422,6 +447,56 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
         assert process.returncode == 143
 
 
+def test_a_rehearsal_is_killed_at_any_moment_and_leaves_nothing(bench: Bench) -> None:
+    """By SIGKILL and by SIGTERM, from its start to its end."""
+    manifest = bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          File[{bench.home}/made]: {{ensure: file, content: hi}}
+          Exec[effect]: {{command: touch {bench.home}/other}}
+        """,
+    )
+    words = [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest)]
+    before, began = mounts(), time.monotonic()
+    subprocess.run(words, env=bench.environment, capture_output=True, check=False)
+    lasted, moments = time.monotonic() - began, random.Random(18)  # noqa: S311 - any will do
+    for number in range(KILLS):
+        with subprocess.Popen(
+            words, env=bench.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as one:
+            try:
+                one.wait(moments.uniform(0, lasted))
+            except subprocess.TimeoutExpired:
+                one.send_signal(signal.SIGTERM if number % 2 else signal.SIGKILL)
+            one.wait(timeout=20)
+    until = time.monotonic() + 20
+    while processes_about(str(manifest)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert processes_about(str(manifest)) == []
+    assert mounts() == before
+    assert sorted(path.name for path in bench.home.iterdir()) == ["modules", "site.yaml", "things"]
+
+
+def test_nothing_of_a_rehearsal_is_seen_on_the_machine(bench: Bench) -> None:
+    """Neither files nor mounts, processes, sockets and settings, while the same without a rehearsal is seen."""
+    effects = (
+        "touch /leak /dev/shm/leak; rm /etc/hostname; rm -r /opt; ipcmk -Q; echo 7 >/proc/sys/net/ipv4/tcp_fin_timeout"
+    )
+    manifest = bench.write("site.yaml", "resources: {}")
+    words = [sys.executable, "-P", "-m", "tests.watched_machine", "--but", str(bench.home)]
+    rehearsal = [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest), "--test"]
+    orphan = "setsid sleep 300 & sleep 300 | cat & true"
+    seen = [
+        subprocess.run([*words, *more], env=bench.environment, cwd="/", capture_output=True, text=True, check=False)
+        for more in ([*rehearsal, f"{effects}; {orphan}"], ["sh", "-c", f"{effects}; mount -t tmpfs tmpfs /mnt"])
+    ]
+    assert not [line for line in seen[0].stdout.splitlines() if line.startswith(("new", "changed", "gone"))], seen[0]
+    assert seen[0].returncode == 0, seen[0]
+    kinds = {line.partition(": ")[2].split(" ")[0] for line in seen[1].stdout.splitlines() if ": " in line}
+    assert {"file", "mount", "setting", "sysvipc/msg"} <= kinds, seen[1]
+
+
 @pytest.fixture
 def user_bench(bench: Bench) -> Iterator[Bench]:
     """Return a bench whose home belongs to a user who is nobody else, with an interpreter that everybody may read."""
@@ -434,11 +509,13 @@ def user_bench(bench: Bench) -> Iterator[Bench]:
         yield bench
 
 
-def as_user(bench: Bench, *words: str | Path, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the command as ``USER``, by a program and its arguments if there is a ``prefix``."""
+def as_user(
+    bench: Bench, *words: str | Path, prefix: Sequence[str] = (), before: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run the command as ``USER``, by ``prefix`` and its arguments; ``before`` is a program that root runs."""
     become = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *prefix]
     return subprocess.run(
-        [*become, "/usr/bin/python3", "-P", "-m", "resource_api", *map(str, words)],
+        [*before, *become, "/usr/bin/python3", "-P", "-m", "resource_api", *map(str, words)],
         env=bench.environment,
         cwd=bench.home,
         capture_output=True,
@@ -497,4 +574,16 @@ def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> No
     assert done.stderr == (
         "Error: this machine cannot be isolated: a user who is not root may not make namespaces: "
         "/proc/sys/user/max_user_namespaces is 0\n"
+    )
+
+
+def test_a_user_in_a_container_is_told_what_is_missing(user_bench: Bench) -> None:
+    """Where parts of ``/proc`` are hidden, the kernel lets no user mount another one."""
+    manifest = user_bench.write("site.yaml", "resources: {}")
+    hide = f'{OLD_KERNEL} && exec "$@"'
+    done = as_user(user_bench, "rehearse", manifest, before=["unshare", "--mount", "sh", "-c", hide, "sh"])
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: this machine cannot be isolated: /proc: parts of it are hidden, as in a container; "
+        "only root can mount another one\n"
     )

@@ -36,7 +36,7 @@ class ProcessLimit:
         """Look what the machine has; change nothing."""
         # Kept open, because only then two look-ups of the same setting find the same file.
         self._pid_max = os.open(f"/proc/{_PID_MAX}", os.O_RDONLY)
-        self._name = f"{_NAME}{os.getpid()}"
+        self._name = f"{_NAME}{os.getpid()}.{os.urandom(4).hex()}"
         self._parents = [os.open(each, os.O_RDONLY | os.O_DIRECTORY) for each in _directories()]
 
     def enforce(self) -> None:

@@ -51,7 +51,11 @@ def build(mounts: Sequence[Mount], size: str) -> int:
 def _make_proc() -> None:
     """Mount a ``/proc`` of the new processes, in which nothing can be written but what belongs to one of them."""
     proc = f"{ROOT}/proc"
-    mount("proc", proc, _NO_PROGRAMS)
+    try:
+        mount("proc", proc, _NO_PROGRAMS)
+    except PermissionError as error:
+        msg = "/proc: parts of it are hidden, as in a container; only root can mount another one"
+        raise OSError(error.errno, msg) from error
     for name in os.listdir(proc):
         path = f"{proc}/{name}"
         if not (name.isdecimal() or os.path.islink(path)):
