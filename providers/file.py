@@ -46,7 +46,7 @@ class Provider(BaseProvider):
             if resource.get("ensure") == "present":
                 resource["ensure"] = "link" if resource.get("target") is not None else "file"
             mode = resource.get("mode")
-            if mode is not None and len(mode) != 4:  # noqa: PLR2004 - digits
+            if mode is not None and len(mode) == 3 and mode.isdigit():  # noqa: PLR2004 - digits
                 resource["mode"] = f"0{mode}"
             for attribute in ("owner", "group"):
                 owner = resource.get(attribute)
@@ -70,6 +70,10 @@ class Provider(BaseProvider):
             problems.append(Problem("target", f"a {ensure} has no target; only ensure: link has one"))
         if ensure == "link" and "target" not in given:
             problems.append(Problem("target", "a link needs a target"))
+        if (command := should.get("validate_cmd")) is not None:
+            from lib import content_check  # noqa: PLC0415 - few files are checked
+
+            problems += content_check.problems("validate_cmd", command)
         content = _reveal(should.get("content"))
         if isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > LIMIT:
             problems.append(Problem("content", f"content is for texts up to {LIMIT} bytes; use source"))
@@ -88,7 +92,7 @@ class Provider(BaseProvider):
             number = files.owner_number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute == "mode":
-            mode = _mode(should["mode"], is_["ensure"])
+            mode = _mode(should["mode"], is_["ensure"], is_.get("mode"))
             if is_["ensure"] == "link" or is_.get("mode") == mode:
                 return True
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
@@ -140,6 +144,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_user("owner", should.get("owner")),
                 *prerequisites.missing_group("group", should.get("group")),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
+                *_missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)
 
@@ -179,7 +184,7 @@ class Provider(BaseProvider):
             "gid": self._id(files.group_id, should.get("group")),
         }
         mode = should.get("mode")
-        mode = None if mode is None else int(_mode(mode, ensure), 8)
+        mode = None if mode is None else int(_mode(mode, ensure, None if is_ is None else is_.get("mode")), 8)
         # Only declared content is written into a new file.
         kept = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
@@ -190,7 +195,7 @@ class Provider(BaseProvider):
         elif ensure == "directory" and found == "absent":
             batch.make_directory(path, mode=mode, **owner)
         elif ensure == "file" and (content := _content(path, is_, should, kept=kept)) is not None:
-            batch.replace(path, content, mode=mode, **owner)
+            batch.replace(path, content, mode=mode, **owner, check=_check(batch, path, should.get("validate_cmd")))
         else:
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
 
@@ -274,9 +279,35 @@ def _content_row(content: bytes) -> Resource:
         return {"checksum": checksum}
 
 
-def _mode(mode: str, ensure: str) -> str:
-    """Return the mode that a file of kind ``ensure`` gets for the declared ``mode``."""
-    return f"{files.directory_mode(int(mode, 8)):04o}" if ensure == "directory" else mode
+def _mode(mode: str, ensure: str, present: str | None) -> str:
+    """Return the mode that a file of kind ``ensure`` gets for the declared ``mode``; ``present``: what it has."""
+    directory = ensure == "directory"
+    if not mode[0].isdigit():
+        from lib import symbolic_mode  # noqa: PLC0415 - few modes are written in letters
+
+        number = int(present or ("0755" if directory else "0644"), 8)
+        return f"{symbolic_mode.apply(mode, number, directory=directory):04o}"
+    return f"{files.directory_mode(int(mode, 8)):04o}" if directory else mode
+
+
+def _missing_checker(command: Any) -> Iterator[Problem]:
+    """Yield a problem if the program of a ``validate_cmd`` cannot be found."""
+    if command is not None:
+        from lib import content_check, prerequisites  # noqa: PLC0415 - few files are checked
+
+        yield from prerequisites.missing_program("validate_cmd", content_check.words(command)[0])
+
+
+def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None] | None:
+    """Return what has new content of a file checked. Raise ``ResourceError`` where other users could replace it."""
+    if command is None:
+        return None
+    from lib import content_check  # noqa: PLC0415 - few files are checked
+
+    if batch.can_others_replace(path):
+        msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
+        raise ResourceError(msg)
+    return partial(content_check.check, command, path)
 
 
 def _reveal(value: Any) -> Any:

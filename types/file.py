@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]]"
+#: Octal digits, or clauses as chmod(1) takes them.
+MODE = r"Optional[Pattern[/\A([0-7]{3,4}|[ugoa]*([-+=][rwxXst]*)+(,[ugoa]*([-+=][rwxXst]*)+)*)\z/]]"
 
 
 @cache
@@ -82,8 +84,9 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             must_be="the target of a link",
         ),
         "mode": Attribute(
-            r"Optional[Pattern[/\A[0-7]{3,4}\z/]]",
-            "The mode, octal and in quotes. Everybody who may read a directory may also enter it:"
+            MODE,
+            "The mode, octal and in quotes, or in letters as chmod(1) takes them: `u+x,go-w` changes what is there, or"
+            " the mode of a new file. Everybody who may read a directory may also enter it:"
             ' "0644" becomes 0755 for a directory. Links have no mode.',
             must_be="three or four octal digits such as '0644'",
         ),
@@ -94,6 +97,12 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             "Whether a directory may be removed with its content, or replace or be replaced by another kind of file.",
             kind="parameter",
             default=False,
+        ),
+        "validate_cmd": Attribute(
+            "Optional[Variant[String[1], Array[String[1], 2]]]",
+            "A command that must accept new content before the file gets its name, split as by a shell, but without"
+            " one; `%` becomes the path of the new file: `nginx -t -c %`.",
+            kind="parameter",
         ),
         "checksum": Attribute(
             "Optional[String]", "The SHA-256 of a file of up to 1 MiB.", kind="read_only", derived_from="content"

@@ -364,8 +364,8 @@ class TestDeclarations:
         """Other paths could lead elsewhere, or forge a line of output."""
         assert not TYPE.accepts["path"](path)
 
-    @pytest.mark.parametrize("mode", [420, "u=rw", "0888", "64", "00644", "0644\n"])
-    def test_a_mode_is_three_or_four_octal_digits_in_quotes(self, mode: Any) -> None:
+    @pytest.mark.parametrize("mode", [420, "u=rq", "u", "rwx", "0888", "64", "00644", "0644\n"])
+    def test_a_mode_is_octal_digits_in_quotes_or_clauses_of_chmod(self, mode: Any) -> None:
         """Anything else could be read as another mode."""
         assert not TYPE.accepts["mode"](mode)
 

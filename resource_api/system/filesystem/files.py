@@ -166,9 +166,18 @@ class Batch:
         return not self.directories.place(path)[0].trusted
 
     def replace(
-        self, path: str, content: Content, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
+        self,
+        path: str,
+        content: Content,
+        *,
+        mode: int | None = None,
+        uid: int | None = None,
+        gid: int | None = None,
+        check: Callable[[str], object] | None = None,
     ) -> None:
         """Create the file at ``path`` or replace it; readers see the whole old or the whole new content.
+
+        ``check`` is called with the path at which the new content is complete, and may refuse it by raising.
 
         A symbolic link at ``path`` is replaced itself, other hard links keep the old content. Mode, owner and group of
         None are those of the old file (without set-id bits, which were granted to the old content); a new file gets
@@ -189,6 +198,8 @@ class Batch:
                 self._pending.file(fd, directory)
             finally:
                 os.close(fd)
+            if check is not None:
+                check(directory.beneath(temporary))
         except BaseException:
             temporary_names.discard(directory.fd, temporary)
             raise

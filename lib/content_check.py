@@ -1,0 +1,43 @@
+"""A check of a file's new content by a program, before the file gets its name: ``nginx -t -c %``."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Command, Problem, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Replaced by the path of the new file.
+PLACEHOLDER = "%"
+#: Lines of the output in the reason of a failure.
+TAIL = 5
+
+
+def words(command: str | Sequence[str]) -> list[str]:
+    """Return the words of a command: a text is split as by a shell. Raise ``ValueError`` for open quotes."""
+    return shlex.split(command) if isinstance(command, str) else list(command)
+
+
+def problems(attribute: str, command: Any) -> Iterator[Problem]:
+    """Yield what is wrong with a declared command."""
+    try:
+        argv = words(command)
+    except ValueError as error:
+        yield Problem(attribute, f"cannot be split into words: {error}: {command}")
+        return
+    if not any(PLACEHOLDER in word for word in argv[1:]):
+        yield Problem(attribute, "must contain '%', which becomes the path of the new file")
+
+
+def check(command: str | Sequence[str], path: str, new: str) -> None:
+    """Run a command for the content of ``path`` that is complete at ``new``. Raise ``ResourceError`` if it fails."""
+    argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
+    done = Command(argv[0]).attempt(*argv[1:])
+    if done.exit_code:
+        lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()][-TAIL:]
+        how = "; ".join(lines) or f"exit code {done.exit_code}"
+        msg = f"the new content is refused by '{shlex.join(words(command))}', and not written: {how}"
+        raise ResourceError(msg.replace(new, path))
