@@ -54,6 +54,7 @@ nCGeQ+oD9zF/i7JTOWD+Z3cP
 }
 
 
+SLEEP: Final = {"Service": {"ExecStart": "/bin/sleep 1000"}}
 TMPFS: Final = {"device": "tmpfs", "fstype": "tmpfs", "options": "size=64k"}
 
 
@@ -440,6 +441,18 @@ CASES: Final[dict[str, Case]] = {
             *("net.ipv4.tcp_rmem=4096 131072 6291456", "net.ipv4.tcp_sack=1"),
         ),
         watched=("/proc/sys",),
+    ),
+    "systemd_unit": case(
+        {
+            "Systemd_unit[ra-changed.service]": {"content": SLEEP},
+            "Systemd_unit[ra-deleted.service]": {"content": SLEEP},
+        },
+        {
+            "Systemd_unit[ra-changed.service]": {"content": {**SLEEP, "Unit": {"Description": "changed"}}},
+            "Systemd_unit[ra-changed.service.d/more.conf]": {"content": {"Service": {"Nice": 5}}},
+            "Systemd_unit[ra-created.service]": {"content": SLEEP},
+            "Systemd_unit[ra-deleted.service]": {"ensure": "absent"},
+        },
     ),
     "timezone": case(
         {"Timezone[system]": {"zone": "Europe/Berlin"}},

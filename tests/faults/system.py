@@ -24,7 +24,7 @@ _ETC: Final = """
 """.split()  # noqa: SIM905 - shorter
 _DIRECTORIES: Final = """
     etc/apt/apt.conf.d etc/apt/preferences.d etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/dpkg/dpkg.cfg.d etc/skel
-    etc/logrotate.d etc/ssh etc/sudoers.d etc/sysctl.d srv/home srv/repository
+    etc/logrotate.d etc/ssh etc/sudoers.d etc/sysctl.d etc/systemd/system srv/home srv/repository
     var/lib/dpkg/info var/lib/dpkg/updates var/lib/dpkg/triggers var/log/apt
 """.split()  # noqa: SIM905 - shorter
 _PACKAGES: Final = {"ra-test-new": ("1.0",), "ra-test-kept": ("1.0", "1.1"), "ra-test-gone": ("1.0",)}

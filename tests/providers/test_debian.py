@@ -118,6 +118,7 @@ MANIFEST: Final = """
       Host[ra-test.example]: {ip: 192.0.2.2, host_aliases: [ra-test], require: "Package[ra-test-tool]"}
       File[/etc/ra-test-scratch]: {ensure: directory}
       Mount[/etc/ra-test-scratch]: {device: tmpfs, fstype: tmpfs, options: size=64k}
+      Systemd_unit[ra-test.service]: {content: {Service: {ExecStart: /bin/sleep 1000}}}
       Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
 

@@ -1,0 +1,174 @@
+"""Read and replace files in ``/etc/systemd/system`` that systemd-analyze(1) has verified."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites
+from resource_api import BaseProvider, Command, CommandError, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from resource_api import Change, Context, Problem, Resource
+
+DIRECTORY = "/etc/systemd/system"
+#: Exists while systemd manages this machine: sd_booted(3).
+BOOTED = "/run/systemd/system"
+#: Only root can write there, and nothing in it survives a start of the machine.
+STAGE = "/run"
+#: The files that systemd reads.
+FILE = re.compile(r".+\.(service|socket|timer|target|path|mount|automount|swap|slice)(\.d/.+\.conf)?")
+#: Largest file in bytes.
+LARGEST = 1024 * 1024
+
+
+class Provider(BaseProvider):
+    """The unit files and drop-ins of the administrator."""
+
+    analyze = Command("systemd-analyze", read_only=True, timeout=60)
+    systemctl = Command("systemctl")
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write sections as text, and end text with a line end."""
+        for resource in resources:
+            content = resource.get("content")
+            if content is not None:
+                text = content if isinstance(content, str) else format_sections(content)
+                resource["content"] = text if text.endswith("\n") else f"{text}\n"
+        return resources
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Have systemd read a file that it has not read."""
+        if attribute == "content" and is_.get("outdated") and is_["content"] == should["content"]:
+            return False, "changed, and systemd has not read it"
+        return None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the files in ``names``, or all in the directory; a link fails its name."""
+        found: dict[str, Resource] = {}
+        for name in _listed() if names is None else names:
+            try:
+                content = files.read(f"{DIRECTORY}/{name}", LARGEST).decode("utf-8", "replace")
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                context.failed(name, message=_why(f"{DIRECTORY}/{name}", error))
+                continue
+            found[name] = {"ensure": "present", "name": name, "content": content}
+        outdated = self._outdated(found)
+        rows = [{**row, "outdated": _unit(name) in outdated} for name, row in found.items()]
+        yield from context.accepted(rows) if names is None else rows
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Verify and write each file, beside the others of the call, and have systemd read all of them once."""
+        written = False
+        with tempfile.TemporaryDirectory(prefix="resource-api-", dir=STAGE) as stage:
+            for name, change in changes.items():
+                if change.should["ensure"] == "present" and _is_text(change.should):
+                    place = Path(stage, name)
+                    place.parent.mkdir(exist_ok=True)
+                    place.write_text(change.should["content"], encoding="utf-8")
+            try:
+                for name, (is_, should) in changes.items():
+                    with context.processing(name, is_, should):
+                        if should["ensure"] == "present" and should["verify"]:
+                            self._verify(stage, name)
+                        try:
+                            _write(name, should)
+                        except OSError as error:
+                            raise ResourceError(files.describe_error(error, f"{DIRECTORY}/{name}")) from error
+                        written = True
+            finally:
+                if written and os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+                    self.systemctl("daemon-reload")
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that units cannot be verified."""
+        missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
+        for name, should in changes.items():
+            if should["ensure"] == "present" and should["verify"]:
+                yield from ((name, problem) for problem in missing)
+
+    def _verify(self, stage: str, name: str) -> None:
+        """Raise ``ResourceError`` with what is wrong with a unit when its file is that in ``stage``."""
+        try:
+            # A colon at the end: the directories of the system follow.
+            path = {"SYSTEMD_UNIT_PATH": f"{stage}:{DIRECTORY}:"}
+            options = ("--man=no", "--recursive-errors=no")
+            done = self.analyze.attempt("verify", *options, "--", _unit(name), env=path, log="debug")
+        except CommandError as error:
+            raise ResourceError(str(error)) from error
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        own = f"{stage}/{name}:"
+        if found := [line for line in lines if line.startswith(own)] if done.exit_code == 0 else lines:
+            msg = "systemd-analyze verify: " + "; ".join(line.replace(f"{stage}/", "") for line in found)
+            raise ResourceError(msg)
+        if done.exit_code != 0:
+            msg = f"systemd-analyze verify fails with exit code {done.exit_code}"
+            raise ResourceError(msg)
+
+    def _outdated(self, names: Collection[str]) -> frozenset[str]:
+        """Return the units of ``names`` whose files have changed since systemd has read them."""
+        units = sorted({unit for unit in map(_unit, names) if "@." not in unit})
+        if not units or not os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+            return frozenset()
+        shown = self.systemctl("show", "--property=NeedDaemonReload", "--value", "--no-pager", "--", *units).stdout
+        return frozenset(unit for unit, answer in zip(units, shown.split(), strict=True) if answer == "yes")
+
+
+def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the text of a unit file from its sections."""
+    return "\n".join(f"[{section}]\n{''.join(_settings(settings))}" for section, settings in sections.items())
+
+
+def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in settings.items():
+        for each in value if isinstance(value, (list, tuple)) else [value]:
+            yield f"{key}={str(each).lower() if isinstance(each, bool) else each}\n"
+
+
+def _unit(name: str) -> str:
+    return name.partition(".d/")[0]
+
+
+def _is_text(should: Mapping[str, Any]) -> bool:
+    return isinstance(should.get("content"), str)
+
+
+def _write(name: str, should: Mapping[str, Any]) -> None:
+    path = f"{DIRECTORY}/{name}"
+    with files.Batch() as batch:
+        if should["ensure"] == "absent":
+            batch.remove(path)
+            return
+        if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - a text
+            batch.make_directory(os.path.dirname(path))  # noqa: PTH120 - as above
+        batch.replace(path, should["content"].encode(), mode=0o644)
+
+
+def _listed() -> Sequence[str]:
+    """Return the names of the regular files in the directory, and of those in its directories of drop-ins."""
+    found: list[str] = []
+    for place, directories, names in os.walk(DIRECTORY):
+        inside = os.path.relpath(place, DIRECTORY)
+        directories[:] = [name for name in directories if inside == "." and name.endswith(".d")]
+        found += [name if inside == "." else f"{inside}/{name}" for name in names]
+    return sorted(
+        name for name in found if FILE.fullmatch(name) and stat.S_ISREG(os.lstat(f"{DIRECTORY}/{name}").st_mode)
+    )
+
+
+def _why(path: str, error: OSError) -> str:
+    """Return why a file cannot be read; a link is what ``systemctl`` has made."""
+    if os.path.islink(path):  # noqa: PTH114 - a text
+        target = os.readlink(path)  # noqa: PTH115 - as above
+        return "it is masked: a link to /dev/null" if target == "/dev/null" else f"it is a link to {target}"
+    return files.describe_error(error, path)

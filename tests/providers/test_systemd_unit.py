@@ -1,0 +1,181 @@
+"""Unit files that the real systemd-analyze verifies, and a machine with systemd that reads them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import reason, run
+from tests.systemd_machine import Machine, started_machine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import Resource
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes units")
+
+PLACE = Path("/etc/systemd/system")
+SLEEP: dict[str, Any] = {"Service": {"ExecStart": "/bin/sleep 1000"}}
+
+
+@pytest.mark.usefixtures("private_system")
+class TestFiles:
+    """In a copy of /etc, without a systemd that runs."""
+
+    def test_sections_are_written_as_text(self) -> None:
+        """Lists are repeated settings; text and sections that mean the same do not differ."""
+        content = {
+            "Unit": {"Description": "é"},
+            "Service": {"ExecStart": ["", "/bin/true"], "PrivateTmp": True, "Nice": 5},
+        }
+        run(
+            {
+                "Systemd_unit[ra-test.service]": {
+                    "content": {**content, "Service": {"Type": "oneshot", **content["Service"]}}
+                }
+            }
+        )
+        settings = "Type=oneshot\nExecStart=\nExecStart=/bin/true\nPrivateTmp=true\nNice=5\n"
+        text = f"[Unit]\nDescription=é\n\n[Service]\n{settings}"
+        assert (PLACE / "ra-test.service").read_text() == text
+        assert run({"Systemd_unit[ra-test.service]": {"content": text.rstrip()}})[0].summary.unchanged == 1
+        assert run({"Systemd_unit[ra-test.service]": {"ensure": "absent"}})[0].summary.deleted == 1
+
+    @pytest.mark.parametrize(
+        ("name", "content", "why"),
+        [
+            ("ra-test.service", "[Service]\nExecStart=/bin/true\nFoo=1", "ra-test.service:3: Unknown key 'Foo'"),
+            ("ra-test.service", {"Service": {"ExecStart": "/no/such"}}, "Command /no/such is not executable"),
+            ("ra-test.timer", {"Timer": {"OnCalendar": "whenever"}}, "Failed to parse calendar specification"),
+            ("ra-test.mount", {"Mount": {"What": "tmpfs", "Where": "/a/b"}}, "Where= setting doesn't match unit name"),
+            ("systemd-journald.service.d/ra.conf", {"Service": {"Restart": "perhaps"}}, "ra.conf:2: Failed to parse"),
+            ("ra-test-none.service.d/ra.conf", {"Service": {"Nice": 1}}, "ra-test-none.service"),
+        ],
+    )
+    def test_what_systemd_would_not_accept_is_not_written(self, name: str, content: Any, why: str) -> None:
+        """The reason is what systemd-analyze says; other units of the call are written."""
+        resources = {f"Systemd_unit[{name}]": {"content": content}, "Systemd_unit[ra-good.service]": {"content": SLEEP}}
+        report, lines = run(resources)
+        assert [line for line in lines if line.startswith("warning")] == []
+        [error] = [step.error for step in report.steps if step.error]
+        assert why in error
+        assert "/run" not in error
+        assert not (PLACE / name).exists()
+        assert (PLACE / "ra-good.service").exists()
+        (PLACE / "ra-good.service").unlink()
+        if name.startswith("ra-test."):
+            assert run({f"Systemd_unit[{name}]": {"content": content, "verify": False}})[0].exit_code == 0
+            (PLACE / name).unlink()
+
+    def test_units_are_verified_together(self) -> None:
+        """A timer with the service that it starts, in either order, and the drop-in of a unit that is new."""
+        resources = {
+            "Systemd_unit[ra-a.timer]": {"content": {"Timer": {"OnCalendar": "daily"}}},
+            "Systemd_unit[ra-a.service]": {"content": SLEEP},
+            "Systemd_unit[ra-a.service.d/more.conf]": {"content": {"Service": {"Nice": 5}}},
+            "Systemd_unit[ra-b.service]": {"content": {"Unit": {"Requires": "ra-c.service"}, **SLEEP}},
+            "Systemd_unit[ra-c.service]": {"content": SLEEP},
+        }
+        report, _ = run(resources)
+        assert report.exit_code == 0, [step.error for step in report.steps]
+        for name in resources:
+            (PLACE / name[13:-1]).unlink()
+
+    def test_a_link_is_left_alone(self) -> None:
+        """A masked unit is not unmasked by the way."""
+        link = PLACE / "ra-masked.service"
+        link.symlink_to("/dev/null")
+        declared = {"Systemd_unit[ra-masked.service]": {"content": SLEEP}}
+        assert reason(run(declared)[0]) == "it is masked: a link to /dev/null"
+        assert link.is_symlink()
+        link.unlink()
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            *("x", "../x.service", "-x.service", ".x.service", "a b.service", "a/b.service", "x.device", "x.service\n"),
+            *("x.service.d/../../y.conf", "x.service.d/y", "x.service.d/.y.conf"),
+        ],
+    )
+    def test_a_hostile_name_is_refused(self, bad: str) -> None:
+        """It is no option, and no path out of the directory."""
+        with pytest.raises(ManifestError):
+            run({"Systemd_unit[x.service]": {"name": bad, "content": SLEEP}})
+
+    def test_a_setting_is_one_line(self) -> None:
+        """A value cannot add a setting."""
+        with pytest.raises(ManifestError):
+            run({"Systemd_unit[x.service]": {"content": {"Service": {"User": "a\nExecStart=/bin/sh"}}}})
+
+
+@pytest.mark.usefixtures("private_system")
+class TestSystemdUnit(ProviderCompliance):
+    """A service in its two forms."""
+
+    type_name = "systemd_unit"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": "ra-test-a.service", "content": SLEEP}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "content": "[Service]\nExecStart=/bin/sleep 1\n"}
+
+    @pytest.fixture
+    def others(self) -> list[Resource]:
+        return [
+            {"name": "ra-test-b@.service", "content": SLEEP},
+            {"name": "cron.service.d/ra-test.conf", "content": {"Service": {"Nice": 5}}, "verify": False},
+        ]
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: sorted(path.name for path in PLACE.rglob("*"))
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes /etc/systemd/system"
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    """Yield a machine on which calls of ``systemctl daemon-reload`` are counted."""
+    with started_machine(tmp_path_factory.mktemp("machine")) as machine:
+        machine.run("mv", "/usr/bin/systemctl", "/usr/bin/systemctl.real")
+        machine.write("/usr/bin/systemctl", '#!/bin/sh\necho "$*" >>/run/calls\nexec /usr/bin/systemctl.real "$@"\n')
+        machine.run("chmod", "755", "/usr/bin/systemctl")
+        yield machine
+
+
+def test_systemd_reads_all_units_once_and_starts_them(machine: Machine) -> None:
+    """One ``daemon-reload``; the timer runs; a file that was changed by hand and not read is drift."""
+    resources: dict[str, Any] = {
+        "Service[ra-a.timer]": {"ensure": "running"},
+        "Systemd_unit[ra-a.service]": {"content": SLEEP},
+        "Systemd_unit[ra-a.service.d/more.conf]": {"content": {"Service": {"Nice": 7}}},
+        "Systemd_unit[ra-a.timer]": {
+            "content": {"Timer": {"OnCalendar": "yearly"}, "Install": {"WantedBy": "timers.target"}}
+        },
+    }
+    text = json.dumps({"project": "p", "resources": resources})
+    assert "3 created, 1 updated" in machine.apply(text).stdout
+    assert machine.read("/run/calls").count("daemon-reload") == 1
+    show = ("systemctl.real", "show", "-pActiveState,UnitFileState", "--value", "ra-a.timer")
+    assert machine.run(*show).stdout.split() == ["active", "disabled"]
+    assert machine.run("systemctl.real", "show", "-pNice", "--value", "ra-a.service").stdout == "7\n"
+    machine.run("rm", "/run/calls")
+    assert "4 unchanged" in machine.apply(text).stdout
+    assert [line.split()[0] for line in machine.read("/run/calls").splitlines()] == ["show", "show"]
+    machine.run("systemctl.real", "start", "ra-a.service")
+    machine.run("touch", "/etc/systemd/system/ra-a.service")
+    outcome = machine.apply(text)
+    assert "content: changed, and systemd has not read it" in outcome.stderr
+    assert "4 unchanged" in machine.apply(text).stdout

@@ -1,0 +1,69 @@
+"""Unit files of systemd, and drop-ins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api import Attribute, TypeDefinition
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KINDS = "service|socket|timer|target|path|mount|automount|swap|slice"
+VALUE = r"Variant[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/], Integer, Boolean]"
+
+
+def services(declared: Mapping[str, Any]) -> list[str]:
+    """Return the names that a resource of the type ``service`` for the unit may have."""
+    unit = str(declared["name"]).partition(".d/")[0]
+    return [unit, unit.removesuffix(".service")]
+
+
+TYPE = TypeDefinition(
+    name="systemd_unit",
+    docs="""Manage unit files of systemd and drop-ins in /etc/systemd/system: services, timers, sockets, mounts.
+
+    Systemd_unit[backup.service]:
+      content:
+        Unit: {Description: Copy the data}
+        Service: {Type: oneshot, ExecStart: [/bin/sync, /usr/bin/true]}
+    Systemd_unit[backup.timer]:
+      content:
+        Timer: {OnCalendar: daily, Persistent: true}
+        Install: {WantedBy: timers.target}
+    Service[backup.timer]: {ensure: running, enable: true}
+
+The name is that of the file: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. A file
+is written only if `systemd-analyze verify` accepts the unit with it, together with the other units that change in the
+same step. systemd reads all changed files with one `daemon-reload`; declare a `Service` to start and enable a unit, and
+let it subscribe to the unit to be restarted. It comes after its unit by itself.
+
+`ensure: absent` removes the file and does not stop the unit; the directory of a drop-in stays. `resource systemd_unit`
+lists the files in /etc/systemd/system, without links.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
+        "name": Attribute(
+            rf"Pattern[/\A[A-Za-z0-9:_\\][A-Za-z0-9:_.\\@-]{{0,200}}\.({KINDS})(\.d\/[A-Za-z0-9:_@-][\w.:@-]{{0,200}}\.conf)?\z/]",
+            "The name of the unit with its suffix, or of a drop-in: `UNIT.d/NAME.conf`.",
+            kind="namevar",
+            must_be="a unit's name with its suffix, or UNIT.d/NAME.conf",
+        ),
+        "content": Attribute(
+            rf"Variant[String[1], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], Hash[Pattern[/\A[A-Za-z][\w-]*\z/], "
+            rf"Variant[{VALUE}, Array[{VALUE}]]]]]",
+            "The text of the file, or its sections with their settings. A list is a setting for each element; an empty"
+            ' text as the first one, as in `ExecStart: ["", /bin/new]`, clears what other files say.',
+            must_be="text on one line",
+        ),
+        "verify": Attribute(
+            "Boolean",
+            "Whether `systemd-analyze verify` must accept the unit, and find nothing in the file to warn of.",
+            kind="parameter",
+            default=True,
+        ),
+        "outdated": Attribute("Boolean", "Whether systemd still has an older version of the unit.", kind="read_only"),
+    },
+    autobefore={"service": services},
+    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
+)
