@@ -454,6 +454,10 @@ CASES: Final[dict[str, Case]] = {
             "Systemd_unit[ra-deleted.service]": {"ensure": "absent"},
         },
     ),
+    "tidy": case(
+        {"File[/srv/d]": {"ensure": "directory"}} | {f"File[/srv/d/{name}]": {} for name in ("kept", "1.tmp", "2.tmp")},
+        {"Tidy[/srv/d]": {"matches": "*.tmp"}},
+    ),
     "timezone": case(
         {"Timezone[system]": {"zone": "Europe/Berlin"}},
         {"Timezone[system]": {"zone": "Asia/Tokyo"}},

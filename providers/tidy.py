@@ -1,0 +1,152 @@
+"""Find and remove files by age, size and name, without following links or entering other filesystems."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+UNITS = "bkmgt"
+SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
+#: The most directories within each other that are tidied; each one is held open.
+DEEPEST = 100
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Provider(BaseProvider):
+    """The directories that are tidied."""
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a directory without a path, and a removal of everything."""
+        name, path = should.get("name"), should.get("path")
+        if path is None and isinstance(name, str) and not (name.startswith("/") and name.strip("/")):
+            yield Problem("path", "is needed where the title is not the directory; '/' is none that can be tidied")
+        if all(should.get(attribute) is None for attribute in ("age", "size", "matches")):
+            yield Problem(None, "does not say what to remove; give an age, a size or 'matches'")
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return nothing: what was removed cannot be read."""
+        if names is None:
+            msg = "what was removed cannot be read"
+            raise CannotList(msg)
+        return []
+
+    def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
+        """Return whether there is anything to remove, and how much."""
+        found = _Tidying(should, remove=False)
+        return (True, f"{found} to remove, such as '{found.example}'") if found.count else False
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Remove what is to be removed; what cannot be removed fails the resource at the end."""
+        for name, (_, should) in changes.items():
+            with context.updating(name, message="Tidying"):
+                done = _Tidying(should, remove=True)
+                if done.failure:
+                    raise done.failure
+                context.updated(name, message=f"Removed {done}")
+
+
+class _Tidying:
+    """One pass through a directory: what was found, and removed if so wanted."""
+
+    def __init__(self, should: Mapping[str, Any], *, remove: bool) -> None:
+        """Tidy the declared directory. Raise ``ResourceError`` or ``OSError`` if it cannot be read."""
+        age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
+        self.count = self.size = 0
+        self.example = ""
+        self.failure: Exception | None = None
+        self._remove = remove
+        self._before = None if age is None else time.time() - int(age[:-1]) * SECONDS[age[-1]]
+        self._larger = None if size is None else int(size[:-1]) << 10 * UNITS.index(size[-1])
+        patterns = [matches] if isinstance(matches, str) else matches or []
+        self._names = re.compile("|".join(map(translate, patterns)) if patterns else "")
+        self._time = f"st_{should['type']}"
+        self._depth = DEEPEST if should["recurse"] is True else int(should["recurse"])
+        self._directories, self._most = should["rmdirs"], should["max_files"]
+        path = files.canonical_path(should.get("path") or should["name"])
+        try:
+            with files.Directories() as directories:
+                top = directories.reach(path)
+                self._device = top.device
+                fd = os.open(".", DIRECTORY, dir_fd=top.fd)
+            try:
+                self._visit(fd, path, 0)
+            finally:
+                os.close(fd)
+        except FileNotFoundError:
+            return
+        except NotADirectoryError:
+            msg = f"'{path}' is not a directory"
+            raise ResourceError(msg) from None
+
+    def __str__(self) -> str:
+        """Return how much was found."""
+        return f"{self.count} file{'' if self.count == 1 else 's'} of {_in_units(self.size)}"
+
+    def _visit(self, directory: int, path: str, depth: int) -> bool:
+        """Tidy an open directory and those below it; return whether it is empty then."""
+        empty = True
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if self.count >= self._most:
+                    return False
+                try:
+                    status = os.stat(entry.name, dir_fd=directory, follow_symlinks=False)
+                    gone = self._examine(directory, entry.name, status, f"{path}/{entry.name}", depth)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self.failure = self.failure or error
+                    gone = False
+                empty = empty and gone
+        return empty
+
+    def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
+        """Tidy one entry of an open directory; return whether it is gone, or would be."""
+        if stat.S_ISDIR(status.st_mode):
+            if depth >= self._depth or status.st_dev != self._device:
+                return False
+            fd = os.open(name, DIRECTORY, dir_fd=directory)
+            try:
+                empty = os.path.samestat(os.fstat(fd), status) and self._visit(fd, path, depth + 1)
+            finally:
+                os.close(fd)
+            # Looking into a directory changes the time of its last access.
+            old = self._before is None or status.st_mtime <= self._before
+            if not (empty and old and self._directories) or self.count >= self._most:
+                return False
+            if self._remove:
+                os.rmdir(name, dir_fd=directory)
+        elif not self._selects(name, status):
+            return False
+        elif self._remove:
+            os.unlink(name, dir_fd=directory)
+        self.count += 1
+        self.size += status.st_size if stat.S_ISREG(status.st_mode) else 0
+        self.example = self.example or path
+        return True
+
+    def _selects(self, name: str, status: os.stat_result) -> bool:
+        """Return whether a file is to be removed: its name matches, and it is old or large enough."""
+        if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)) or not self._names.match(name):
+            return False
+        old = self._before is not None and getattr(status, self._time) <= self._before
+        large = self._larger is not None and status.st_size >= self._larger
+        return old or large or (self._before is None and self._larger is None)
+
+
+def _in_units(size: int) -> str:
+    """Return a number of bytes in the largest unit that fits."""
+    unit = min((size.bit_length() - 1) // 10, len(SIZES) - 1) if size else 0
+    return f"{size} bytes" if unit == 0 else f"{size / (1 << 10 * unit):.1f} {SIZES[unit]}"
