@@ -173,6 +173,11 @@ class Output:
     def _cleared(self) -> AbstractContextManager[None]:
         return nullcontext() if self._live is None else self._live.hidden()
 
+    @property
+    def columns(self) -> int | None:
+        """How wide the terminal is to which stdout is written; None: it is none, or its size is not known."""
+        return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
+
     def descriptors(self) -> tuple[int, ...]:
         """Return the descriptors that output is written to now."""
         more = () if self._filter is None else self._filter.descriptors

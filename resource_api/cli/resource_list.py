@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -152,8 +151,7 @@ def show(session: Session, listed: Listed, form: str) -> None:
     if form == "csv":
         lines = list(table.comma_separated(documents(listed), terminal=terminal))
     elif form == "table":
-        columns = os.get_terminal_size(session.output.stdout.fileno()).columns if terminal else 0
-        width = columns or None
+        width = session.output.columns
         lines = list(_tables(listed, lambda rows: table.table(rows, width)))
     else:
         lines = list(yaml.manifest(listed))

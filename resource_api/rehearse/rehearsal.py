@@ -11,9 +11,19 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.change import Action
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.rehearse import contents, cuts, damage, order_verdict, recorded_effects, second_run, side_effects
+from resource_api.rehearse import (
+    contents,
+    cuts,
+    damage,
+    not_rehearsed,
+    order_verdict,
+    recorded_effects,
+    second_run,
+    side_effects,
+)
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
@@ -28,11 +38,14 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.report import Report
+    from resource_api.plan.planner import Plan
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.overlay.isolated_run import Overlay
 
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
+
+_OFFLINE: Final = "is read with '--network host' only"
 
 
 class Request(NamedTuple):
@@ -63,12 +76,13 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     catalog, left_out = _compiled(runtime, request)
     places = _places(catalog)
     inside = runtime.with_copied_state(MemoryStore())
+    planned = _planned(inside, request, catalog, left_out)
     try:
         document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
     except _Interrupted as error:
-        stopped = Rehearsal((), (), left_out) if error.document is None else _result(error.document, left_out, places)
+        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, places)
         return stopped._replace(interrupted=error.exit_code)
-    found = _result(document, left_out, places)
+    found = _result(document, places)._replace(not_rehearsed=planned)
     if found.exit_code == 1:
         return found
     try:
@@ -81,6 +95,22 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     except _Interrupted as error:
         return found._replace(interrupted=error.exit_code)
     return found
+
+
+def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str]) -> list[Finding]:
+    """Return what a run would change of what is left out; what has a configuration is read with the network only."""
+    entries = [entry for entry in catalog.entries if str(entry.reference) in left_out]
+    read = [
+        str(each.reference) for each in entries if request.isolation.network or not each.definition.config.attributes
+    ]
+
+    def plan() -> Plan:
+        return runtime.plan(request.source, request.inputs, **{**request.options, "targets": read})
+
+    with _silent(runtime):
+        found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
+    places = _places(catalog)
+    return [found.get(name, Finding(name, _OFFLINE))._replace(place=places.get(name, "")) for name in left_out]
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
@@ -244,7 +274,8 @@ class _Inside:
         found["calls"] = self._recorder.calls
         found["packages"] = recorded_effects.packages(self._recorder.calls)
         if request.destroy and not report.exit_code:
-            found["destroy"] = self._destroy([each.reference for each in report.steps if each.status == "success"])
+            made = [each for each in report.steps if each.status == "success" and each.action is not Action.DELETE]
+            found["destroy"] = self._destroy([each.reference for each in made])
             found["left"] = contents.read(self._layers)
         found["full"] = layers.is_full(self._layers)
         return found
@@ -281,7 +312,7 @@ def _places(catalog: Catalog) -> dict[str, str]:
     return {name: f"{place.file}:{place.line}" for name, place in found if place.line}
 
 
-def _result(document: Mapping[str, Any], left_out: Sequence[str], places: Mapping[str, str]) -> Rehearsal:
+def _result(document: Mapping[str, Any], places: Mapping[str, str]) -> Rehearsal:
     """Return the result that follows from what happened inside."""
     calls = [_call(*each) for each in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
@@ -297,7 +328,7 @@ def _result(document: Mapping[str, Any], left_out: Sequence[str], places: Mappin
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
     effects = side_effects.effects(calls[: document["effects"]], document["packages"], places)
-    return Rehearsal(verdicts, effects, left_out)
+    return Rehearsal(verdicts, effects, ())
 
 
 def _left(found: Mapping[str, Any], calls: Sequence[Call], places: Mapping[str, str]) -> Iterator[Finding]:

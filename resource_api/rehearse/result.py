@@ -10,13 +10,16 @@ from resource_api.model.values.text import escape
 from resource_api.rehearse import side_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from resource_api.model.step import Step
     from resource_api.rehearse.side_effects import Effect
 
 _FORMAT: Final = 1
 _GAP: Final = "  "
+#: On a terminal, the widest question beside which findings stand, and the fewest columns that they need.
+_WIDEST_QUESTION: Final = 40
+_LEAST_ROOM: Final = 30
 #: What of a verdict is shown in a line of the table.
 _MOST_FINDINGS: Final = 3
 
@@ -36,8 +39,9 @@ class Finding(NamedTuple):
     place: str = ""
 
     def __str__(self) -> str:
-        """Return the finding as one line."""
-        return f"{self.reference}: {self.text}" + (f" ({self.place})" if self.place else "")
+        """Return the finding as one line: of a text of several lines the first."""
+        line = f"{self.reference}: {self.text}".partition("\n")[0]
+        return line + (f" ({self.place})" if self.place else "")
 
 
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
@@ -61,8 +65,8 @@ class Rehearsal(NamedTuple):
 
     verdicts: Sequence[Verdict]
     side_effects: Sequence[Effect]
-    #: The references of what acts outside of the machine's files.
-    not_rehearsed: Sequence[str]
+    #: What acts outside of the machine's files, and what would be changed of it.
+    not_rehearsed: Sequence[Finding]
     #: What was interrupted has the exit code of the signal; 0: nothing was.
     interrupted: int = 0
     #: What could not be damaged, and why.
@@ -104,46 +108,67 @@ class Rehearsal(NamedTuple):
             "format_version": _FORMAT,
             "verdicts": verdicts,
             "side_effects": effects,
-            "not_rehearsed": list(self.not_rehearsed),
+            "not_rehearsed": [each._asdict() for each in self.not_rehearsed],
             "not_damaged": [each._asdict() for each in self.not_damaged],
             "exit_code": self.exit_code,
         }
 
-    def lines(self) -> Iterator[str]:
-        """Yield what was done beyond what is declared, and the table of verdicts."""
-        yield ""
-        yield "Beyond what is declared:"
-        effects = list(side_effects.lines(self.side_effects))
-        for line in effects or ["nothing"]:
-            yield f"{_GAP}{escape(line)}"
+    def lines(self, width: int | None = None) -> Iterator[str]:
+        """Yield what was done beyond what is declared, and the table of verdicts, in ``width`` columns; None: any."""
+        yield from _section(
+            "Beyond what is declared", list(side_effects.lines(self.side_effects)) or ["nothing"], width
+        )
         if self.not_rehearsed:
-            yield ""
-            yield "Not rehearsed, because it acts outside of the machine's files:"
-            for reference in self.not_rehearsed:
-                yield f"{_GAP}{escape(reference)}"
+            title = "Not rehearsed, because it acts outside of the machine's files"
+            yield from _section(title, map(str, self.not_rehearsed), width)
         if self.not_damaged:
-            yield ""
-            yield "Not damaged:"
-            for each in self.not_damaged:
-                yield f"{_GAP}{escape(str(each))}"
+            yield from _section("Not damaged", map(str, self.not_damaged), width)
         if not self.verdicts:
             return
         yield ""
         yield "Verdicts:"
-        width = max(len(verdict.question) for verdict in self.verdicts)
+        sizes = [len(escape(verdict.question)) for verdict in self.verdicts]
+        widest = max(size for size in sizes if width is None or size <= _WIDEST_QUESTION)
         for verdict in self.verdicts:
-            yield from _verdict_lines(verdict, width)
+            yield from _verdict_lines(verdict, widest, width)
 
 
-def _verdict_lines(verdict: Verdict, width: int) -> Iterator[str]:
-    word = "ok" if verdict.ok else "no"
-    head = f"{_GAP}{escape(verdict.question):{width}}{_GAP}{word}"
-    if not verdict.findings:
-        yield f"{head}{_GAP}{escape(verdict.text)}".rstrip()
-        return
-    shown = [escape(str(each)) for each in verdict.findings[:_MOST_FINDINGS]]
+def _section(title: str, found: Iterable[str], width: int | None) -> Iterator[str]:
+    yield ""
+    yield from _wrapped("", f"{title}:", width, "")
+    for each in found:
+        yield from _wrapped(_GAP, escape(each), width, f"{_GAP}{_GAP}")
+
+
+def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
+    question = escape(verdict.question)
+    head = f"{_GAP}{question:{widest}}{_GAP}{'ok' if verdict.ok else 'no'}"
+    shown = [escape(str(each)) for each in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]
     if len(verdict.findings) > _MOST_FINDINGS:
         shown.append(f"and {len(verdict.findings) - _MOST_FINDINGS} more")
-    yield f"{head}{_GAP}{shown[0]}"
-    for line in shown[1:]:
-        yield f"{'':{len(head)}}{_GAP}{line}"
+    indent = " " * (widest + 2 + 3 * len(_GAP))
+    room = _LEAST_ROOM if width is None else width - len(indent)
+    if len(question) > widest or (room < _LEAST_ROOM and max(map(len, shown)) > room):
+        # What was found does not fit beside the question.
+        yield from _wrapped("", head, width, f"{_GAP}{_GAP}")
+        head, indent = "", f"{_GAP}{_GAP}"
+    for each in shown:
+        yield from _wrapped(f"{head}{_GAP}" if head else indent, each, width, indent)
+        head = ""
+
+
+def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[str]:
+    """Yield a text in lines of ``width`` columns, the first behind ``start``; a longer word stays whole, as a path."""
+    if width is None or len(start) + len(text) <= width:
+        yield f"{start}{text}".rstrip()
+        return
+    import textwrap  # noqa: PLC0415 - only on a narrow terminal
+
+    yield from textwrap.wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

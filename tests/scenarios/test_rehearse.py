@@ -154,6 +154,7 @@ def test_a_sound_manifest_has_only_good_verdicts(bench: Bench) -> None:
 
 def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
     """What a step makes beside what it declares is left when what it declares is gone."""
+    (bench.home / "old").touch()
     done = bench.run(
         "rehearse",
         bench.write(
@@ -161,6 +162,7 @@ def test_what_is_left_after_destroy_is_named(bench: Bench) -> None:
             f"""
             resources:
               File[{bench.home}/made]: {{ensure: file, content: hi}}
+              File[{bench.home}/old]: {{ensure: absent}}
               Exec[once]: {{command: touch {bench.home}/left, creates: {bench.home}/left}}
             """,
         ),
@@ -237,17 +239,39 @@ def test_the_run_decides_before_the_other_verdicts(bench: Bench) -> None:
     assert verdict["findings"][0]["reference"] == "Exec[false]"
 
 
-def test_what_acts_outside_of_files_is_told_and_counts_as_done(bench: Bench) -> None:
-    """A service is left out; what requires it is done."""
+def test_what_acts_outside_of_files_is_planned_and_counts_as_done(bench: Bench) -> None:
+    """It is left out, with what a run would change of it; what requires it is done."""
+    bench.put("probe", b={"name": "b", "ensure": "present", "size": 1, "colour": "red"})
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            if "broken" in (names or ()): raise OSError("no answer")
+            return list(self._rows().values())
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=("not_rehearsable", "simple_get_filter"),
+    )
     manifest = f"""
         resources:
-          Service[cron]: {{ensure: running}}
-          File[{bench.home}/after]: {{ensure: file, content: hi, require: 'Service[cron]'}}
+          Probe[a]: {{size: 1}}
+          Probe[b]: {{size: 2, colour: blue}}
+          Probe[c]: {{ensure: absent}}
+          File[{bench.home}/after]: {{ensure: file, content: hi, require: 'Probe[a]'}}
         """
-    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--json")
+    path = bench.write("site.yaml", manifest)
+    done = bench.run("rehearse", path, "--json")
     assert done.code == 0, done
-    assert done.document["not_rehearsed"] == ["Service[cron]"]
+    assert [(each["reference"], each["text"], each["place"]) for each in done.document["not_rehearsed"]] == [
+        ("Probe[a]", "would be created", f"{path}:2"),
+        ("Probe[b]", "would change: size changed from 1 to 2, colour changed from red to blue", f"{path}:3"),
+        ("Probe[c]", "would not change", f"{path}:4"),
+    ]
     assert "1 created" in done.document["verdicts"][0]["text"]
+    assert bench.things("probe").keys() == {"b"}
+    done = bench.run("rehearse", bench.write("site.yaml", "resources: {'Probe[broken]': {}}"), "--json")
+    [found] = done.document["not_rehearsed"]
+    assert found["text"].startswith("cannot be planned: ")
+    assert "no answer" in found["text"]
 
 
 def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> None:

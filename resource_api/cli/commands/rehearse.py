@@ -98,5 +98,5 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         settings["kills"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
-    session.show(found.to_dict, found.lines)
+    session.show(found.to_dict, lambda: found.lines(session.output.columns))
     return found.exit_code
