@@ -56,7 +56,7 @@ def _first(command: Sequence[str], but: Sequence[str]) -> int:
     written = root.build(mounts(), "50%")
     os.chdir(directory)
     _let_settings_be_changed()
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    namespaces.start_loopback()
     before = _state(written, but)
     code = subprocess.run(command, check=False).returncode
     _wait_for_all()

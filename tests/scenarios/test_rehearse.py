@@ -20,6 +20,7 @@ import click
 import pytest
 
 from resource_api.testing import rehearse
+from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -401,17 +402,28 @@ def test_where_processes_cannot_be_limited_nothing_runs(bench: Bench) -> None:
 
 def test_every_mount_has_an_overlay_of_its_own_or_is_read_only(bench: Bench) -> None:
     """What is written on another file system is discarded too; a single file that is a mount cannot be written."""
-    place, bound = bench.home / "a, b", bench.home / "bound"
-    place.mkdir()
-    bound.write_text("bound")
-    steps = f"rm '{place}/old' && touch '{place}/new' && ! echo more >>{bound}"
+    place, bound, fixed, single = (bench.home / name for name in ("a, b", "bound", "fixed", "single"))
+    for directory in (place, fixed):
+        directory.mkdir()
+    for file in (bound, single):
+        file.write_text("bound")
+    steps = (
+        f"rm '{place}/old' && touch '{place}/new' && ! echo more >>{bound} && ! touch {fixed}/new && test -S {fixed}/s"
+    )
+    connect = bench.write("connect.py", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])")
+    refused = " && ".join(f"! {sys.executable} {connect} {path}" for path in (f"{fixed}/s", single))
     manifest = bench.write("site.yaml", "resources: {}")
     script = f"""
-        mount -t tmpfs tmpfs '{place}' && echo old >'{place}/old' && mount --bind {bound} {bound}
-        {sys.executable} -P -m resource_api rehearse {manifest} --test "$0" && ls '{place}'
+        mount --bind {fixed}/s {single} && mount -o remount,ro {fixed} && {sys.executable} {connect} {single} &&
+        mount -t tmpfs tmpfs '{place}' && echo old >'{place}/old' && mount --bind {bound} {bound} &&
+        {sys.executable} -P -m resource_api rehearse {manifest} --test "$0" --test "$1" && ls '{place}'
     """
-    words = ["unshare", "--mount", "sh", "-c", script, steps]
-    done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, check=False)
+    with private_mounts(), socket.socket(socket.AF_UNIX) as listening:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", fixed], check=True)
+        listening.bind(f"{fixed}/s")
+        listening.listen()
+        words = ["sh", "-c", script, steps, refused]
+        done = subprocess.run(words, env=bench.environment, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines()[-1:] == ["old"], done
     assert bound.read_text() == "bound"
 

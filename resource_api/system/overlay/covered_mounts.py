@@ -79,9 +79,12 @@ def _take_over(entry: os.DirEntry[str], on: Mount) -> None:
 
 
 def _cover(place: str, on: Mount, options: str) -> None:
-    """Mount an overlay of what is at a path, or make it read-only, ``on`` being its mount."""
-    flags = on.flags | NO_DEVICES
-    if on.writable and os.path.isdir(place):
+    """Mount an overlay of what is at a path, a read-only one unless its mount ``on`` is writable.
+
+    What is read-only is covered too, because who listens on a socket could be reached otherwise.
+    """
+    flags = on.flags | NO_DEVICES | (0 if on.writable else READ_ONLY)
+    if os.path.isdir(place):
         try:
             _overlay(place, flags, options)
         except OSError:  # not every kind of file system can be below an overlay
@@ -89,6 +92,8 @@ def _cover(place: str, on: Mount, options: str) -> None:
                 raise
         else:
             return
+    elif not os.path.isfile(place):
+        return
     bind(place, f"{ROOT}{place}", flags | READ_ONLY)
 
 

@@ -7,10 +7,7 @@ mounts, and with the last of them what was written.
 
 from __future__ import annotations
 
-import fcntl
 import os
-import socket
-import struct
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -54,9 +51,6 @@ _DROPPED: Final = {
     "BPF": 39,
     "CHECKPOINT_RESTORE": 40,
 }
-# ioctl(2) of netdevice(7): set the flags of an interface; that it is up.
-_SET_FLAGS: Final = 0x8914
-_UP: Final = 0x1
 _FAILED: Final = b"-"
 _RETURNED: Final = b"+"
 
@@ -181,18 +175,13 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
     with suppress(OSError):
         os.chdir(directory)
     if not started.isolation.network:
-        _start_loopback()
+        namespaces.start_loopback()
     child = os.fork()
     if not child:
         _never_return(lambda: _inside(started, layers), started.answer)
     os.close(layers)
     supervision.wait(child, orphans=True)
     return 0
-
-
-def _start_loopback() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14s", b"lo", _UP, b""))
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:

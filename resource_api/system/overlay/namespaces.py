@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
+import socket
+import struct
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -38,6 +41,9 @@ _AT_RECURSIVE: Final = 0x8000
 _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "s390x": 217, "ppc64le": 203}
 _KEYCTL: Final = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "s390x": 280, "ppc64le": 271}
 _JOIN_SESSION_KEYRING: Final = 1
+# ioctl(2) of netdevice(7): set the flags of an interface; that it is up.
+_SET_FLAGS: Final = 0x8914
+_UP: Final = 0x1
 _CAPABILITY_VERSION: Final = 0x20080522
 
 _libc: Final = ctypes.CDLL(None, use_errno=True)
@@ -91,6 +97,12 @@ def change_root(directory: str) -> None:
     _checked("pivot_root", _libc.syscall(_PIVOT_ROOT[machine], b".", b"."))
     unmount(".")
     os.chdir("/")
+
+
+def start_loopback() -> None:
+    """Start the interface ``lo`` of a new network namespace. Raise ``OSError``."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+        fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sH14s", b"lo", _UP, b""))
 
 
 def die_with(parent: int, number: int = _SIGKILL) -> None:
