@@ -31,7 +31,18 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: Services are tested on a machine with systemd of their own; the others leave nothing behind on any machine, or are
 #: what a machine has one of, so that ``destroy`` leaves them as they are.
-ELSEWHERE: Final = {"assert", "hostname", "notify", "resolver", "service", "template", "tidy", "timezone", "wait_for"}
+ELSEWHERE: Final = {
+    "assert",
+    "hostname",
+    "http_resource",
+    "notify",
+    "resolver",
+    "service",
+    "template",
+    "tidy",
+    "timezone",
+    "wait_for",
+}
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)
 
 #: Types whose resources cannot be listed.
