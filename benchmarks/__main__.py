@@ -38,11 +38,13 @@ def parse_arguments() -> argparse.Namespace:
         "--pairs", type=int, default=9, help="the number of pairs of short programs; long ones run fewer"
     )
     parser.add_argument("--peers", action="store_true", help="measure other installed tools too")
+    parser.add_argument("--examples", action="store_true", help="rehearse examples too, as root and with a network")
     return parser.parse_args()
 
 
-def groups(bench: Bench, counts: tuple[int, ...], *, with_peers: bool) -> Iterator[tuple[str, Iterator[Row]]]:
+def groups(bench: Bench, arguments: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
     """Yield the groups of measurements, each with the words that its rows begin with."""
+    counts, root = tuple(arguments.counts) or COUNTS, os.geteuid() == 0
     yield "W4 W5", cases.starts(bench)
     for count in counts:
         yield "W1 W2 W3", cases.files(bench, count)
@@ -54,7 +56,13 @@ def groups(bench: Bench, counts: tuple[int, ...], *, with_peers: bool) -> Iterat
     yield "W8", cases.remote(bench)
     yield "log", cases.long_secret(bench)
     yield "programs", cases.programs(bench)
-    for name in peers.installed() if with_peers else ():
+    if root:
+        yield "W9", cases.rehearsal_of_nothing(bench)
+    for count in counts if root else ():
+        yield "W9", cases.rehearsals(bench, count)
+    if arguments.examples:
+        yield "examples", cases.examples(bench)
+    for name in peers.installed() if arguments.peers else ():
         yield name, peers.compare(bench, name)
 
 
@@ -64,7 +72,7 @@ def measure(arguments: argparse.Namespace, root: Path) -> dict[str, Any]:
     cost(bench.empty)
     start = pairs(cases.CLICK, bench.empty, arguments.pairs)
     found = []
-    for words, rows in groups(bench, tuple(arguments.counts) or COUNTS, with_peers=arguments.peers):
+    for words, rows in groups(bench, arguments):
         if any(word.startswith(arguments.only) for word in words.split()):
             found += [cases.row(each) for each in rows]
     machine = {"system": platform.platform(), "python": platform.python_version(), "processors": os.cpu_count()}

@@ -1,7 +1,8 @@
 """The workloads: each is measured in pairs with its floor, and its result is checked.
 
 ``W1`` creates files, ``W2`` finds them in sync, ``W3`` finds drift under ``--noop``, ``W4`` starts, ``W5`` lists,
-``W6`` has resources with relationships only, ``W7`` is the memory of the others, ``W8`` waits for a remote service.
+``W6`` has resources with relationships only, ``W7`` is the memory of the others, ``W8`` waits for a remote service,
+``W9`` rehearses.
 """
 
 from __future__ import annotations
@@ -28,11 +29,14 @@ HERE = Path(__file__).resolve().parent
 FLOOR = (sys.executable, "-I", "-S", str(HERE / "floor.py"))
 INVENTORY = HERE.parent / "examples" / "inventory"
 OURS = str(Path(sys.executable).parent / "resource-api")
+REHEARSE = (OURS, "rehearse", "--state", "memory:")
 CLICK = (sys.executable, "-c", "import click")
 #: The seconds of `import click` on the machine where the budgets were set; on others budgets are scaled by it.
 SECONDS_OF_CLICK = 0.0355
 #: The budgets in seconds of an empty manifest, and of each further resource with relationships only.
 START, RELATED = 0.060, 25e-6
+#: The budget in seconds of the rehearsal of an empty manifest.
+REHEARSED = 0.3
 #: From this number of resources on the start is a small part of the figure.
 MANY = 10_000
 
@@ -269,6 +273,40 @@ def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
         yield Row("W8 remote hosts, 50 ms each, 20 at a time, elapsed", count, "their requests alone", found, 1.3)
     finally:
         service.stop()
+
+
+def rehearsal_of_nothing(bench: Bench) -> Iterator[Row]:
+    """Measure W9: what a rehearsal costs without anything to do, elapsed."""
+    root = Path(tempfile.mkdtemp(prefix="resource-api-bench-", dir=bench.disk))
+    try:
+        empty = root / "empty.json"
+        empty.write_text('{"project": "bench", "resources": {}}')
+        found = pairs(CLICK, (*REHEARSE, str(empty)), bench.times(0), of=attrgetter("elapsed"))
+        yield Row("W9 rehearse nothing, elapsed", 0, "`import click`", found, REHEARSED / SECONDS_OF_CLICK)
+    finally:
+        shutil.rmtree(root)
+
+
+def rehearsals(bench: Bench, count: int) -> Iterator[Row]:
+    """Measure W9: a rehearsal, which runs twice, beside two runs outside. On a disk, because ``/dev`` is not in it."""
+    root = Path(tempfile.mkdtemp(prefix="resource-api-bench-", dir=bench.disk))
+    try:
+        target = root / "target"
+        manifest, _ = workloads.write(count, target, root / "site")
+        twice = ("sh", "-c", '"$@" && "$@"', "sh", *ours(manifest))
+        found = pairs(twice, (*REHEARSE, str(manifest)), bench.times(count), bench.fresh(target))
+        yield Row("W9 rehearse, JSON", count, "apply, twice", found, 1.5)
+    finally:
+        shutil.rmtree(root)
+
+
+def examples(bench: Bench) -> Iterator[Row]:
+    """Measure rehearsals of examples with packages and everything that can be asked for, elapsed: with a network."""
+    more = ("--orders", "5", "--kills", "5", "--damage", "--destroy")
+    for name in ("server", "website"):
+        once = (*REHEARSE, str(INVENTORY.parent / f"{name}.yaml"), "--network", "host")
+        found = pairs(once, (*once, *more), min(3, bench.times(0)), of=attrgetter("elapsed"))
+        yield Row(f"rehearse {name}.yaml {' '.join(more)}, elapsed", 0, "without these options", found)
 
 
 class Service:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.system.overlay import layers
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 #: Files up to this size are compared by content, and up to that size by lines in any order.
 _COMPARED: Final = 64 * 1024 * 1024
 _COMPARED_BY_LINE: Final = 1024 * 1024
+#: The header that crontab(1) writes above a table, with the time of its installation.
+_CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
 
 def read(descriptor: int, known: Contents | None = None) -> Contents:
@@ -58,7 +61,7 @@ def digest(path: str) -> str:
         with open(path, "rb") as file:
             if size > _COMPARED_BY_LINE:
                 return hashlib.file_digest(file, "blake2b").hexdigest()
-            content = file.read()
+            content = _CRONTAB.sub(b"", file.read())
     except OSError:
         return ""
     found = _digest(content)

@@ -125,7 +125,7 @@ def survives_cuts(
     first: Mapping[str, Any],
     attempt: Callable[[int], Mapping[str, Any]],
     writers: Mapping[str, Sequence[str]],
-    places: Mapping[str, str],
+    place_of: Callable[[str], str],
 ) -> Verdict:
     """Return whether runs that are cut ``count`` times, once each, come to the same by the next run.
 
@@ -143,7 +143,7 @@ def survives_cuts(
         cut += bool(tried["at"])
         for each in _findings(tried, whole, compared, writers) if tried["at"] else ():
             where = f"cut before change {point} of {whole['changes']} ({tried['at']}): {each.text}"
-            full = each._replace(text=where, place=each.place or places.get(each.reference, ""))
+            full = each._replace(text=where, place=each.place or place_of(each.reference))
             found.setdefault((each.reference, each.text), full)
     bad = list(found.values())
     return Verdict("survives cuts", not bad, f"{cut} cuts in a run of {whole['changes']} changes of files", bad)

@@ -140,25 +140,31 @@ class Damager:
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
         """Do a damage; return the paths that are different now, or none and why."""
-        why_not = damage.why_not
+        why_not, without_error = damage.why_not, []
         for body in damage.bodies:
             error = self._set(damage.step, body)
-            if changed := {path for path in self._read() if not side_effects.is_cache(path)}:
+            if changed := self._changed():
                 return changed, ""
             why_not = error or why_not
+            without_error += [] if error else [body]
+        # Where the provider says that all is so already: a false answer must not hide the damage.
+        for body in without_error:
+            self._set(damage.step, body, replaced=True)
+            if changed := self._changed():
+                return changed, ""
         return set(), why_not or "no other value makes a difference"
 
-    def _set(self, step: Step, body: Mapping[str, Any]) -> str:
-        """Make a resource what ``body`` says; return why that has failed, empty if it has not."""
+    def _changed(self) -> set[str]:
+        return {path for path in self._read() if not side_effects.is_cache(path)}
+
+    def _set(self, step: Step, body: Mapping[str, Any], *, replaced: bool = False) -> str:
+        """Make a resource what ``body`` says, ``replaced``: anew; return why that has failed, empty if it has not."""
         reference = str(Reference(step.definition.name, step.entry.title))
         runtime = Runtime(self._runtime.registry, run=self._runtime.run)
         runtime.facts = self._runtime.facts
         manifest = {"project": "damage", "resources": {reference: literal(body)}}
         try:
-            report = runtime.apply(manifest)
-            if not (report.exit_code or report.steps):
-                # The provider says that it is so already: a false answer must not hide the damage.
-                report = runtime.apply(manifest, replace=[reference])
+            report = runtime.apply(manifest, replace=[reference] if replaced else [])
         except ResourceAPIError as error:
             return str(error)
         return next((each.error for each in report.steps if each.error), "")

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
+from resource_api.model.declaration import Place
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.rehearse import (
@@ -27,11 +28,12 @@ from resource_api.rehearse import (
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
+from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, layers
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.layers import Written
-from resource_api.system.process import interactive
+from resource_api.system.process import interactive, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -74,22 +76,22 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     The process must have one thread.
     """
     catalog, left_out = _compiled(runtime, request)
-    places = _places(catalog)
+    place_of = _place_of(catalog)
     inside = runtime.with_copied_state(MemoryStore())
     planned = _planned(inside, request, catalog, left_out)
     try:
         document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
     except _Interrupted as error:
-        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, places)
+        stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, place_of)
         return stopped._replace(interrupted=error.exit_code)
-    found = _result(document, places)._replace(not_rehearsed=planned)
+    found = _result(document, place_of)._replace(not_rehearsed=planned)
     if found.exit_code == 1:
         return found
     try:
         if request.orders:
             found = found.with_verdict(_free_in_order(inside, request, catalog, left_out, document))
         if request.kills:
-            found = found.with_verdict(_survives_cuts(inside, request, left_out, document, places))
+            found = found.with_verdict(_survives_cuts(inside, request, left_out, document, place_of))
         if request.damage:
             found = _damaged(inside, request, left_out, found)
     except _Interrupted as error:
@@ -109,8 +111,8 @@ def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Seq
 
     with _silent(runtime):
         found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
-    places = _places(catalog)
-    return [found.get(name, Finding(name, _OFFLINE))._replace(place=places.get(name, "")) for name in left_out]
+    place_of = _place_of(catalog)
+    return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
@@ -146,12 +148,17 @@ def _free_in_order(
         other = request._replace(source=catalog.manifest._replace(order=order), options=options)
         return _isolated(request, lambda overlay: _Inside(inside, other, left_out, overlay).once())
 
+    spawn.starter()  # what it imports is then there in the process of each attempt
     first = FirstRun(catalog, left_out, document, _writers(document["calls"][: document["effects"]]))
     return order_verdict.free_in_order(first, request.orders, attempt)
 
 
 def _survives_cuts(
-    inside: Runtime, request: Request, left_out: Sequence[str], document: Mapping[str, Any], places: Mapping[str, str]
+    inside: Runtime,
+    request: Request,
+    left_out: Sequence[str],
+    document: Mapping[str, Any],
+    place_of: Callable[[str], str],
 ) -> Verdict:
     """Return whether runs that are cut, each on an overlay of its own, come to the same by the next run."""
 
@@ -159,7 +166,7 @@ def _survives_cuts(
         return _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).cut(point))
 
     writers = _writers(document["calls"][: document["effects"]])
-    return cuts.survives_cuts(request.kills, document["contents"], attempt, writers, places)
+    return cuts.survives_cuts(request.kills, document["contents"], attempt, writers, place_of)
 
 
 def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
@@ -206,8 +213,6 @@ class _Inside:
         self._request = request
         self._options = {**request.options, "excludes": excludes}
         self._layers = overlay.layers
-        self._recorder = EffectRecorder(overlay.layers, runtime.run.progress)
-        runtime.run.progress = lambda: self._recorder
 
     def once(self) -> bytes:
         """Apply and show nothing; return what has failed and what is there as JSON."""
@@ -255,9 +260,11 @@ class _Inside:
 
     def _document(self, show: Callable[[Report], None]) -> dict[str, Any]:
         runtime, request = self._runtime, self._request
+        recorder = EffectRecorder(self._layers, runtime.run.progress)
+        runtime.run.progress = lambda: recorder
         report = self._apply()
         show(report)
-        effects = len(self._recorder.calls)
+        effects = len(recorder.calls)
         after = contents.read(self._layers) if request.orders or request.kills else {}
         found: dict[str, Any] = {"run": _failed(report)}
         found |= {
@@ -269,23 +276,26 @@ class _Inside:
         if not report.exit_code:
             with _silent(runtime):
                 again = self._apply()
-            found["again"] = second_run.findings(again, self._recorder.calls[:effects])
+            found["again"] = second_run.findings(again, recorder.calls[:effects])
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
-        found["calls"] = self._recorder.calls
-        found["packages"] = recorded_effects.packages(self._recorder.calls)
+        found["calls"] = recorder.calls
+        found["packages"] = recorded_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:
             made = [each for each in report.steps if each.status == "success" and each.action is not Action.DELETE]
-            found["destroy"] = self._destroy([each.reference for each in made])
+            found["destroy"] = self._destroy({each.reference for each in made})
             found["left"] = contents.read(self._layers)
         found["full"] = layers.is_full(self._layers)
         return found
 
-    def _destroy(self, made: list[str]) -> list[Finding]:
-        """Destroy what the first run has made and nothing else that is recorded; return what has failed."""
-        if not made:
-            return []
+    def _destroy(self, made: set[str]) -> list[Finding]:
+        """Destroy what the first run has made, and nothing else that is recorded; return what has failed."""
+        store = self._runtime.store
+        for name in store.stacks():
+            state = store.load(name)
+            records = {key: record for key, record in state.records.items() if str(record.reference) in made}
+            store.overwrite(name, state._replace(records=records))
         with _silent(self._runtime):
-            gone = self._runtime.destroy(self._request.source, self._request.inputs, targets=made)
+            gone = self._runtime.destroy(self._request.source, self._request.inputs)
         wrong = [each for each in gone.steps if each.status in {"failed", "skipped"}]
         return [finding(each.step, each.error or each.status) for each in wrong]
 
@@ -306,13 +316,18 @@ def _failed(report: Report) -> list[Finding]:
     return [finding(each.step, each.error or each.status) for each in report.steps if each.status == "failed"]
 
 
-def _places(catalog: Catalog) -> dict[str, str]:
-    """Return reference → where its resource is declared, ``site.yaml:14``."""
-    found = ((str(entry.reference), entry.declaration.place()) for entry in catalog.entries)
-    return {name: f"{place.file}:{place.line}" for name, place in found if place.line}
+def _place_of(catalog: Catalog) -> Callable[[str], str]:
+    """Return a function: where a reference is declared, ``site.yaml:14``; empty where that is not known."""
+    entries = {str(entry.reference): entry for entry in catalog.entries}
+
+    def place_of(reference: str) -> str:
+        place = entries[reference].declaration.place() if reference in entries else Place("")
+        return f"{place.file}:{place.line}" if place.line else ""
+
+    return place_of
 
 
-def _result(document: Mapping[str, Any], places: Mapping[str, str]) -> Rehearsal:
+def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:
     """Return the result that follows from what happened inside."""
     calls = [_call(*each) for each in document["calls"]]
     verdicts = [Verdict("run", not document["failed"], document["summary"], _findings(document["run"]))]
@@ -322,26 +337,29 @@ def _result(document: Mapping[str, Any], places: Mapping[str, str]) -> Rehearsal
     for command, code in document["tests"]:
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
-        gone = [each._replace(place=places.get(each.reference, "")) for each in _findings(document["destroy"])]
-        left = [*gone, *_left(document["left"], calls, places)]
+        gone = [each._replace(place=place_of(each.reference)) for each in _findings(document["destroy"])]
+        left = [*gone, *_left(document["left"], calls, place_of)]
         verdicts.append(Verdict("clean after destroy", not left, "nothing is left", left))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
-    effects = side_effects.effects(calls[: document["effects"]], document["packages"], places)
+    effects = side_effects.effects(calls[: document["effects"]], document["packages"], place_of)
     return Rehearsal(verdicts, effects, ())
 
 
-def _left(found: Mapping[str, Any], calls: Sequence[Call], places: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what differs from the machine, but for caches and logs; a directory that was made with what it holds."""
-    made = ""
-    changed_by = {change.path: call.references for call in calls for change in call.changes}
-    for path, (fields, digest) in sorted(found.items()):
+def _left(left: Mapping[str, Any], calls: Sequence[Call], place_of: Callable[[str], str]) -> Iterator[Finding]:
+    """Yield what differs from the machine after ``destroy``, but for caches and logs."""
+    is_declared = side_effects.declared_paths(calls)
+    changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
+    found = []
+    for path, (fields, digest) in sorted(left.items()):
         verb = side_effects.difference(path, Written(*fields), partial(_content_differs, path, digest))
-        wanted = verb == "deleted" and any(side_effects.is_declared(path, call) for call in calls)
-        if verb is not None and path in changed_by and not wanted and not path.startswith(made or "//"):
-            made = f"{path}/" if verb == "made" else made
+        wanted = verb == "deleted" and is_declared(path)
+        if verb is not None and path in changed_by and not wanted:
             references = changed_by[path]
-            yield Finding(side_effects.subject(references), f"leaves {path} {verb}", "", places.get(references[0], ""))
+            found.append(Effect(references, verb, path, place=place_of(references[0])))
+    for first, verb_or_none, what in side_effects.folded(found):
+        text = f"leaves {what} {verb_or_none}".rstrip()
+        yield Finding(side_effects.subject(first.references), text, "", first.place)
 
 
 def _content_differs(path: str, digest: str) -> bool:

@@ -39,22 +39,23 @@ class Effect(NamedTuple):
     place: str = ""
 
 
-def effects(calls: Sequence[Call], packages: Mapping[str, str], places: Mapping[str, str]) -> list[Effect]:
+def effects(calls: Sequence[Call], packages: Mapping[str, str], place_of: Callable[[str], str]) -> list[Effect]:
     """Return what calls have done beyond what is declared, in their order. The files of this machine are read.
 
-    ``places``: reference → where it is declared.
+    ``place_of`` returns where a reference is declared.
     """
     known: dict[str, Verb] = {}
     found = []
     for call in calls:
+        is_declared = declared_paths([call])
         for change in call.changes:
             verb = _verb(change, known)
             if verb is None:
                 continue
             known[change.path] = verb
-            if not is_declared(change.path, call):
+            if not is_declared(change.path):
                 package = packages.get(change.path, "")
-                place = places.get(call.references[0], "")
+                place = place_of(call.references[0])
                 found.append(Effect(tuple(call.references), verb, change.path, package, place))
     return found
 
@@ -86,26 +87,36 @@ def is_common(path: str) -> bool:
     return path.startswith(_CACHES) or path in _ACCOUNTS
 
 
-def is_declared(path: str, call: Call) -> bool:
-    """Return whether a resource of a call has a path as a value, or is named by it or by a directory above it."""
-    for name, values in call.declared.values():
-        if path == name or path in values or (name and path.startswith(f"{name}/")):
-            return True
-    return False
+def declared_paths(calls: Sequence[Call]) -> Callable[[str], bool]:
+    """Return a function: whether a resource of a call has a path as a value, or is named by it or one above it."""
+    declared = [each for call in calls for each in call.declared.values()]
+    names = {each.name for each in declared if each.name}
+    values = {value for each in declared for value in each.values}
+    return lambda path: path in values or path in names or not names.isdisjoint(_parents(path))
 
 
 def lines(found: Sequence[Effect]) -> Iterator[str]:
     """Yield a line for each thing that was done: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``; caches last."""
     quiet = [each for each in found if each.path.startswith(_CACHES)]
     loud = [each for each in found if not each.path.startswith(_CACHES)]
-    for references in dict.fromkeys(each.references for each in loud):
-        done = [each for each in loud if each.references == references]
-        where = f" ({done[0].place})" if done[0].place else ""
-        for text in _folded(done):
-            yield f"{subject(references)}: {text}{where}"
+    last = None
+    for first, verb, what in folded(loud):
+        where = f" ({first.place})" if first.place and first is not last else ""
+        yield f"{subject(first.references)}: {verb} {what}{where}".replace(":  ", ": ")
+        last = first
     for references, count in Counter(each.references for each in quiet).items():
         files = f"{count} file{'s' * (count > 1)}"
         yield f"{subject(references)}: {files} of caches, logs and the lists of packages"
+
+
+def folded(found: Sequence[Effect]) -> Iterator[tuple[Effect, str, str]]:
+    """Yield what belongs together: the first effect of its call, a verb or nothing, and what it is about."""
+    by_call: dict[tuple[str, ...], list[Effect]] = {}
+    for each in found:
+        by_call.setdefault(each.references, []).append(each)
+    for done in by_call.values():
+        for verb, what in _folded(done):
+            yield done[0], verb, what
 
 
 def subject(references: Sequence[str]) -> str:
@@ -147,18 +158,19 @@ def _differs(before: os.stat_result, written: Written) -> bool:
     return not stat.S_ISDIR(before.st_mode) and (before.st_size, before.st_mtime_ns) != (written.size, written.modified)
 
 
-def _folded(found: Sequence[Effect]) -> Iterator[str]:
-    """Yield what one call has done, with what belongs together in one line."""
+def _folded(found: Sequence[Effect]) -> Iterator[tuple[str, str]]:
+    """Yield what one call has done, with what belongs together in one: a verb or nothing, and what it is about."""
     for package, count in Counter(each.package for each in found if each.package and each.verb == "made").items():
-        yield f"{count} file{'s' * (count > 1)} of {package}"
+        yield "", f"{count} file{'s' * (count > 1)} of {package}"
     rest = [each for each in found if not (each.package and each.verb == "made")]
     if accounts := [each for each in rest if each.path in _ACCOUNTS]:
-        yield f"changed {len(accounts)} account file{'s' * (len(accounts) > 1)}"
+        yield "changed", f"{len(accounts)} account file{'s' * (len(accounts) > 1)}"
     yield from _by_directory([each for each in rest if each.path not in _ACCOUNTS])
 
 
-def _by_directory(found: Sequence[Effect]) -> Iterator[str]:
+def _by_directory(found: Sequence[Effect]) -> Iterator[tuple[str, str]]:
     made = {each.path for each in found if each.verb == "made"}
+    inner_of = Counter(parent for path in made for parent in _parents(path))
     # What is in a directory that was made goes with it.
     tops = [each for each in found if not (each.verb == "made" and _parents(each.path) & made)]
     groups: dict[tuple[str, str], list[Effect]] = {}
@@ -166,11 +178,11 @@ def _by_directory(found: Sequence[Effect]) -> Iterator[str]:
         groups.setdefault((each.verb, os.path.dirname(each.path)), []).append(each)
     for (verb, directory), members in groups.items():
         if len(members) >= _FOLDED:
-            yield f"{verb} {len(members)} files in {directory}"
+            yield verb, f"{len(members)} files in {directory}"
             continue
         for each in members:
-            inner = sum(path.startswith(f"{each.path}/") for path in made) if verb == "made" else 0
-            yield f"{verb} {each.path}" + (f" with {inner} file{'s' * (inner > 1)}" if inner else "")
+            inner = inner_of[each.path] if verb == "made" else 0
+            yield verb, each.path + (f" with {inner} file{'s' * (inner > 1)}" if inner else "")
 
 
 def _parents(path: str) -> set[str]:

@@ -120,8 +120,9 @@ def test_the_machine_is_as_before_and_the_report_says_what_was_done(bench: Bench
     assert "Applied in" in done.out
     listed = done.out.partition("Beyond what is declared:\n")[2].partition("\n\n")[0].splitlines()
     assert listed == [
-        f"  Exec[side effect]: {what} ({bench.home}/site.yaml:3)"
-        for what in (f"changed {changed}", f"deleted {kept}", f"made {other} with 2 files")
+        f"  Exec[side effect]: changed {changed} ({bench.home}/site.yaml:3)",
+        f"  Exec[side effect]: deleted {kept}",
+        f"  Exec[side effect]: made {other} with 2 files",
     ]
     table = done.out.partition("Verdicts:\n")[2].splitlines()
     assert [line.split("  ")[1] for line in table if not line.startswith("   ")] == [
