@@ -115,6 +115,9 @@ class Rehearsal(NamedTuple):
 
     def lines(self, width: int | None = None) -> Iterator[str]:
         """Yield what was done beyond what is declared, and the table of verdicts, in ``width`` columns; None: any."""
+        if self.interrupted and not self.verdicts:
+            yield "Interrupted before anything was known; nothing of the rehearsal is left."
+            return
         yield from _section(
             "Beyond what is declared", list(side_effects.lines(self.side_effects)) or ["nothing"], width
         )

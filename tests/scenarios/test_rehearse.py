@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import pytest
@@ -482,6 +482,25 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
     assert not (bench.home / "made").exists()
     if number == signal.SIGTERM:
         assert process.returncode == 143
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_rehearsal_between_its_runs_at_once(bench: Bench, number: int) -> None:
+    """The exit code is that of the signal, and nothing is said of what is not known."""
+    manifest = bench.write("site.yaml", "resources: {}")
+    words = [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest), "--test", "echo begun; sleep 300"]
+    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env=bench.environment, **streams) as process:
+        try:
+            assert process.stderr is not None
+            assert any("begun" in line for line in process.stderr)
+            process.send_signal(number)
+            shown, told = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert process.returncode == 128 + number
+    assert shown.splitlines()[-1] == "Interrupted before anything was known; nothing of the rehearsal is left."
+    assert told == ""
 
 
 def test_a_rehearsal_is_killed_at_any_moment_and_leaves_nothing(bench: Bench) -> None:

@@ -126,6 +126,8 @@ def _never_return(function: Callable[[], int], answer: int) -> NoReturn:
     code = 1
     try:
         code = function()
+    except KeyboardInterrupt:  # after a signal, of which the caller knows
+        pass
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _answer(answer, _FAILED, f"this machine cannot be isolated: {where}{error.strerror or error}".encode())
