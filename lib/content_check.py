@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api import Command, Problem, ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api import Change
 
 #: Replaced by the path of the new file.
 PLACEHOLDER = "%"
@@ -23,6 +26,8 @@ def words(command: str | Sequence[str]) -> list[str]:
 
 def problems(attribute: str, command: Any) -> Iterator[Problem]:
     """Yield what is wrong with a declared command."""
+    if command is None:
+        return
     try:
         argv = words(command)
     except ValueError as error:
@@ -30,6 +35,21 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
         return
     if not any(PLACEHOLDER in word for word in argv[1:]):
         yield Problem(attribute, "must contain '%', which becomes the path of the new file")
+
+
+def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
+    """Return path → what checks the new content of a file: each ``validate_cmd`` of the names that begin with it."""
+    commands: dict[str, list[str | Sequence[str]]] = {}
+    for name, change in changes.items():
+        command = change.should.get("validate_cmd")
+        if command is not None and command not in commands.setdefault(name[0], []):
+            commands[name[0]].append(command)
+    return {path: partial(_check_all, found, path) for path, found in commands.items()}
+
+
+def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> None:
+    for command in commands:
+        check(command, path, new)
 
 
 def check(command: str | Sequence[str], path: str, new: str) -> None:

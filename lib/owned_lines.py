@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from resource_api import ResourceError, files
+from resource_api import ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Change, Context
+    from resource_api import Change, Context, Problem
 
 File = TypeVar("File")
 Part = TypeVar("Part")
 Content = TypeVar("Content")
+PAIR = 2  # a path and one more namevar
 Name = TypeVar("Name", bound=tuple[Any, ...])
 
 
@@ -66,3 +68,32 @@ def edit_files(
             failures.append(error)
     if failures:
         raise failures[0]
+
+
+def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret: str) -> None:
+    """Edit the lines of each file once; names begin with its path, and what follows is the name in ``wanted``.
+
+    Each `validate_cmd` must accept the new content. A new file is private if the attribute ``secret`` of a resource is.
+    """
+    from lib import content_check  # noqa: PLC0415 - crontabs and keys need no check
+
+    checks = content_check.checkers(changes)
+
+    def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None]) -> None:
+        private = any(should is not None and isinstance(should[secret], Sensitive) for should in wanted.values())
+        change = partial(edit, wanted=wanted)
+        files.edit_lines(path, change, mode=0o600 if private else 0o644, check=checks.get(path))
+
+    edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
+
+
+def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+    """Yield what parts of files need: the directory of the file, and the program that checks it."""
+    from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+    for name, should in changes.items():
+        found = [
+            *prerequisites.missing_parent(None, name[0]),
+            *prerequisites.missing_checker(should.get("validate_cmd")),
+        ]
+        yield from ((name, problem) for problem in found)

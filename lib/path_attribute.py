@@ -1,4 +1,4 @@
-"""The attribute that names the file which a resource is a part of, and the files that must exist before it."""
+"""The attributes of a part of a file: its path, and a check of the new content; the files that must exist before it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ def path_attribute() -> Attribute:
         "The file, as an absolute path without `..`.",
         kind="namevar",
         must_be="an absolute path without '..'",
+    )
+
+
+def validate_attribute() -> Attribute:
+    """Return the attribute ``validate_cmd``, a parameter."""
+    return Attribute(
+        "Optional[Variant[String[1], Array[String[1], 2]]]",
+        "A command that must accept the new content before the file gets its name, split as by a shell, but without"
+        " one; `%` becomes the path of the new file: `visudo -c -f %`.",
+        kind="parameter",
     )
 
 

@@ -68,3 +68,11 @@ def missing_program(attribute: str | None, program: str, needs: str | None = Non
         Command(program).locate()
     except CommandError as error:
         yield Problem(attribute, str(error), needs=needs or (f"File[{program}]" if program[:1] == "/" else None))
+
+
+def missing_checker(command: Any) -> Iterator[Problem]:
+    """Yield a problem if the program of a declared ``validate_cmd`` cannot be found."""
+    if command is not None:
+        from lib import content_check  # noqa: PLC0415 - few files are checked
+
+        yield from missing_program("validate_cmd", content_check.words(command)[0])

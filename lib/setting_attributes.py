@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lib.path_attribute import path_attribute
+from lib.path_attribute import path_attribute, validate_attribute
 from resource_api import Attribute
 
 STEP = r"""\[[0-9]{1,6}\]|\['[^'[:cntrl:]]+'\]|\["[^"[:cntrl:]]+"\]"""
@@ -26,4 +26,5 @@ def setting_attributes() -> dict[str, Attribute]:
             "Variant[String, Numeric, Boolean, Array[Data], Hash[String, Data]]",
             "The value: a text, a number, a boolean, an array or a mapping, which replaces the whole present one.",
         ),
+        "validate_cmd": validate_attribute(),
     }

@@ -10,11 +10,11 @@ from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import content_check, owned_lines
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from resource_api import Change, Context, Resource
 
@@ -55,6 +55,7 @@ class SettingsProvider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse numbers that equal nothing or cannot be written in every format."""
+        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
         numbers = (each for each in _leaves(reveal(should.get("value"))) if isinstance(each, float))
         if not all(map(math.isfinite, numbers)):
             yield Problem("value", "must be a finite number")
@@ -76,15 +77,13 @@ class SettingsProvider(BaseProvider):
                     yield row if value is None else {**row, "value": value}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a setting: the directory of its file."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
-
-        for name in changes:
-            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+        """Yield what is missing for a setting: the directory of its file, the program that checks it."""
+        return owned_lines.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: name, self._rewrite)
+        checks = content_check.checkers(changes)
+        owned_lines.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
     def _read(self, path: str) -> Any:
         return self._document(_decode(files.read_content(path) or b""))
@@ -97,14 +96,17 @@ class SettingsProvider(BaseProvider):
             msg = "is nested too deeply"
             raise ResourceError(msg) from None
 
-    def _rewrite(self, path: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    def _rewrite(
+        self, path: str, wanted: Mapping[str, Mapping[str, Any] | None], checks: Mapping[str, Callable[[str], None]]
+    ) -> None:
         values = [should["value"] for should in wanted.values() if should is not None]
         # What is removed comes last: a mapping that others are added to is not empty then.
         order = sorted(
             wanted.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
         )
         places = {parse_place(key): MISSING if should is None else reveal(should["value"]) for key, should in order}
-        files.edit(path, partial(self._changed, wanted=places), mode=0o600 if any(map(_secret, values)) else 0o644)
+        mode = 0o600 if any(map(_secret, values)) else 0o644
+        files.edit(path, partial(self._changed, wanted=places), mode=mode, check=checks.get(path))
 
     def _changed(self, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
         text = _decode(content)

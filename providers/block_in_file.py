@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import line_places, owned_lines
+from lib import content_check, line_places, owned_lines
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -33,6 +32,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse markers that cannot be told apart from the block, and wrong regular expressions."""
+        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = _text(should.get("block")), should.get("name"), should.get("marker")
         if isinstance(block, str) and isinstance(name, str) and isinstance(marker, str):
@@ -59,20 +59,12 @@ class Provider(BaseProvider):
                     yield {**row, "block": _canonical_block(block)}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a block: the directory of its file."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
-
-        for name in changes:
-            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+        """Yield what is missing for a block: the directory of its file, the program that checks it."""
+        return owned_lines.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[0], name[1:]), _rewrite)
-
-
-def _rewrite(path: str, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:
-    secret = any(should is not None and isinstance(should["block"], Sensitive) for should in wanted.values())
-    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600 if secret else 0o644)
+        owned_lines.edit_lines(changes, edit, "block")
 
 
 def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:

@@ -144,7 +144,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_user("owner", should.get("owner")),
                 *prerequisites.missing_group("group", should.get("group")),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
-                *_missing_checker(should.get("validate_cmd")),
+                *prerequisites.missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)
 
@@ -288,14 +288,6 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
         number = int(present or ("0755" if directory else "0644"), 8)
         return f"{symbolic_mode.apply(mode, number, directory=directory):04o}"
     return f"{files.directory_mode(int(mode, 8)):04o}" if directory else mode
-
-
-def _missing_checker(command: Any) -> Iterator[Problem]:
-    """Yield a problem if the program of a ``validate_cmd`` cannot be found."""
-    if command is not None:
-        from lib import content_check, prerequisites  # noqa: PLC0415 - few files are checked
-
-        yield from prerequisites.missing_program("validate_cmd", content_check.words(command)[0])
 
 
 def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None] | None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import line_places, owned_lines
+from lib import content_check, line_places, owned_lines
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse expressions that are wrong or do not find the declared line."""
+        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
         if not match:
             yield Problem(
@@ -69,20 +69,12 @@ class Provider(BaseProvider):
                     yield {**row, "others": others} if others else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a line: the directory of its file."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
-
-        for name in changes:
-            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+        """Yield what is missing for a line: the directory of its file, the program that checks it."""
+        return owned_lines.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: name, _rewrite)
-
-
-def _rewrite(path: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    secret = any(should is not None and isinstance(should.get("line"), Sensitive) for should in wanted.values())
-    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600 if secret else 0o644)
+        owned_lines.edit_lines(changes, edit, "line")
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import owned_lines
-from resource_api import BaseProvider, CannotList, Sensitive, files
+from lib import content_check, owned_lines
+from resource_api import BaseProvider, CannotList, Problem, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -44,6 +43,10 @@ class Provider(BaseProvider):
                 resource["path"] = files.canonical_path(resource["path"])
         return resources
 
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a check that cannot be run."""
+        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
         if names is None:
@@ -57,21 +60,13 @@ class Provider(BaseProvider):
                     row = {"ensure": "present", "path": path, "section": name[1], "setting": name[2]}
                     yield {**row, "value": files.printable(_value(texts[places[-1].number], places[-1]))}
 
-    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Any]]:
-        """Yield what is missing for a setting: the directory of its file."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
-
-        for name in changes:
-            yield from ((name, problem) for problem in prerequisites.missing_parent(None, name[0]))
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a setting: the directory of its file, the program that checks it."""
+        return owned_lines.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[0], name[1:]), _rewrite)
-
-
-def _rewrite(path: str, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    secret = any(should is not None and isinstance(should["value"], Sensitive) for should in wanted.values())
-    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600 if secret else 0o644)
+        owned_lines.edit_lines(changes, edit, "value")
 
 
 def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:

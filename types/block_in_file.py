@@ -1,7 +1,7 @@
 """Blocks of lines in text files, between two marker lines."""
 
 from lib.line_attributes import line_attributes
-from lib.path_attribute import file_and_directories, path_attribute
+from lib.path_attribute import file_and_directories, path_attribute, validate_attribute
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
@@ -46,6 +46,7 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
             must_be="a text without NUL",
         ),
         **line_attributes("the block"),
+        "validate_cmd": validate_attribute(),
     },
     title_patterns=[
         {"pattern": r"(?P<path>/[^:]*):(?P<name>[^\r\n]+)\z"},

@@ -1,7 +1,7 @@
 """Lines of text files, each found by a regular expression."""
 
 from lib.line_attributes import line_attributes
-from lib.path_attribute import file_and_directories, path_attribute
+from lib.path_attribute import file_and_directories, path_attribute, validate_attribute
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
@@ -50,6 +50,7 @@ ends, a missing newline at the end of the file and bytes that are not UTF-8 are 
         ),
         **line_attributes("the line"),
         "others": Attribute("Optional[Array[String]]", "Other lines that `match` finds.", kind="read_only"),
+        "validate_cmd": validate_attribute(),
     },
     title_patterns=[
         {"pattern": r"(?P<path>/[^:]*):(?P<match>[\s\S]+)\z"},

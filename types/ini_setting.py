@@ -1,6 +1,6 @@
 """Settings in files with sections, such as php.ini, my.cnf and units of systemd."""
 
-from lib.path_attribute import file_and_directories, path_attribute
+from lib.path_attribute import file_and_directories, path_attribute, validate_attribute
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
@@ -57,11 +57,12 @@ between name and value, such as `sshd_config`, see `file_line`.
             default=" = ",
             must_be="'=' or ':', with or without spaces",
         ),
+        "validate_cmd": validate_attribute(),
     },
     title_patterns=[
         {"pattern": r"(?P<path>/[^:]*):(?P<section>[^:]*):(?P<setting>[^:]+)\z"},
         {"pattern": r"[\s\S]+\z"},
     ],
     autorequires={"file": file_and_directories},
-    features={"canonicalize", "preflight", "simple_get_filter"},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
 )

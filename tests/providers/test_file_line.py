@@ -114,6 +114,30 @@ def test_a_secret_line_makes_a_private_file(tmp_path: Path) -> None:
     assert "hunter22" not in "\n".join(lines)
 
 
+@pytest.mark.parametrize(
+    ("title", "attributes", "old", "new"),
+    [
+        ("File_line[{}:^a]", {"line": "a bad"}, "a\n", "a\n"),
+        ("File_line[{}:^a]", {"line": "a good"}, "a\n", "a good\n"),
+        ("File_line[{}:^bad]", {"ensure": "absent"}, "a\nbad\n", "a\n"),
+        ("Block_in_file[{}:b]", {"block": "bad"}, "a\n", "a\n"),
+        ("Ini_setting[{}:s:a]", {"value": "bad"}, "[s]\na=1\n", "[s]\na=1\n"),
+        ("Json_setting[{}:a]", {"value": "bad"}, '{"a": 1}', '{"a": 1}'),
+    ],
+)
+def test_new_content_that_a_program_refuses_is_not_written(
+    tmp_path: Path, title: str, attributes: dict[str, Any], old: str, new: str
+) -> None:
+    """The program sees the whole new file before it has its name; another resource of the file is not hurt."""
+    path = tmp_path / "config"
+    path.write_text(old)
+    command = ["sh", "-c", 'test -s "$1" && echo no >&2 && ! grep -q bad "$1"', "sh", "%"]
+    report, _ = run({title.format(path): {**attributes, "validate_cmd": command}})
+    assert path.read_text() == new
+    assert ("the new content is refused" in reason(report)) == (old == new)
+    assert [path] == list(tmp_path.iterdir())
+
+
 class TestFileLine(ProviderCompliance):
     """A line of a file with other lines."""
 

@@ -25,8 +25,8 @@ _HANDLER: Final = (
 )
 _ONE_EACH: Final = ("", "a resource is one thing: declare a resource for each name")
 _TREE: Final = ("", "a resource is one file or directory: declare each, or unpack a tree with the type 'archive'")
-_TEMPLATE: Final = ("content", "It may contain ${inputs.x}; other templates are for a Python manifest")
-_LINE: Final = ("", "a resource is a whole file: declare its 'content'")
+_TEMPLATE: Final = ("content", "It may contain ${inputs.x}; the function 'template' makes it from a Jinja2 template")
+_LINE: Final = ("", "single lines are resources of their own, of the types file_line and block_in_file")
 _LISTS: Final = ("", "apt-get update is never called: run it by an exec before the package")
 _DOWNLOAD: Final = ("source", "A download needs its SHA-256: source: {archive: {url: ..., sha256: ...}}")
 _MEMBERSHIP: Final = ("", "'groups' is the complete list: the user is removed from all others")
@@ -187,8 +187,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "purge": ("", "what is not declared stays as it is"),
         "remote_src": ("", "'source' is always a file of this machine; leave it out"),
         "backup": ("", "no copy of the old content is kept"),
-        "validate": ("", "a content is not checked by a program; write an exec that tests it after the file"),
-        "validate_cmd": ("", "a content is not checked by a program; write an exec that tests it after the file"),
+        "validate": ("validate_cmd", ""),
         **dict.fromkeys(("source_hash", "checksum_value", "sha256"), ("source", "{asset: {url: ..., sha256: ...}}")),
         "url": ("source", "A download needs its SHA-256: source: {asset: {url: ..., sha256: ...}}"),
         "follow": ("", "a link is managed as a link; name the file that it leads to"),
@@ -354,11 +353,11 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "imports": ("", "an existing resource is taken over by lifecycle: {import: NAME}, or by the command 'import'"),
     },
     "type": {
-        **dict.fromkeys(("copy", "template", "concat", "local_file", "blockinfile", "content"), ("file", "")),
-        **dict.fromkeys(
-            ("lineinfile", "file_line", "ini_setting", "augeas", "replace"),
-            ("file", "It is a whole file: declare its content"),
-        ),
+        **dict.fromkeys(("copy", "concat", "local_file", "content"), ("file", "")),
+        **dict.fromkeys(("lineinfile", "replace"), ("file_line", "")),
+        **dict.fromkeys(("blockinfile", "assemble"), ("block_in_file", "")),
+        **dict.fromkeys(("ini_file", "inifile", "ini_subsetting"), ("ini_setting", "")),
+        "augeas": ("", "settings are managed by the types ini_setting, json_setting, yaml_setting and toml_setting"),
         **dict.fromkeys(("directory", "dir"), ("file", "With ensure: directory")),
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
@@ -422,8 +421,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
         ".tf": ("", "HCL is not read: write the resources in YAML, each as Type[title]: {attribute: value}"),
         ".hcl": ("", "HCL is not read: write the resources in YAML, each as Type[title]: {attribute: value}"),
-        ".j2": ("", "templates are not read: use inputs, or a Python manifest"),
-        ".epp": ("", "templates are not read: use inputs, or a Python manifest"),
+        ".j2": ("", "a manifest is no template: the function 'template' makes the contents of files from one"),
+        ".epp": ("", "a manifest is no template: the function 'template' makes the contents of files from one"),
     },
     "scope": {
         **dict.fromkeys(("var", "input", "param", "params", "pillar", "lookup", "hiera", "config"), ("inputs", "")),

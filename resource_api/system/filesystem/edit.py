@@ -48,13 +48,21 @@ def read_content(path: str) -> bytes | None:
 
 
 def edit(
-    path: str, change: Callable[[bytes], bytes], *, mode: int, uid: int | None = None, gid: int | None = None
+    path: str,
+    change: Callable[[bytes], bytes],
+    *,
+    mode: int,
+    uid: int | None = None,
+    gid: int | None = None,
+    check: Callable[[str], object] | None = None,
 ) -> None:
     """Call ``change`` with the content of the file at the absolute ``path``; replace the file if it returns another.
 
     An existing file keeps its mode and owner; a new one, whose content was empty, gets the given ones. When another
     process writes the file meanwhile, ``change`` is called again with the new content: it must not depend on earlier
-    calls. The new file is durable on return. Raise ``OSError``, and ``ResourceError`` when the file keeps changing.
+    calls. The new file is durable on return. ``check`` is called with the path at which the new content is complete,
+    and may refuse it by raising. Raise ``OSError``, and ``ResourceError`` when the file keeps changing, or where other
+    users could replace the new file between the check and its renaming.
     """
     for _ in range(_TRIES):
         before = _read_version(path)
@@ -63,10 +71,13 @@ def edit(
             return
         try:
             with files.Batch() as batch:
+                if check is not None and batch.can_others_replace(before.path):
+                    msg = "its new content cannot be checked where other users can write to a directory on its path"
+                    raise ResourceError(msg)
                 if before.content is None:
-                    batch.replace(before.path, content, mode=mode, uid=uid, gid=gid)
+                    batch.replace(before.path, content, mode=mode, uid=uid, gid=gid, check=check)
                 else:
-                    batch.replace(before.path, content)
+                    batch.replace(before.path, content, check=check)
                 # The new file is complete: only its renaming follows this check.
                 if _read_version(path) != before:
                     raise _ChangedError  # noqa: TRY301 - leaving the batch with an error discards the new file

@@ -85,7 +85,13 @@ def read_lines(path: str) -> Lines:
 
 
 def edit_lines(
-    path: str, change: Callable[[Lines], None], *, mode: int, uid: int | None = None, gid: int | None = None
+    path: str,
+    change: Callable[[Lines], None],
+    *,
+    mode: int,
+    uid: int | None = None,
+    gid: int | None = None,
+    check: Callable[[str], object] | None = None,
 ) -> None:
     """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if they differ then.
 
@@ -97,7 +103,7 @@ def edit_lines(
         change(lines)
         return lines.content
 
-    edit(path, changed, mode=mode, uid=uid, gid=gid)
+    edit(path, changed, mode=mode, uid=uid, gid=gid, check=check)
 
 
 def printable(text: str) -> str:
