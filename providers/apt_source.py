@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lib import deb822
-from resource_api import BaseProvider, Command, Problem, files
+from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,6 +28,8 @@ LISTS = {
 FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
 #: What apt takes for false.
 FALSE = {"no", "false", "without", "off", "disable", "0"}
+#: How apt begins the line of an error.
+ERROR = "E: "
 #: Only the staged files, nothing of other repositories is removed, and the caches of all repositories stay.
 OPTIONS = (
     *("-q", "--error-on=any"),
@@ -102,8 +104,13 @@ class Provider(BaseProvider):
                 lines = files.read_lines(_path(name))
                 deb822.edit(lines, edit)
                 Path(directory, f"{name}{SUFFIX}").write_bytes(lines.content)
-            if edits:
-                self.apt_get(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
+            if not edits:
+                return
+            done = self.apt_get.attempt(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
+        if done.exit_code:
+            reasons = [line[len(ERROR) :] for line in done.stderr.splitlines() if line.startswith(ERROR)]
+            msg = f"it cannot be fetched from: {'; '.join(reasons) or f'apt-get ended with {done.exit_code}'}"
+            raise ResourceError(msg)
 
 
 def _path(name: str) -> str:

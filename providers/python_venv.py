@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import stat
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,6 +83,9 @@ class Provider(BaseProvider):
         options = [*["--system-site-packages"] * bool(system), *["--without-pip"] * (not should["pip"])]
         _begin(path, is_, owner)
         Command(should["python"], timeout=3600)("-m", "venv", *options, "--", path, user=owner)
+        if not all(os.path.islink(f"{path}/bin/{name}") for name in _interpreters(path)):  # noqa: PTH114 - text in, text out
+            msg = "the interpreter could not be linked"  # which the module takes as a reason to copy it
+            raise ResourceError(msg)
         self.sync("-f", "--", path)
         with files.Batch() as batch:
             batch.remove(f"{path}/{MARK}")
@@ -124,11 +128,8 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
         if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
             msg = "other users can write to a directory on the path; declare the 'owner'"
             raise ResourceError(msg)
-        if not os.path.lexists(path):
-            batch.make_directory(path, mode=0o755, **ids)
-        elif is_ is None and os.listdir(path):  # noqa: PTH208 - bare names
-            msg = "the directory has a content that is no environment"
-            raise ResourceError(msg)
+        if is_ is None:
+            _make_directory(path, batch, ids)
         elif is_ is not None and is_["status"] == "incomplete":
             _empty(path, batch, keep={MARK})
         elif is_ is not None:
@@ -136,12 +137,29 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
     files.replace(f"{path}/{MARK}", b"", mode=0o644, **ids)
 
 
+def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
+    """Make the directory, unless an empty one is there; one that an interrupted making may have left is made anew."""
+    if os.path.lexists(path):
+        if os.listdir(path):  # noqa: PTH208 - bare names
+            msg = "the directory has a content that is no environment"
+            raise ResourceError(msg)
+        status = Path(path).stat()
+        if not ids or (status.st_uid == ids["uid"] and stat.S_IMODE(status.st_mode) != stat.S_IRWXU):
+            return
+        batch.remove(path)
+    batch.make_directory(path, mode=0o755 if ids else None, **ids)
+
+
 def _remove_interpreters(path: str, batch: files.Batch) -> None:
     """Remove the links to an interpreter: the module ``venv`` keeps those that lead nowhere."""
+    for name in _interpreters(path):
+        batch.remove(f"{path}/bin/{name}")
+
+
+def _interpreters(path: str) -> list[str]:
     programs = f"{path}/bin"
-    for name in os.listdir(programs) if os.path.isdir(programs) else ():  # noqa: PTH112, PTH208 - text in, text out
-        if name.startswith("python"):
-            batch.remove(f"{programs}/{name}")
+    names = os.listdir(programs) if os.path.isdir(programs) else ()  # noqa: PTH112, PTH208 - text in, text out
+    return [name for name in names if name.startswith("python")]
 
 
 def _empty(path: str, batch: files.Batch, keep: Collection[str]) -> None:

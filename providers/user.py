@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import shadow
 from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -35,18 +36,36 @@ class Provider(BaseProvider):
     chpasswd = Command("chpasswd")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Sort groups: their order means nothing."""
+        """Sort what has no order, and write no limit in one way."""
         for resource in resources:
             if resource.get("groups"):
                 resource["groups"] = sorted(set(resource["groups"]))
+            for attribute in shadow.FILES:
+                if resource.get(attribute):
+                    resource[attribute] = shadow.ranges(resource[attribute])
+            for attribute in shadow.PLACES:
+                value = resource.get(attribute)
+                if isinstance(value, int) and not 0 <= value < shadow.FOREVER:
+                    resource[attribute] = shadow.NONE[attribute]
         return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
+        """Refuse a day that no calendar has."""
+        expiry = should.get("expiry")
+        return (
+            [] if type(expiry) is not str or shadow.is_day(expiry) else [Problem("expiry", f"expiry: no day {expiry}")]
+        )
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | None:
-        """Compare a primary group that is declared by number with the number."""
+        """Compare a primary group by its number if that is declared, least memberships, and missing limits."""
         if attribute == "gid" and isinstance(should["gid"], int):
             return bool(is_.get("gid_number") == should["gid"])
+        if attribute == "groups" and should.get("membership") == "minimum":
+            return set(should["groups"] or ()) <= set(is_.get("groups", ()))
+        if attribute in shadow.NONE and should[attribute] is not None:
+            return bool(is_.get(attribute, shadow.NONE[attribute]) == should[attribute])
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
@@ -57,7 +76,7 @@ class Provider(BaseProvider):
             group_names.setdefault(group.gr_gid, group.gr_name)
             for member in group.gr_mem:
                 memberships.setdefault(member, set()).add(group.gr_name)
-        hashes = _hashes()
+        fields = shadow.read()
         rows = (
             {
                 "name": user.pw_name,
@@ -69,7 +88,7 @@ class Provider(BaseProvider):
                 "comment": user.pw_gecos,
                 "home": user.pw_dir,
                 "shell": user.pw_shell,
-                **({"password": Sensitive(hashes[user.pw_name])} if user.pw_name in hashes else {}),
+                **fields.get(user.pw_name, {}),
             }
             for user in (pwd.getpwall() if names is None else _entries(names))
             if user.pw_name and user.pw_name[0] not in "+-"  # entries for NIS are not users
@@ -106,12 +125,13 @@ class Provider(BaseProvider):
         changed = _changed({}, should)
         with suppress(KeyError):
             changed.setdefault("gid", grp.getgrnam(name).gr_gid)  # useradd would try to create that group
-        options = ["-M", *["-r"] * should["system"], *_options(changed)]
+        options = ["-M", *["-r"] * should["system"], *["-o"] * should["allowdupe"], *_options(changed)]
 
         def edit(prefix: Path) -> None:
             _forget(prefix, name)
             self.useradd("--prefix", prefix, *options, "--", name)
-            _prepare(prefix, name, managehome=should["managehome"])
+            shadow.edit(prefix, name, changed)
+            _prepare(prefix, name, should)
 
         _change(edit)
         self._set_password(name, changed)
@@ -125,14 +145,20 @@ class Provider(BaseProvider):
             if error.errno != errno.EXDEV:
                 raise
             self.usermod(*options, "-m", "--", name)  # which copies it to the other filesystem
+            _change(lambda prefix: shadow.edit(prefix, name, changed))
         else:
-            if options:
-                self._modify(name, options, {changed["home"]: is_["home"]} if moved else {})
+            if changed.keys() - {"password"}:
+                self._modify(name, changed, {changed["home"]: is_["home"]} if moved else {})
         self._set_password(name, changed)
 
-    def _modify(self, name: str, options: list[str | int], moved: Mapping[str, str]) -> None:
+    def _modify(self, name: str, changed: Mapping[str, Any], moved: Mapping[str, str]) -> None:
+        def edit(prefix: Path) -> None:
+            if options := _options(changed):
+                self.usermod("--prefix", prefix, *options, "--", name)
+            shadow.edit(prefix, name, changed)
+
         try:
-            _change(lambda prefix: self.usermod("--prefix", prefix, *options, "--", name))
+            _change(edit)
         except BaseException:
             for there, back in moved.items():
                 if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
@@ -175,14 +201,15 @@ def _forget(prefix: Path, name: str) -> None:
             path.write_bytes(b"".join(line for line in lines if not line.startswith(f"{name}:".encode())))
 
 
-def _prepare(prefix: Path, name: str, *, managehome: bool) -> None:
+def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
     """Check the number of a staged user, and make its home directory."""
     text = (prefix / "etc/passwd").read_text(encoding="utf-8", errors="surrogateescape")
     _, _, uid, gid, _, home, _ = next(line for line in text.splitlines() if line.startswith(f"{name}:")).split(":")
     with suppress(KeyError):
         msg = f"the number {uid} belongs to '{pwd.getpwuid(int(uid)).pw_name}' already; declare another 'uid'"
-        raise ResourceError(msg)
-    if managehome and not os.path.lexists(home):
+        if not should["allowdupe"]:
+            raise ResourceError(msg)
+    if should["managehome"] and not os.path.lexists(home):
         _make_home(home, int(uid), int(gid))
 
 
@@ -257,7 +284,13 @@ def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
 
 
 def _changed(is_: Mapping[str, Any], should: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: should[name] for name in (*OPTIONS, "password") if should.get(name) not in (None, is_.get(name))}
+    """Return what differs, with the groups that a user keeps beside those that it has at least."""
+    known = {**shadow.NONE, **is_}
+    attributes = (*OPTIONS, *shadow.NONE, "password")
+    changed = {name: should[name] for name in attributes if should.get(name) not in (None, known.get(name))}
+    if "groups" in changed and should["membership"] == "minimum":
+        changed["groups"] = sorted({*changed["groups"], *is_.get("groups", ())})
+    return changed
 
 
 def _options(changed: Mapping[str, Any]) -> list[str | int]:
@@ -282,13 +315,3 @@ def _entries(names: Iterable[str]) -> Iterable[pwd.struct_passwd]:
     for name in names:
         with suppress(KeyError):
             yield pwd.getpwnam(name)
-
-
-def _hashes() -> dict[str, str]:
-    """Return the password hashes by user; empty when the file cannot be read. Python 3.13 has no module for that."""
-    try:
-        with open("/etc/shadow", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
-            fields = [line.split(":", 2) for line in file]
-    except (FileNotFoundError, PermissionError):
-        return {}
-    return {entry[0]: entry[1] for entry in fields if len(entry) == 3}  # noqa: PLR2004 - name, hash, the rest

@@ -37,10 +37,10 @@ installed again. To keep a set of versions together, give each package the same 
             must_be="a package's name",
         ),
         "virtualenv": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[^\/\x00-\x1f\x7f]+)+\z/]",
+            r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[\w.+@,=~-]+)+\z/]",
             "The directory of the environment, a full path.",
             kind="namevar",
-            must_be="an absolute path without '..'",
+            must_be="an absolute path of letters, digits, and '.', '_', '-', '+', '@', ',', '=', '~', without '..'",
         ),
         "source": Attribute(
             r"Optional[Pattern[/\A(\/[^[:cntrl:]]+|(https?:\/\/|(git|hg|svn|bzr)\+)[^\s[:cntrl:]]+)\z/]]",

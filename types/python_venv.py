@@ -30,10 +30,10 @@ content is a failure. `ensure: absent` removes the whole directory.
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the environment exists.", default="present"),
         "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[^\/\x00-\x1f\x7f]+)+\z/]",
-            "The directory, a full path.",
+            r"Pattern[/\A(?!.*\/\.\.?(\/|\z))(\/[\w.+@,=~-]+)+\z/]",
+            "The directory, a full path, without blanks and other characters that scripts in it could not have.",
             kind="namevar",
-            must_be="an absolute path without '..'",
+            must_be="an absolute path of letters, digits, and '.', '_', '-', '+', '@', ',', '=', '~', without '..'",
         ),
         "python": Attribute(
             r"Pattern[/\A(\/[^\/\x00-\x1f\x7f]+)+\z/]",

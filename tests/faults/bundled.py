@@ -496,6 +496,8 @@ CASES: Final[dict[str, Case]] = {
                 "groups": ["video"],
                 "comment": "Changed",
                 "password": HASH,
+                "expiry": "2030-12-31",
+                "subuids": ["300000:10"],
             },
             "User[ra-deleted]": {"ensure": "absent", "managehome": True},
         },

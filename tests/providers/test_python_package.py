@@ -133,6 +133,10 @@ class TestPythonPackage(ProviderCompliance):
         return {"name": "RA.one", "virtualenv": str(venv), "ensure": "1.0", "install_options": options}
 
     @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "ensure": "1.1"}
+
+    @pytest.fixture
     def others(self, present: Resource) -> list[Resource]:
         return [{**present, "name": "ra-two", "ensure": "present"}]
 

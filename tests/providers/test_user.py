@@ -128,6 +128,48 @@ def test_all_attributes_but_the_number_are_updated() -> None:
     assert set(ids("-Gn").split()) == {"ra-test-two", "video"}
 
 
+def test_limits_and_ranges_are_what_other_programs_read() -> None:
+    """They are in the fields of the account files, change alone, and end."""
+    limits = {"expiry": "2030-12-31", "password_max_age": 90, "password_min_age": 2, "password_warn_days": 5}
+    ranges = {"subuids": ["300000:10", "200000:5"], "subgids": ["200000:65536"]}
+    assert apply(**limits, **ranges).created == 1
+    shown = subprocess.run(["chage", "-l", "-i", NAME], check=True, capture_output=True, text=True).stdout
+    assert [line.partition(": ")[2] for line in shown.splitlines()][3:] == ["2030-12-31", "2", "90", "5"]
+    lines = [Path(path).read_text().splitlines() for path in ("/etc/subuid", "/etc/subgid")]
+    assert f"{NAME}:200000:5" in lines[0]
+    assert f"{NAME}:200000:65536" in lines[1]
+    assert apply(comment="x", password_max_age=30).updated == 1
+    assert shadow()[3:8] == ["2", "30", "5", "", "22279"]
+    ended = {"expiry": "absent", "password_max_age": -1, "password_min_age": -1, "password_warn_days": -1}
+    assert apply(**ended, subuids=[], subgids=[]).updated == 1
+    assert shadow()[3:8] == ["0", "", "", "", ""]
+    assert not [
+        line for name in ("subuid", "subgid") for line in Path("/etc", name).read_text().split() if NAME in line
+    ]
+
+
+def test_least_memberships_add_and_never_remove() -> None:
+    """Those that others have added stay."""
+    apply(groups=["audio"])
+    assert apply(groups=["video"], membership="minimum").updated == 1
+    assert set(ids("-Gn").split()) == {NAME, "audio", "video"}
+    assert apply(groups=["audio"], membership="minimum").unchanged == 1
+
+
+def test_two_users_have_one_number_only_if_that_is_declared() -> None:
+    """Otherwise it is a mistake."""
+    assert "not unique" in failure(uid=1)
+    assert apply(uid=1, allowdupe=True).created == 1
+    assert pwd.getpwnam(NAME).pw_uid == 1
+
+
+@pytest.mark.parametrize("expiry", ["2030-02-30", "2030-13-01", "2030-1-1", "tomorrow", "1969-12-31"])
+def test_an_expiry_is_a_day_of_the_calendar(expiry: str) -> None:
+    """No program would read another one."""
+    with pytest.raises(ManifestError):
+        apply(expiry=expiry)
+
+
 def test_the_number_of_a_user_cannot_be_changed() -> None:
     """The error names both values."""
     apply(uid=54321)
@@ -305,7 +347,7 @@ def test_a_password_is_never_visible(tmp_path: Path) -> None:
 
 
 def test_a_caller_without_root_reads_no_hashes() -> None:
-    """All other attributes are read as root reads them."""
+    """All other attributes are read as root reads them, but for those beside the hashes."""
     apply(password=HASH)
     mine = Runtime(REGISTRY).resources("user", [NAME])
     os.seteuid(65534)
@@ -313,7 +355,7 @@ def test_a_caller_without_root_reads_no_hashes() -> None:
         theirs = Runtime(REGISTRY).resources("user", [NAME])
     finally:
         os.seteuid(0)
-    assert reveal(mine) == [{**theirs[0], "password": HASH}]
+    assert reveal(mine) == [{**theirs[0], "password": HASH, "password_warn_days": 7}]
 
 
 def test_creating_and_deleting_a_user_restores_the_account_files() -> None:
@@ -422,7 +464,8 @@ class TestUser(ProviderCompliance):
 
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
-        return {**present, "comment": "After", "groups": ["ra-test-two"], "password": f"{HASH}x"}
+        more = {"expiry": "2030-01-01", "password_max_age": 60, "subuids": ["300000:1", "200000:1"]}
+        return {**present, **more, "comment": "After", "groups": ["ra-test-two"], "password": f"{HASH}x"}
 
     @pytest.fixture
     def world(self) -> Callable[[], Any]:

@@ -1,0 +1,120 @@
+"""What the account files say of a user beside passwd(5): fields of shadow(5), numbers of subuid(5) and subgid(5)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from resource_api import ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+#: The place of each attribute in a line of shadow(5).
+PLACES = {"password_min_age": 3, "password_max_age": 4, "password_warn_days": 5, "expiry": 7}
+FIELDS = 9
+#: The values that stand for no limit; a user who has none is read without the attribute.
+NONE: Mapping[str, Any] = {
+    "password_min_age": 0,
+    "password_max_age": -1,
+    "password_warn_days": -1,
+    "expiry": "absent",
+    "subuids": [],
+    "subgids": [],
+}
+FILES = {"subuids": "subuid", "subgids": "subgid"}
+#: Days from which an age is no limit: the value that all systems have by default.
+FOREVER = 99999
+DAY = 86400  # seconds
+
+
+def read() -> dict[str, dict[str, Any]]:
+    """Return the attributes by user; without those of files that the caller cannot read."""
+    found: dict[str, dict[str, Any]] = {}
+    for line in _lines("/etc/shadow"):
+        fields = line.split(":")
+        if len(fields) > 1:
+            row: dict[str, Any] = {"password": Sensitive(fields[1])}
+            for attribute, place in PLACES.items():
+                value = _value(attribute, fields[place] if place < len(fields) else "")
+                if value != NONE[attribute]:
+                    row[attribute] = value
+            found[fields[0]] = row
+    for attribute, name in FILES.items():
+        for line in _lines(f"/etc/{name}"):
+            user, _, numbers = line.partition(":")
+            found.setdefault(user, {}).setdefault(attribute, []).append(numbers)
+    for row in found.values():
+        for attribute in FILES.keys() & row.keys():
+            row[attribute] = ranges(row[attribute])
+    return found
+
+
+def ranges(numbers: list[str]) -> list[str]:
+    """Return ranges of numbers in their order, each once."""
+    return sorted(set(numbers), key=lambda each: [int(part) if part.isdecimal() else 0 for part in each.split(":")])
+
+
+def is_day(text: str) -> bool:
+    """Return whether a text is ``absent`` or a day of the calendar."""
+    try:
+        return text == NONE["expiry"] or _days(text) >= 0
+    except ValueError:
+        return False
+
+
+def edit(prefix: Path, name: str, changed: Mapping[str, Any]) -> None:
+    """Change the attributes in ``changed`` of a user in the account files below ``prefix``.
+
+    Raise ``ResourceError`` for a user without a line in shadow(5).
+    """
+    limits = {PLACES[attribute]: _text(value) for attribute, value in changed.items() if attribute in PLACES}
+    if limits:
+        path = prefix / "etc/shadow"
+        lines = list(_lines(path))
+        own = [number for number, line in enumerate(lines) if line.startswith(f"{name}:")]
+        if not own:
+            msg = f"'{name}' has no line in /etc/shadow"
+            raise ResourceError(msg)
+        fields = (lines[own[0]].split(":") + [""] * FIELDS)[:FIELDS]
+        lines[own[0]] = ":".join(limits.get(place, field) for place, field in enumerate(fields))
+        _write(path, lines)
+    for attribute in changed.keys() & FILES.keys():
+        path = prefix / "etc" / FILES[attribute]
+        others = [line for line in _lines(path) if not line.startswith(f"{name}:")]
+        _write(path, [*others, *(f"{name}:{numbers}" for numbers in changed[attribute])])
+
+
+def _lines(path: str | Path) -> Iterator[str]:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
+            for line in file:
+                yield line.removesuffix("\n")
+    except (FileNotFoundError, PermissionError):
+        return
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogateescape")
+
+
+def _value(attribute: str, field: str) -> Any:
+    """Return the value of a field; one that is no number is no limit, as for the programs that read it."""
+    number = int(field) if field.isdecimal() and field.isascii() else -1
+    if attribute == "expiry":
+        return NONE[attribute] if number < 0 else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))
+    return NONE[attribute] if number < 0 or number >= FOREVER else number
+
+
+def _text(value: Any) -> str:
+    """Return the field for a value: a number of days, empty for no limit."""
+    if isinstance(value, str):
+        return "" if value == "absent" else str(_days(value))
+    return "" if value < 0 else str(value)
+
+
+def _days(date: str) -> int:
+    import calendar  # noqa: PLC0415 - most users do not expire
+
+    return calendar.timegm(time.strptime(date, "%Y-%m-%d")) // DAY
