@@ -8,7 +8,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.orders import Relationships, Search, Tried
-from resource_api.rehearse.result import Finding, Verdict
+from resource_api.rehearse.result import Finding, Verdict, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -84,7 +84,7 @@ def _missing(
     first, then = (run.catalog.entries[index] for index in pair)
     outer_first, outer = _siblings(run.catalog, first, then)
     if _may_require(outer, outer_first, known):
-        text = f"needs 'require: {_own_name(outer_first)}'"
+        text = needs(_own_name(outer_first))
     else:
         outer, text = then, f"must come after {first.reference}"
     place = outer.declaration.place()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.manifest.quoting_hints import quote
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape
@@ -20,6 +22,9 @@ _GAP: Final = "  "
 #: On a terminal, the widest question beside which findings stand, and the fewest columns that they need.
 _WIDEST_QUESTION: Final = 40
 _LEAST_ROOM: Final = 30
+_PASTED: Final = regex(r"needs 'require: .+?\][\"']?'")
+#: No text contains it, because control characters are escaped.
+_NO_BREAK: Final = "\0"
 #: What of a verdict is shown in a line of the table.
 _MOST_FINDINGS: Final = 3
 
@@ -48,6 +53,12 @@ def finding(step: Step, text: str, attribute: str = "") -> Finding:
     """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
     place = step.entry.declaration.place(*([attribute] if attribute else []))
     return Finding(str(step.reference), text, attribute, f"{place.file}:{place.line}" if place.line else "")
+
+
+def needs(reference: str) -> str:
+    """Return that a relationship to ``reference`` is needed, as text to paste into a manifest."""
+    plain = not (": " in reference or " #" in reference)
+    return f"needs 'require: {reference if plain else quote(reference)}'"
 
 
 class Verdict(NamedTuple):
@@ -167,11 +178,14 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
         return
     import textwrap  # noqa: PLC0415 - only on a narrow terminal
 
-    yield from textwrap.wrap(
-        text,
+    # What is to be pasted stays whole: a space that is no white space stands in for each in it.
+    whole = _PASTED.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)
+    lines = textwrap.wrap(
+        whole,
         width,
         initial_indent=start,
         subsequent_indent=indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
+    yield from (line.replace(_NO_BREAK, " ") for line in lines)

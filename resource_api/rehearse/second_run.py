@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import Action, describe_difference
-from resource_api.rehearse.result import finding
+from resource_api.rehearse.result import finding, needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,4 +54,4 @@ def _overwritten(report: StepReport, calls: Sequence[Call], acted: set[str]) -> 
     if not other:
         return ""
     # What is done once has written it too early; what is done each time will write it again.
-    return f": {other} writes it too" if other in acted else f": {other} has overwritten it; needs 'require: {other}'"
+    return f": {other} writes it too" if other in acted else f": {other} has overwritten it; {needs(other)}"
