@@ -19,7 +19,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.resources import ResourceTable
@@ -79,32 +79,33 @@ class Evaluator:
 
         A mistake is thus reported at its own position only.
         """
-        written = self._diagnostics.manifest.values
+        written, resolve = self._diagnostics.manifest.values, self._scope.once(self._resolve)
         for name in _referenced_first({name: _used_names(value) for name, value in written.items()}):
             try:
-                expression.evaluate(_named_value(name), self._resolve)
+                expression.evaluate(_named_value(name), resolve)
             except ValueError as error:
                 self._diagnostics.value_error(name, (), str(error), "expression")
                 self._scope.mark_invalid(name)
 
     def check_unused_values(self) -> None:
         """Report the named values that nothing uses and that are invalid."""
+        resolve = self._scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
             if name not in self._used:
                 try:
-                    self.evaluate(_named_value(name))
+                    self.evaluate(_named_value(name), resolve)
                 except ValueError as error:
                     self._diagnostics.value_error(name, (), str(error), "expression")
 
-    def evaluate(self, value: Any) -> Any:
+    def evaluate(self, value: Any, resolve: Callable[[Path], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        Raises ``ValueError`` with a message for users.
+        ``resolve``: another function than its own that resolves paths. Raises ``ValueError`` with a message for users.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
                 raise ValueError(message)
-        return expression.evaluate(value, self._resolve)
+        return expression.evaluate(value, resolve or self._resolve)
 
     def prerequisites(self, value: Any) -> list[Entry]:
         """Return the entries that must come before a value that belongs to no resource."""

@@ -31,7 +31,7 @@ _FORMS: Final = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "pytho
 _LINE_END: Final = regex("\r\n|[\r\n]")
 _YAML_LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
 #: A key of a mapping, a keyword of a call, or a constant.
-_KEY: Final = regex(r"([A-Za-z_][\w-]*)[\"']?[ \t]*(?::(?!\S)|[:=](?!=))")
+_KEY: Final = regex(r"(?<!\w)(?<!\w-)([A-Za-z_][\w-]*)[\"']?[ \t]*(?::(?!\S)|[:=](?!=))")
 _INDENTATION: Final = regex(r"[ \t]*(?:- *)*")
 #: What may be the name of a type or a component.
 _TYPE: Final = regex(r"\b([A-Z]\w*)|\b([a-z]\w*)(?=\[)|\.([a-z]\w*)\(|\bresource\(\s*[\"'](\w+)")

@@ -56,17 +56,19 @@ class EnvironmentInput(FileInput):
 
 
 class _Expansion:
-    """What the evaluation of one path has looked up so far, to bound it like the aliases of YAML."""
+    """What the evaluation of one path, or of several, has looked up so far, to bound it like the aliases of YAML."""
 
-    __slots__ = ("characters", "lookups")
+    __slots__ = ("characters", "known", "lookups")
 
     def __init__(self) -> None:
         self.lookups = self.characters = 0
+        #: Name → what it evaluated to, and how many lookups and characters that took: once evaluated, always counted.
+        self.known: dict[str, tuple[Any, int, int]] = {}
 
-    def add(self, path: Path, found: Any) -> None:
-        """Count what a named value or an output evaluated to. Raise ``ValueError`` beyond the limits."""
-        self.lookups += 1
-        self.characters += len(found) if type(found) is str else 0
+    def add(self, path: Path, lookups: int, characters: int) -> None:
+        """Count what a named value or an output takes. Raise ``ValueError`` beyond the limits."""
+        self.lookups += lookups
+        self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
             msg = f"{path}: values that refer to each other expand beyond the limit"
             raise ValueError(msg)
@@ -121,7 +123,7 @@ class Scope:
         call: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
         *,
         expand_components: bool = True,
-    ) -> Callable[[Path], Any]:
+    ) -> partial[Any]:
         """Return the function that resolves a path for ``expression.evaluate``.
 
         ``of_resource`` returns the value of a path into a resource, and into a component unless ``expand_components``;
@@ -129,6 +131,20 @@ class Scope:
         raises ``ValueError`` with a message for users.
         """
         return partial(self._resolve, _Lookup(of_resource, call, expand_components))
+
+    def once(self, resolve: partial[Any]) -> Callable[[Path], Any]:
+        """Return a function like ``resolve``, one that ``resolver`` has returned, that evaluates each named value once.
+
+        The texts of all paths that are resolved with it are bounded together.
+        """
+        expansion = _Expansion()
+        lookup = resolve.args[0]._replace(expansion=expansion)
+
+        def resolve_once(path: Path) -> Any:
+            expansion.lookups = 0
+            return self._resolve(lookup, path)
+
+        return resolve_once
 
     def resolve_name(
         self, written: Reference, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
@@ -320,9 +336,16 @@ class Scope:
             msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
             raise ValueError(msg)
         expansion = lookup.expansion or _Expansion()
-        resolve = partial(self._resolve, lookup._replace(inside=inside, expansion=expansion))
-        found = expression.evaluate(value, resolve)
-        expansion.add(path, found)
+        if name in expansion.known:
+            found, lookups, characters = expansion.known[name]
+            expansion.add(path, lookups, characters)
+        else:
+            lookups, characters = expansion.lookups, expansion.characters
+            found = expression.evaluate(
+                value, partial(self._resolve, lookup._replace(inside=inside, expansion=expansion))
+            )
+            expansion.add(path, 1, len(found) if type(found) is str else 0)
+            expansion.known[name] = found, expansion.lookups - lookups, expansion.characters - characters
         return expression.follow_keys(found, path, path.keys[1:])
 
     def _read_inputs(self, given: Mapping[str, Any]) -> None:

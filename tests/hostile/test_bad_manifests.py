@@ -241,6 +241,17 @@ def test_values_that_expand_too_far_are_refused_at_once(box: Box, form: str, sta
         assert re.search(r"site.json:\d+:\d+: .*values that refer to each other expand beyond the limit", done.text)
 
 
+def test_many_values_that_each_expand_far_are_refused_at_once(box: Box) -> None:
+    """The texts of all of them are bounded together, and what they share is made once."""
+    values = {"text": "x" * 60_000, "half": "${values.text}" * 30, "most": "${values.half}" * 15}
+    values |= {f"v{number}": "a${values.most}" for number in range(200)}
+    box.write("site.json", json.dumps({"values": values, "resources": {}}))
+    done = box.run("validate", "site.json", processor_seconds=5)
+    assert done.code == 65
+    assert "site.json:1:" in done.text
+    assert "${values.most}: values that refer to each other expand beyond the limit" in done.text
+
+
 @pytest.mark.parametrize("kilobytes", [20_000, 24_000, 28_000])
 def test_too_little_memory_is_no_bug(box: Box, kilobytes: int) -> None:
     """It says so, also where not even the modules can be loaded, and is not to be reported."""
