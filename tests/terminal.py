@@ -110,6 +110,10 @@ class Terminal:
         streams = [self.theirs] * 3
         self._running = command.start([str(each) for each in arguments], cwd=bench.home, env=env, streams=streams)
 
+    def type(self, text: str) -> None:
+        """Type a text; a line ends with a newline."""
+        os.write(self._ours, text.encode())
+
     @property
     def pid(self) -> int:
         """The process of the command."""

@@ -30,10 +30,10 @@ from resource_api.rehearse.recorded_effects import Call, Change, Declared, Effec
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
-from resource_api.system.overlay import isolated_run, layers
+from resource_api.system.overlay import isolated_run, kept_layer, layers
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.layers import Written
-from resource_api.system.process import interactive, spawn
+from resource_api.system.process import interactive, spawn, terminal_shell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
 
+_GREETING: Final = "A shell inside the rehearsal; all that it changes is discarded. 'exit' ends it."
 _OFFLINE: Final = "is read with '--network host' only"
 
 
@@ -67,6 +68,10 @@ class Request(NamedTuple):
     damage: bool = False
     #: How many times a run is cut.
     kills: int = 0
+    #: A descriptor of a terminal on which a shell is opened inside; None: no shell.
+    terminal: int | None = None
+    #: The directory in which what was written is kept; empty: none.
+    keep: str = ""
 
 
 def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None]) -> Rehearsal:
@@ -80,7 +85,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     inside = runtime.with_copied_state(MemoryStore())
     planned = _planned(inside, request, catalog, left_out)
     try:
-        document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).run(show))
+        document = _first_run(inside, request, left_out, show)
     except _Interrupted as error:
         stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, place_of)
         return stopped._replace(interrupted=error.exit_code)
@@ -113,6 +118,16 @@ def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Seq
         found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
     place_of = _place_of(catalog)
     return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
+
+
+def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show: Callable[[Report], None]) -> Any:
+    """Do all that is done on the first overlay; return its document."""
+    with kept_layer.kept(request.keep) as file:
+        used = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
+        others = request.isolation.kept
+        isolation = request.isolation._replace(kept=lambda: {*others(), *used})
+        first = request._replace(isolation=isolation)
+        return _isolated(first, lambda overlay: _Inside(inside, first, left_out, overlay).run(show, file))
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
@@ -226,9 +241,9 @@ class _Inside:
         """Apply, damage what was made from number ``start`` on, let runs mend it; return what came of it as JSON."""
         return self._encoded(lambda: self._damage(start))
 
-    def run(self, show: Callable[[Report], None]) -> bytes:
-        """Do all that is asked for; return what happened as JSON."""
-        return self._encoded(lambda: self._document(show))
+    def run(self, show: Callable[[Report], None], kept: int | None) -> bytes:
+        """Do all that is asked for, and pack what was written into the file ``kept``; return what happened as JSON."""
+        return self._encoded(lambda: self._document(show, kept))
 
     def _encoded(self, work: Callable[[], dict[str, Any]]) -> bytes:
         try:
@@ -258,7 +273,7 @@ class _Inside:
             found = list(damage.damages(planned.steps, report))
             return damage.Damager(self._runtime, self._layers, self._apply).try_from(found, start)._asdict()
 
-    def _document(self, show: Callable[[Report], None]) -> dict[str, Any]:
+    def _document(self, show: Callable[[Report], None], kept: int | None) -> dict[str, Any]:
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -278,6 +293,10 @@ class _Inside:
                 again = self._apply()
             found["again"] = second_run.findings(again, recorder.calls[:effects])
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
+        if request.terminal is not None and not runtime.run.cancelled:
+            terminal_shell.run(request.terminal, _GREETING, lambda: runtime.run.cancelled)
+        if kept is not None:
+            kept_layer.pack(self._layers, kept)
         found["calls"] = recorder.calls
         found["packages"] = recorded_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:

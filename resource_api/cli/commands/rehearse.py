@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError
 from resource_api.render import text
 
 if TYPE_CHECKING:
@@ -21,6 +24,15 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
         return value
     msg = f"'{value}' is no size: write bytes, with K, M or G, or a percentage of the memory"
     raise click.BadParameter(msg)
+
+
+def _terminal() -> int:
+    """Return a descriptor of the terminal of standard input. Raise ``UsageError``."""
+    if not sys.stdin.isatty():
+        msg = "--shell needs a terminal as standard input"
+        raise UsageError(msg)
+    # Inside, descriptor 0 is another file.
+    return os.dup(sys.stdin.fileno())
 
 
 @options.command(
@@ -48,6 +60,10 @@ def _size(_context: click.Context, _option: click.Parameter, value: str) -> str:
 @click.option("--damage", is_flag=True, help="Damage what was made, and report what the next run does not mend.")
 @click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
+)
+@click.option("--shell", is_flag=True, help="Open a shell inside after the runs; needs a terminal.")
+@click.option(
+    "--keep", default="", metavar="DIR", help="Keep what was written, without what --orders, --kills, --damage try."
 )
 @click.option(
     "--network",
@@ -96,6 +112,8 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         settings["orders"],
         settings["damage"],
         settings["kills"],
+        _terminal() if settings["shell"] else None,
+        settings["keep"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
     session.show(found.to_dict, lambda: found.lines(session.output.columns))

@@ -1,0 +1,121 @@
+"""Keep what was written on an overlay: packed inside into an open file, unpacked outside into a directory.
+
+The directory then holds what was written by its path. What was deleted is an empty file ``.wh.NAME``, as in layers of
+container images. What is packed may be anything, as it was written inside.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+import tempfile
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+from resource_api.model.values.errors import ResourceAPIError, UsageError
+from resource_api.system.overlay import layers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO
+
+_FORMAT: Final = tarfile.PAX_FORMAT
+_DELETED: Final = ".wh."
+#: Files, directories and links.
+_KINDS: Final = (tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE)
+
+
+class KeptLayerError(ResourceAPIError):
+    """What was written cannot be kept."""
+
+
+@contextmanager
+def kept(path: str) -> Iterator[int | None]:
+    """Yield a descriptor of a file to pack into in the ``with`` block, and unpack it into a directory afterwards.
+
+    None for an empty path. Raise ``UsageError`` for a directory that cannot be used, ``KeptLayerError``.
+    """
+    if not path:
+        yield None
+        return
+    directory = _make_directory(path)
+    try:
+        with tempfile.TemporaryFile(dir=f"/proc/self/fd/{directory}") as file:
+            yield file.fileno()
+            file.seek(0)
+            _unpack(file, directory)
+    finally:
+        os.close(directory)
+
+
+def _make_directory(path: str) -> int:
+    """Return a descriptor of a new or empty directory, which only this user can enter. Raise ``UsageError``."""
+    try:
+        if not os.path.lexists(path):
+            os.mkdir(path, 0o700)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as error:
+        msg = f"--keep {path}: {error.strerror}"
+        raise UsageError(msg) from error
+    about = os.fstat(descriptor)
+    if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        msg = f"--keep {path}: it belongs to another user, or others may write to it"
+    elif os.listdir(descriptor):
+        msg = f"--keep {path}: it is not empty"
+    else:
+        os.fchmod(descriptor, 0o700)
+        return descriptor
+    os.close(descriptor)
+    raise UsageError(msg)
+
+
+def pack(descriptor: int, kept: int) -> None:
+    """Write what the layers of a descriptor hold into a file; sockets, pipes and devices are left out."""
+    with open(kept, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
+        for path, written in sorted(layers.read(descriptor).items()):
+            directory, _, name = path.rpartition("/")
+            if written.kind == "deleted":
+                archive.addfile(tarfile.TarInfo(f"{directory}/{_DELETED}{name}".lstrip("/")), io.BytesIO())
+                continue
+            with suppress(OSError):  # it is gone
+                _add(archive, path)
+
+
+def _add(archive: tarfile.TarFile, path: str) -> None:
+    member = archive.gettarinfo(path, path.lstrip("/"))
+    # None: a socket, whatever the annotation says.
+    if member is not None and member.islnk():  # another name of the same file: each is kept on its own
+        member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.lstat(path).st_size
+    if member is not None and member.isreg():
+        with open(path, "rb") as content:
+            archive.addfile(member, content)
+    elif member is not None and member.type in _KINDS:
+        archive.addfile(member)
+
+
+def _unpack(file: IO[bytes], directory: int) -> None:
+    """Unpack into the directory of a descriptor, and nowhere else. Raise ``KeptLayerError``."""
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as archive:
+            archive.extractall(f"/proc/self/fd/{directory}", _checked(archive), numeric_owner=True, filter=_allowed)  # noqa: S202 - it has a filter
+    except (tarfile.TarError, OSError, ValueError) as error:
+        msg = f"what was written cannot be kept: {error}"
+        raise KeptLayerError(msg) from error
+
+
+def _checked(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Yield the members that ``pack`` can have written; a second one of a name is none."""
+    seen = set()
+    for member in archive:
+        if member.type not in _KINDS or member.name in seen:
+            msg = f"{member.name} was not written by the rehearsal"
+            raise KeptLayerError(msg)
+        seen.add(member.name)
+        yield member
+
+
+def _allowed(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
+    """Refuse what would be written elsewhere; keep the mode, as nobody else can enter the directory."""
+    return tarfile.tar_filter(member, directory).replace(mode=member.mode, deep=False)

@@ -1,0 +1,78 @@
+"""``rehearse --keep`` and ``--shell``: what is left of a rehearsal, and what can be looked at while it lasts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from tests.terminal import Terminal
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+
+def test_what_was_written_is_kept_by_its_path(bench: Bench) -> None:
+    """Modes, owners, links and contents are as inside, before ``--destroy``; what was deleted has a mark."""
+    kept = bench.home / "kept"
+    (bench.home / "old").touch()
+    manifest = bench.write(
+        "site.yaml",
+        f"""
+        resources:
+          File[{bench.home}/made]: {{ensure: file, content: hi, mode: "4750", owner: daemon}}
+          File[{bench.home}/link]: {{target: /etc/motd}}
+          File[{bench.home}/old]: {{ensure: absent}}
+        """,
+    )
+    done = bench.run("rehearse", manifest, "--keep", kept, "--destroy")
+    assert done.code == 0, done
+    inside = kept / str(bench.home)[1:]
+    assert sorted(each.name for each in inside.iterdir()) == [".wh.old", "link", "made"]
+    about = (inside / "made").stat()
+    assert ((inside / "made").read_text(), about.st_mode & 0o7777, about.st_uid) == ("hi", 0o4750, 1)
+    assert str((inside / "link").readlink()) == "/etc/motd"
+    assert kept.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_directory_that_is_not_ours_alone_is_refused(bench: Bench) -> None:
+    """One that has something in it, is a link, or belongs to or is writable by others is not written to."""
+    manifest = bench.write("site.yaml", "resources: {}")
+    places = {name: bench.home / name for name in ("full", "theirs", "open", "link", "none/below")}
+    for name in ("full", "theirs", "open"):
+        places[name].mkdir()
+    (places["full"] / "x").touch()
+    os.chown(places["theirs"], 1, 1)
+    places["open"].chmod(0o777)
+    places["link"].symlink_to(bench.home)
+    told = {name: bench.run("rehearse", manifest, "--keep", place) for name, place in places.items()}
+    assert {done.code for done in told.values()} == {64}
+    assert {name: done.err.strip().rpartition(": ")[2] for name, done in told.items()} == {
+        "full": "it is not empty",
+        "theirs": "it belongs to another user, or others may write to it",
+        "open": "it belongs to another user, or others may write to it",
+        "link": "Not a directory",
+        "none/below": "No such file or directory",
+    }
+
+
+def test_a_shell_is_opened_inside(bench: Bench) -> None:
+    """It has job control and the size of the terminal, sees what was made, and what it makes is discarded."""
+    made = bench.home / "made"
+    manifest = bench.write("site.yaml", f"resources: {{'File[{made}]': {{content: hi}}}}")
+    with Terminal(columns=90) as terminal:
+        terminal.run(bench, "rehearse", manifest, "--shell", SHELL="/bin/sh")
+        terminal.until(lambda lines: any("A shell inside the rehearsal" in line for line in lines))
+        commands = f"cat {made}; stty size; touch {bench.home}/by-hand; set -m && echo jobs; exit 3\n"
+        os.write(terminal._ours, commands.encode())
+        code, lines = terminal.end()
+    assert code == 0, lines
+    assert any("hi24 90" in line for line in lines), lines
+    assert "jobs" in lines
+    assert lines[-1] == "  silent twice  ok  nothing changes again"
+    assert not (bench.home / "by-hand").exists()
+
+
+def test_a_shell_needs_a_terminal(bench: Bench) -> None:
+    """Without one it is an error of the command line."""
+    done = bench.run("rehearse", bench.write("site.yaml", "resources: {}"), "--shell")
+    assert (done.code, done.err) == (64, "Error: --shell needs a terminal as standard input\n")

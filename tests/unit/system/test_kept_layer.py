@@ -1,0 +1,62 @@
+"""What was written on an overlay is unpacked into its directory and nowhere else, whatever it says."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from resource_api.system.overlay import kept_layer
+from resource_api.system.overlay.kept_layer import KeptLayerError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    """Return one member of an archive."""
+    found = tarfile.TarInfo(name)
+    found.type, found.linkname, found.size = kind, target, 4 if kind == tarfile.REGTYPE else 0
+    return found
+
+
+def keep(data: bytes, directory: Path) -> None:
+    """Unpack an archive."""
+    with kept_layer.kept(str(directory)) as file:
+        assert file is not None
+        os.write(file, data)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [member("../outside")],
+        [member("a", tarfile.SYMTYPE, ".."), member("a/outside")],
+        [member("a", tarfile.LNKTYPE, "{outside}")],
+        [member("a", tarfile.CHRTYPE)],
+        [member("a", tarfile.SYMTYPE, "{outside}"), member("a")],
+    ],
+)
+def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarInfo]) -> None:
+    """Paths that lead out, links to follow and devices are refused."""
+    outside = tmp_path / "outside"
+    outside.write_text("kept")
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w") as archive:
+        for each in members:
+            each.linkname = each.linkname.replace("{outside}", str(outside))
+            archive.addfile(each, io.BytesIO(b"gone") if each.isreg() else None)
+    with pytest.raises(KeptLayerError):
+        keep(raw.getvalue(), tmp_path / "kept")
+    assert outside.read_text() == "kept"
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "outside"]
+
+
+def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
+    """Something inside may write anything into the file."""
+    with pytest.raises(KeptLayerError):
+        keep(b"no archive" * 1000, tmp_path / "kept")
+    assert list((tmp_path / "kept").iterdir()) == []
