@@ -620,6 +620,22 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
     assert not Path("/var/tmp", home.name).exists()  # noqa: S108 - nothing is there
 
 
+def test_a_user_rehearses_in_a_directory_beneath_those_of_others(user_bench: Bench) -> None:
+    """An overlay of a user cannot copy what belongs to somebody else, so that it begins beneath."""
+    with TemporaryDirectory(prefix="resource-api-user-", dir="/opt") as others:
+        user_bench.home = Path(others, "a/b/site")
+        user_bench.home.mkdir(parents=True)
+        Path(others).chmod(0o755)
+        os.chown(user_bench.home, USER, USER)
+        text = "resources: {'File[MADE/in]': {content: hi, require: 'File[MADE]'}, 'File[MADE]': {ensure: directory}}"
+        manifest = user_bench.write("site.yaml", text.replace("MADE", f"{user_bench.home}/made"))
+        user_bench.environment["HOME"] = "/nonexistent"
+        done = as_user(
+            user_bench, "rehearse", manifest, "--test", f"! touch {others}/a/new", "--test", "! touch /opt/new"
+        )
+    assert done.returncode == 0, done
+
+
 def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> None:
     """The refusal names the setting of the machine, and has exit code 1."""
     manifest = user_bench.write("site.yaml", "resources: {}")

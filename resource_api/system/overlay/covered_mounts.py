@@ -43,7 +43,9 @@ def cover_as_user(found: Sequence[Mount]) -> None:
             error.errno, "a user who is not root needs Linux 6.6, for attributes of files in memory"
         ) from error
     mounts = {each.place: each for each in found}
-    divided = {above for place in (*mounts, *_OF_EVERYBODY) for above in _above(place)} - {*REPLACED}
+    used = filter(os.path.isdir, (os.getcwd(), os.path.expanduser("~")))
+    places = (*mounts, *_OF_EVERYBODY, *map(_where_to_cover, used))
+    divided = {above for place in places for above in _above(place)} - {*REPLACED}
     bind(ROOT, ROOT)  # a root must be a mount
     waiting = [("/", mounts["/"])]
     while waiting:
@@ -62,6 +64,18 @@ def _above(place: str) -> list[str]:
     """Return all directories that contain a path: ``/`` and ``/var`` for ``/var/tmp``."""
     parts = place.split("/")
     return ["/".join(parts[:count]) or "/" for count in range(1, len(parts))] if place != "/" else []
+
+
+def _where_to_cover(path: str) -> str:
+    """Return the directory that must have an overlay of its own, so that the user can write in ``path`` or beneath.
+
+    An overlay of a user makes a copy of each directory between its root and a change: all of them must be the user's.
+    """
+    way = [*_above(path), path]
+    own = (number for number, place in enumerate(way) if os.stat(place).st_uid == os.geteuid())
+    place = way[max(next(own, len(way)) - 1, 0)]
+    # What the user can write to is not divided: what is made in it would not be reported.
+    return "/" if any(os.access(above, os.W_OK) for above in _above(place)) else place
 
 
 def _take_over(entry: os.DirEntry[str], on: Mount) -> None:
