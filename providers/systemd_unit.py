@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites
-from resource_api import BaseProvider, Command, CommandError, ResourceError, files
+from lib import prerequisites, verified_file
+from resource_api import BaseProvider, Command, CommandError, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,12 +18,8 @@ if TYPE_CHECKING:
 DIRECTORY = "/etc/systemd/system"
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
-#: Only root can write there, and nothing in it survives a start of the machine.
-STAGE = "/run"
 #: The files that systemd reads.
 FILE = re.compile(r".+\.(service|socket|timer|target|path|mount|automount|swap|slice)(\.d/.+\.conf)?")
-#: Largest file in bytes.
-LARGEST = 1024 * 1024
 
 
 class Provider(BaseProvider):
@@ -53,16 +47,8 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the files in ``names``, or all in the directory; a link fails its name."""
-        found: dict[str, Resource] = {}
-        for name in _listed() if names is None else names:
-            try:
-                content = files.read(f"{DIRECTORY}/{name}", LARGEST).decode("utf-8", "replace")
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                context.failed(name, message=_why(f"{DIRECTORY}/{name}", error))
-                continue
-            found[name] = {"ensure": "present", "name": name, "content": content}
+        listed = _listed() if names is None else names
+        found = {row["name"]: row for row in verified_file.read_rows(context, DIRECTORY, listed)}
         outdated = self._outdated(found)
         rows = [{**row, "outdated": _unit(name) in outdated} for name, row in found.items()]
         yield from context.accepted(rows) if names is None else rows
@@ -70,21 +56,13 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Verify and write each file, beside the others of the call, and have systemd read all of them once."""
         written = False
-        with tempfile.TemporaryDirectory(prefix="resource-api-", dir=STAGE) as stage:
-            for name, change in changes.items():
-                if change.should["ensure"] == "present" and _is_text(change.should):
-                    place = Path(stage, name)
-                    place.parent.mkdir(exist_ok=True)
-                    place.write_text(change.should["content"], encoding="utf-8")
+        with verified_file.staged(changes) as stage:
             try:
                 for name, (is_, should) in changes.items():
                     with context.processing(name, is_, should):
                         if should["ensure"] == "present" and should["verify"]:
                             self._verify(stage, name)
-                        try:
-                            _write(name, should)
-                        except OSError as error:
-                            raise ResourceError(files.describe_error(error, f"{DIRECTORY}/{name}")) from error
+                        verified_file.write(DIRECTORY, name, should)
                         written = True
             finally:
                 if written and os.path.isdir(BOOTED):  # noqa: PTH112 - a text
@@ -139,21 +117,6 @@ def _unit(name: str) -> str:
     return name.partition(".d/")[0]
 
 
-def _is_text(should: Mapping[str, Any]) -> bool:
-    return isinstance(should.get("content"), str)
-
-
-def _write(name: str, should: Mapping[str, Any]) -> None:
-    path = f"{DIRECTORY}/{name}"
-    with files.Batch() as batch:
-        if should["ensure"] == "absent":
-            batch.remove(path)
-            return
-        if not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - a text
-            batch.make_directory(os.path.dirname(path))  # noqa: PTH120 - as above
-        batch.replace(path, should["content"].encode(), mode=0o644)
-
-
 def _listed() -> Sequence[str]:
     """Return the names of the regular files in the directory, and of those in its directories of drop-ins."""
     found: list[str] = []
@@ -164,11 +127,3 @@ def _listed() -> Sequence[str]:
     return sorted(
         name for name in found if FILE.fullmatch(name) and stat.S_ISREG(os.lstat(f"{DIRECTORY}/{name}").st_mode)
     )
-
-
-def _why(path: str, error: OSError) -> str:
-    """Return why a file cannot be read; a link is what ``systemctl`` has made."""
-    if os.path.islink(path):  # noqa: PTH114 - a text
-        target = os.readlink(path)  # noqa: PTH115 - as above
-        return "it is masked: a link to /dev/null" if target == "/dev/null" else f"it is a link to {target}"
-    return files.describe_error(error, path)

@@ -26,6 +26,8 @@ GIT: Final = r"srv/[a-z]+/\.git(/.*)?"
 PIP: Final = r".*/site-packages/~.*|.*/__pycache__(/.*)?"
 #: The types that need a machine which systemd has started; ``tests/providers/test_service.py`` runs their sweeps there.
 ON_A_MACHINE: Final = {"service"}
+#: What a killed update-alternatives leaves, which its next run ignores, and its log.
+ALTERNATIVES: Final = r"var/log/.*|(etc/alternatives|var/lib/dpkg/alternatives|srv)/[^/]+\.dpkg-(new|old|tmp)"
 DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
 
 HASH: Final = "$6$saltsalt$qFmFH.bQmmtXzyBY0s9v7Oicd2z4XSIecDzlB5KiA2/jctKu9YterLp8wwnSq.qc.eoxqOmSuNp2xS0ktL3nh/"
@@ -167,11 +169,28 @@ def _checkout(revision: str) -> dict[str, Any]:
     return {"source": "/srv/source", "revision": revision}
 
 
+def _group(link: str, *choices: str) -> dict[str, Any]:
+    """Return a group of alternatives whose choices are programs in /bin; the last one has the highest priority."""
+    return {"link": f"/srv/{link}", "choices": {f"/bin/{each}": {"priority": n} for n, each in enumerate(choices)}}
+
+
 def _key(*options: str) -> dict[str, Any]:
     return {"user": "ra-owner", "type": "ssh-ed25519", "key": SSH_KEY, "options": list(options)}
 
 
 CASES: Final[dict[str, Case]] = {
+    "alternatives": case(
+        {
+            "Alternatives[ra-changed]": _group("changed", "true", "false"),
+            "Alternatives[ra-deleted]": _group("deleted", "true"),
+        },
+        {
+            "Alternatives[ra-changed]": {**_group("changed", "date"), "path": "/bin/true"},
+            "Alternatives[ra-created]": _group("created", "true", "false"),
+            "Alternatives[ra-deleted]": {"ensure": "absent"},
+        },
+        aside=ALTERNATIVES,
+    ),
     "apt_key": case(*_apt_keys()),
     "apt_pin": case(
         {"Apt_pin[changed]": _pin(1), "Apt_pin[deleted]": _pin(2)},
@@ -327,6 +346,17 @@ CASES: Final[dict[str, Case]] = {
             "Known_host[created@rsa ~ra-owner/.ssh/known_hosts]": _host_key("A"),
             "Known_host[changed@rsa]": _host_key("B"),
             "Known_host[deleted@rsa]": {"ensure": "absent"},
+        },
+    ),
+    "logrotate_rule": case(
+        {
+            "Logrotate_rule[changed]": {"content": {"/srv/changed.log": {"rotate_every": "daily", "rotate": 2}}},
+            "Logrotate_rule[deleted]": {"content": {"/srv/deleted.log": {"size": "1k"}}},
+        },
+        {
+            "Logrotate_rule[changed]": {"content": {"/srv/changed.log": {"rotate_every": "weekly", "compress": True}}},
+            "Logrotate_rule[created]": {"content": "/srv/created.log {\n    monthly\n}\n"},
+            "Logrotate_rule[deleted]": {"ensure": "absent"},
         },
     ),
     "mount": case(

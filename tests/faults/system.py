@@ -23,6 +23,7 @@ _ETC: Final = """
     default pam.d security
 """.split()  # noqa: SIM905 - shorter
 _DIRECTORIES: Final = """
+    etc/alternatives var/lib/dpkg/alternatives
     etc/apt/apt.conf.d etc/apt/preferences.d etc/apt/sources.list.d etc/apt/trusted.gpg.d etc/dpkg/dpkg.cfg.d etc/skel
     etc/logrotate.d etc/ssh etc/sudoers.d etc/sysctl.d etc/systemd/system srv/home srv/repository
     var/lib/dpkg/info var/lib/dpkg/updates var/lib/dpkg/triggers var/log/apt

@@ -130,6 +130,8 @@ MANIFEST: Final = """
       File[/etc/ra-test-scratch]: {ensure: directory}
       Mount[/etc/ra-test-scratch]: {device: tmpfs, fstype: tmpfs, options: size=64k}
       Systemd_unit[ra-test.service]: {content: {Service: {ExecStart: /bin/sleep 1000}}}
+      Alternatives[ra-test]: {link: /etc/ra-test-tool, choices: {/bin/true: {priority: 5}}}
+      Logrotate_rule[ra-test]: {content: {/srv/ra-test/*.log: {rotate_every: weekly, rotate: 4}}}
       Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
 

@@ -1,0 +1,71 @@
+"""Text files of one directory, each a resource, that a program verifies before they are written: units, rules."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resource_api import ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+#: Only root can write there, and nothing in it survives a start of the machine.
+STAGE = "/run"
+#: Largest file in bytes.
+LARGEST = 1024 * 1024
+
+
+def read_rows(context: Context, directory: str, names: Collection[str]) -> Iterator[Resource]:
+    """Yield the files of ``names`` that exist; one that cannot be read, such as a link, fails its name."""
+    for name in names:
+        path = f"{directory}/{name}"
+        try:
+            content = files.read(path, LARGEST).decode("utf-8", "replace")
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            context.failed(name, message=_describe(path, error))
+            continue
+        yield {"ensure": "present", "name": name, "content": content}
+
+
+@contextmanager
+def staged(changes: Mapping[str, Change]) -> Iterator[str]:
+    """Return a directory of root with the files that are to be present, under their names, until the block ends."""
+    with tempfile.TemporaryDirectory(prefix="resource-api-", dir=STAGE) as stage:
+        for name, change in changes.items():
+            if change.should["ensure"] == "present":
+                place = Path(stage, name)
+                place.parent.mkdir(exist_ok=True)
+                place.write_text(change.should["content"], encoding="utf-8")
+                # Whatever the umask is: some programs ignore files that others can write.
+                place.chmod(0o644)
+        yield stage
+
+
+def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
+    """Replace or remove a file, and make the directory that it is in. Raise ``ResourceError``."""
+    path = f"{directory}/{name}"
+    try:
+        with files.Batch() as batch:
+            if should["ensure"] == "absent":
+                batch.remove(path)
+                return
+            parent = os.path.dirname(path)  # noqa: PTH120 - a text
+            if not os.path.isdir(parent):  # noqa: PTH112 - as above
+                batch.make_directory(parent)
+            batch.replace(path, should["content"].encode(), mode=0o644)
+    except OSError as error:
+        raise ResourceError(files.describe_error(error, path)) from error
+
+
+def _describe(path: str, error: OSError) -> str:
+    if os.path.islink(path):  # noqa: PTH114 - a text
+        return f"it is a link to {os.readlink(path)}"  # noqa: PTH115 - as above
+    return files.describe_error(error, path)

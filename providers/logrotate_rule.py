@@ -1,0 +1,86 @@
+"""Read and replace files in ``/etc/logrotate.d`` that logrotate(8) has read without an error."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites, verified_file
+from resource_api import BaseProvider, Command, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Problem, Resource
+
+DIRECTORY = "/etc/logrotate.d"
+NAME = re.compile(r"\w[\w-]*", re.ASCII)
+#: Settings that are several lines, up to one that ends them.
+SCRIPTS = {"prerotate", "postrotate", "firstaction", "lastaction", "preremove"}
+#: What forbids a setting is mostly its word behind ``no``.
+FORBIDDING = {"ifempty": "notifempty"}
+
+
+class Provider(BaseProvider):
+    """The rules of the administrator and of packages."""
+
+    logrotate = Command("logrotate", read_only=True, timeout=60)
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write sections as text, and end text with a line end."""
+        for resource in resources:
+            content = resource.get("content")
+            if content is not None:
+                text = content if isinstance(content, str) else format_sections(content)
+                resource["content"] = text if text.endswith("\n") else f"{text}\n"
+        return resources
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the rules in ``names``, or all; a link fails its name."""
+        if names is not None:
+            yield from verified_file.read_rows(context, DIRECTORY, names)
+        elif os.path.isdir(DIRECTORY):  # noqa: PTH112 - a text
+            listed = sorted(filter(NAME.fullmatch, os.listdir(DIRECTORY)))  # noqa: PTH208 - as above
+            yield from context.accepted(list(verified_file.read_rows(context, DIRECTORY, listed)))
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Verify and write each file."""
+        with verified_file.staged(changes) as stage:
+            for name, (is_, should) in changes.items():
+                with context.processing(name, is_, should):
+                    if should["ensure"] == "present":
+                        self._verify(f"{stage}/{name}", name)
+                    verified_file.write(DIRECTORY, name, should)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that rules cannot be verified."""
+        missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
+        yield from ((name, problem) for name in changes for problem in missing)
+
+    def _verify(self, path: str, name: str) -> None:
+        """Raise ``ResourceError`` with the errors of a file; what the logs themselves lack now is none."""
+        output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", path, log="debug").stderr
+        own = f"error: {path}:"
+        if found := [line.removeprefix(own).strip() for line in output.splitlines() if line.startswith(own)]:
+            msg = "logrotate: " + "; ".join(f"{name}:{line}" for line in found)
+            raise ResourceError(msg)
+
+
+def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the text of a file from its sections, by the paths of their logs."""
+    return "\n".join(
+        f"{paths} {{\n{''.join(_setting(*each) for each in settings.items())}}}\n"
+        for paths, settings in sections.items()
+    )
+
+
+def _setting(key: str, value: Any) -> str:
+    """Return the lines of a setting."""
+    if key in SCRIPTS and not isinstance(value, (bool, int)):
+        lines = "".join(f"        {line}\n" for line in ([value] if isinstance(value, str) else value))
+        return f"    {key}\n{lines}    endscript\n"
+    if isinstance(value, bool):
+        return f"    {key if value else FORBIDDING.get(key, f'no{key}')}\n"
+    text = value if isinstance(value, (str, int)) else " ".join(map(str, value))
+    return f"    {text}\n" if key == "rotate_every" else f"    {key} {text}\n"

@@ -1,0 +1,148 @@
+"""Groups of the real update-alternatives, whose directories are the tests' own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from resource_api import Resource
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root changes /etc"),
+    pytest.mark.usefixtures("private_system"),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own(private_system: None) -> None:  # noqa: ARG001 - it comes first
+    """Cover the database and the log."""
+    for place in ("/var/lib/dpkg/alternatives", "/var/log"):
+        subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+
+
+@pytest.fixture
+def bins(tmp_path: Path) -> Iterator[Path]:
+    """Return a directory with programs and a manual page, and no group afterwards."""
+    for name in ("one", "two", "two.1"):
+        (tmp_path / name).touch()
+    yield tmp_path
+    for name in os.listdir("/var/lib/dpkg/alternatives"):  # noqa: PTH208 - texts
+        subprocess.run(["update-alternatives", "--quiet", "--remove-all", name], check=True)
+
+
+def group(bins: Path, **more: Any) -> Resource:
+    """Return a group of two choices, of which the second has a further link."""
+    page = {"link": f"{bins}/tool.1", "path": f"{bins}/two.1"}
+    choices = {f"{bins}/one": {"priority": 5}, f"{bins}/two": {"priority": 9, "slaves": {"ra-test.1": page}}}
+    return {"link": f"{bins}/tool", "choices": choices, **more}
+
+
+def test_a_group_is_made_and_the_best_choice_is_used(bins: Path) -> None:
+    """With its further links; a second run changes nothing; absent leaves no trace."""
+    declared = {"Alternatives[ra-test]": group(bins)}
+    assert run(declared)[0].summary.created == 1
+    assert [(bins / name).resolve().name for name in ("tool", "tool.1")] == ["two", "two.1"]
+    assert run(declared)[0].summary.unchanged == 1
+    assert run({"Alternatives[ra-test]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert sorted(path.name for path in bins.iterdir()) == ["one", "two", "two.1"]
+
+
+def test_a_choice_is_set_for_good_and_left_to_the_priorities_again(bins: Path) -> None:
+    """A choice that the priorities made can change by itself; other choices stay."""
+    run({"Alternatives[ra-test]": group(bins)})
+    assert run({"Alternatives[ra-test]": {"path": f"{bins}/two"}})[0].summary.updated == 1
+    assert run({"Alternatives[ra-test]": {"path": f"{bins}/one"}})[0].summary.updated == 1
+    assert (bins / "tool").resolve().name == "one"
+    assert not (bins / "tool.1").exists()
+    assert run({"Alternatives[ra-test]": {"path": "auto"}})[0].summary.updated == 1
+    assert (bins / "tool").resolve().name == "two"
+
+
+def test_a_choice_is_added_changed_and_removed(bins: Path) -> None:
+    """Those that are not declared stay; a new place of the link is one for all."""
+    run({"Alternatives[ra-test]": group(bins)})
+    (bins / "three").touch()
+    choices = {f"{bins}/three": {"priority": 99}, f"{bins}/one": {"priority": 6, "slaves": {}}, f"{bins}/two": "absent"}
+    declared = {"Alternatives[ra-test]": {"choices": choices, "link": f"{bins}/moved"}}
+    assert run(declared)[0].exit_code == 0
+    shown = subprocess.run(["update-alternatives", "--query", "ra-test"], check=True, capture_output=True, text=True)
+    assert [line for line in shown.stdout.splitlines() if line[:4] in {"Link", "Alte", "Prio"}] == [
+        *(f"Link: {bins}/moved", f"Alternative: {bins}/one", "Priority: 6"),
+        *(f"Alternative: {bins}/three", "Priority: 99"),
+    ]
+    assert run(declared)[0].summary.unchanged == 1
+
+
+@pytest.mark.parametrize("path", [None, "one"])
+@pytest.mark.parametrize("link", ["tool", "/etc/alternatives/ra-test"])
+def test_a_link_that_somebody_has_changed_is_restored(bins: Path, link: str, path: str | None) -> None:
+    """A choice that was made by hand stays."""
+    declared = {"Alternatives[ra-test]": group(bins, **({"path": f"{bins}/{path}"} if path else {}))}
+    run(declared)
+    (bins / link).unlink()
+    run(declared)
+    assert (bins / "tool").resolve().name == (path or "two")
+    assert run(declared)[0].summary.unchanged == 1
+
+
+@pytest.mark.parametrize(
+    ("declared", "why"),
+    [
+        ({"path": "/bin/true"}, "there is no such group: declare its link and its choices"),
+        ({"link": "/srv/ra-test", "choices": {"/no/such": {"priority": 1}}}, "alternative path /no/such doesn't exist"),
+    ],
+)
+def test_what_cannot_be_done_is_explained(declared: dict[str, Any], why: str) -> None:
+    """In the words of the program where it knows better."""
+    assert why in reason(run({"Alternatives[ra-none]": declared})[0])
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"name": "--all"}, {"name": "a/b"}, {"name": "a b"}, {"path": "x"}, {"path": "/a\n"}),
+        *({"choices": {"/a": {}}}, {"choices": {"a": "absent"}}, {"link": "--force"}),
+    ],
+)
+def test_hostile_values_are_refused(bad: dict[str, Any]) -> None:
+    """No value is an option of the program."""
+    with pytest.raises(ManifestError):
+        run({"Alternatives[x]": bad})
+
+
+class TestAlternatives(ProviderCompliance):
+    """A group with a further link."""
+
+    type_name = "alternatives"
+
+    @pytest.fixture
+    def present(self, bins: Path) -> Resource:
+        return {"name": "ra-test-a", **group(bins)}
+
+    @pytest.fixture
+    def updated(self, present: Resource, bins: Path) -> Resource:
+        return {**present, "path": f"{bins}/one", "choices": {f"{bins}/two": {"priority": 1}}}
+
+    @pytest.fixture
+    def others(self, bins: Path) -> list[Resource]:
+        choices = {f"{bins}/one": {"priority": 5}}
+        return [{"name": f"ra-test-{n}", "link": f"{bins}/tool-{n}", "choices": choices} for n in ("b", "c")]
+
+    @pytest.fixture
+    def world(self, bins: Path) -> Callable[[], Any]:
+        return lambda: sorted((path.name, path.is_symlink() and path.readlink()) for path in bins.iterdir())
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes the database of alternatives"

@@ -1,0 +1,118 @@
+"""Rules that the real logrotate reads, in a copy of /etc."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ManifestError
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from resource_api import Resource
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root changes /etc"),
+    pytest.mark.usefixtures("private_system"),
+]
+
+PLACE = Path("/etc/logrotate.d")
+RULE: dict[str, Any] = {"/srv/ra-test/*.log": {"rotate_every": "daily", "rotate": 2, "ifempty": True}}
+
+
+def test_a_rule_rotates_a_log(tmp_path: Path) -> None:
+    """With its script; text and sections that mean the same do not differ."""
+    (tmp_path / "a.log").write_text("one\n")
+    settings = {
+        "rotate_every": "daily",
+        "rotate": 2,
+        "ifempty": False,
+        "missingok": True,
+        "create": "0640 root daemon",
+        "su": ["root", "root"],
+        "postrotate": ["cd /", f"echo done >{tmp_path}/said"],
+    }
+    run({"Logrotate_rule[ra-test]": {"content": {f"{tmp_path}/*.log": settings}}})
+    text = (PLACE / "ra-test").read_text()
+    assert text == (
+        f"{tmp_path}/*.log {{\n    daily\n    rotate 2\n    notifempty\n    missingok\n    create 0640 root daemon\n"
+        f"    su root root\n    postrotate\n        cd /\n        echo done >{tmp_path}/said\n    endscript\n}}\n"
+    )
+    force = ["logrotate", "--force", "--state", f"{tmp_path}/state", PLACE / "ra-test"]
+    subprocess.run(force, check=True)
+    assert ((tmp_path / "a.log.1").read_text(), (tmp_path / "said").read_text()) == ("one\n", "done\n")
+    assert (tmp_path / "a.log").stat().st_mode & 0o777 == 0o640
+    assert run({"Logrotate_rule[ra-test]": {"content": text}})[0].summary.unchanged == 1
+    assert run({"Logrotate_rule[ra-test]": {"ensure": "absent"}})[0].summary.deleted == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"/x": {"compres": True}}, "logrotate: ra-test:2 unknown option 'compres' -- ignoring line"),
+        ({"/x": {"size": "many"}}, "ra-test:2 unknown unit"),
+        ("/x {\n  postrotate\n    true\n}\n", "without endscript"),
+        ({"/x": {"create": "0640 ra-nobody root"}}, "ra-nobody"),
+    ],
+)
+def test_what_logrotate_would_not_accept_is_not_written(content: Any, why: str) -> None:
+    """The reason is what it says; the other rules are written."""
+    report, lines = run({"Logrotate_rule[ra-test]": {"content": content}, "Logrotate_rule[ra-good]": {"content": RULE}})
+    [error] = [step.error for step in report.steps if step.error]
+    assert why in error
+    assert [line for line in lines if line.startswith("warning")] == []
+    assert not (PLACE / "ra-test").exists()
+    (PLACE / "ra-good").unlink()
+
+
+def test_a_link_is_left_alone() -> None:
+    """It belongs to who made it."""
+    (PLACE / "ra-link").symlink_to("/srv/rule")
+    assert reason(run({"Logrotate_rule[ra-link]": {"content": RULE}})[0]) == "it is a link to /srv/rule"
+    (PLACE / "ra-link").unlink()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        *({"name": "../x"}, {"name": "a.b"}, {"name": "-a"}, {"name": "a\n"}, {"content": {}}, {"content": ""}),
+        *({"content": {"x": {}}}, {"content": {"/x {": {}}}, {"content": {"/x": {"create": "a\nmail root"}}}),
+    ],
+)
+def test_hostile_values_are_refused(bad: dict[str, Any]) -> None:
+    """No value adds a setting or a section, and no name is a path."""
+    with pytest.raises(ManifestError):
+        run({"Logrotate_rule[x]": {"content": RULE, **bad}})
+
+
+class TestLogrotateRule(ProviderCompliance):
+    """A rule in its two forms."""
+
+    type_name = "logrotate_rule"
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        return {"name": "ra-test-a", "content": RULE}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "content": "/srv/ra-test/*.log {\n    weekly\n}"}
+
+    @pytest.fixture
+    def others(self) -> list[Resource]:
+        return [{"name": f"ra-test-{letter}", "content": {f"/srv/{letter}.log": {}}} for letter in "bc"]
+
+    @pytest.fixture
+    def world(self) -> Callable[[], Any]:
+        return lambda: sorted(path.name for path in PLACE.iterdir())
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "only root writes /etc/logrotate.d"

@@ -1,0 +1,45 @@
+"""Rules for the rotation of logs."""
+
+from resource_api import Attribute, TypeDefinition
+
+PATHS = r"Pattern[/\A[\"\/][^\x00-\x1f\x7f{}]*\z/]"
+
+LINE = r"Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]+\z/]"
+
+TYPE = TypeDefinition(
+    name="logrotate_rule",
+    docs="""Manage how logs are rotated, each rule a file in /etc/logrotate.d.
+
+    Logrotate_rule[nginx]:
+      content:
+        /var/log/nginx/*.log:
+          rotate_every: weekly
+          rotate: 8
+          compress: true
+          ifempty: false
+          create: 0640 www-data adm
+          postrotate: systemctl reload nginx
+
+A section begins with the paths of its logs, with blanks between them. Settings are those of logrotate(8): `true` is
+the word alone, `false` the word that forbids it (`nocompress`, `notifempty`), anything else follows the word.
+`rotate_every` is `hourly`, `daily`, `weekly`, `monthly` or `yearly`. A script, such as `postrotate`, is a line or a
+list of lines. A file is written only if `logrotate --debug` reads it without an error. `resource logrotate_rule` lists
+the files in /etc/logrotate.d.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),
+        "name": Attribute(
+            r"Pattern[/\A[A-Za-z0-9_][\w-]{0,200}\z/]",
+            "The name of the file: letters, digits, `_` and `-`. Files whose names end as backups do are ignored.",
+            kind="namevar",
+            must_be="a name of letters, digits, _ and -",
+        ),
+        "content": Attribute(
+            rf"Variant[String[1], Hash[{PATHS}, Hash[Pattern[/\A[a-z_]+\z/], Variant[Boolean, Integer,"
+            rf" {LINE}, Array[{LINE}]]], 1]]",
+            "The text of the file, or its sections with their settings.",
+            must_be="paths, the first one absolute, or a setting's word",
+        ),
+    },
+    features={"canonicalize", "preflight", "simple_get_filter"},
+)
