@@ -178,7 +178,7 @@ def check_index(index: int, length: int, place: Place, *, removal: bool) -> None
         msg = f"'{format_place(place)}' is not the last element: the next one would take its place; declare the array"
         raise ResourceError(msg)
     if not removal and index > length:
-        msg = f"'{format_place(place)}' would leave a gap: the array has {length} elements"
+        msg = f"'{format_place(place)}' would leave a gap: the array has {length} element{'' if length == 1 else 's'}"
         raise ResourceError(msg)
 
 

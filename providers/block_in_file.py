@@ -22,7 +22,7 @@ class Provider(BaseProvider):
     """The blocks of text files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write blocks with one kind of line end and none at the end; remove needless slashes and dots from paths."""
+        """Write blocks with one kind of line end, and one at the end; remove needless slashes and dots from paths."""
         for resource in resources:
             if "block" in resource:
                 resource["block"] = _canonical_block(resource["block"])
@@ -79,7 +79,7 @@ def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] 
         if should is None:
             continue
         block = _text(should["block"])
-        texts = block.split("\n") if block else []
+        texts = block.rstrip("\n").split("\n") if block else []
         if place is None:
             begin, end = _markers(name, marker)
             texts = [begin, *texts, end]
@@ -109,7 +109,8 @@ def _markers(name: str, marker: str) -> tuple[str, str]:
 def _canonical_block(block: Any) -> Any:
     if isinstance(block, Sensitive):
         return Sensitive(_canonical_block(block.reveal()))
-    return LINE_END.sub("\n", block).rstrip("\r\n")
+    text = LINE_END.sub("\n", block).rstrip("\r\n")
+    return f"{text}\n" if text else ""
 
 
 def _text(value: Any) -> Any:

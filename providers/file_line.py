@@ -62,6 +62,9 @@ class Provider(BaseProvider):
             raise CannotList(msg)
         for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
             for name in group:
+                if wrong := next(line_places.expression_problems("match", name[1]), None):
+                    context.failed(name, message=f"'{name[1]}' {wrong.message}")
+                    continue
                 found = [lines[number] for number in line_places.find(lines, name[1])]
                 if found:
                     line, *others = dict.fromkeys(map(files.printable, found))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     #: A section and a setting.
     Key = tuple[str, str]
 
-HEADER = re.compile(r"\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
+HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
 SEPARATOR = re.compile(r"\s*[=:]\s*")
 COMMENT = re.compile(r"\s*[;#]+\s*")
 

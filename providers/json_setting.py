@@ -72,7 +72,7 @@ class _Document:
             items = self._items(begin, step, place[:depth])
             item = next((item for item in reversed(items) if item.key == step), None)
             if item is None:
-                self._add(begin, items, step, structured_settings.nested(place[depth + 1 :], value))
+                self._add(begin, items, place[: depth + 1], structured_settings.nested(place[depth + 1 :], value))
                 return
             begin, end = item.value, item.end
         self.text = self.text[:begin] + self._dump(value, self._line_indent(begin)) + self.text[end:]
@@ -106,10 +106,11 @@ class _Document:
             begin, end = container + 1, self._skip(end)
         self.text = self.text[:begin] + self.text[end:]
 
-    def _add(self, container: int, items: list[_Item], step: str | int, value: Any) -> None:
+    def _add(self, container: int, items: list[_Item], place: Place, value: Any) -> None:
         """Add an item after the last one of a container, in the style of that."""
+        step = place[-1]
         if isinstance(step, int):
-            structured_settings.check_index(step, len(items), (step,), removal=False)
+            structured_settings.check_index(step, len(items), place, removal=False)
         key = "" if isinstance(step, int) else json.dumps(step, ensure_ascii=self._ascii) + self._separators[1]
         if items:
             last = items[-1]

@@ -83,6 +83,14 @@ def test_only_the_setting_changes(file: Path, attributes: dict[str, Any], old: b
     assert run(resources)[0].summary.unchanged == 1
 
 
+def test_a_byte_order_mark_belongs_to_no_section(tmp_path: Path) -> None:
+    """Editors of other systems write one before the first line."""
+    path = tmp_path / "app.ini"
+    path.write_bytes(b"\xef\xbb\xbf[a]\r\nb=1\r\n")
+    assert run({f"Ini_setting[{path}:a:b]": {"value": 2}})[0].summary.updated == 1
+    assert path.read_bytes() == b"\xef\xbb\xbf[a]\r\nb=2\r\n"
+
+
 def test_other_parsers_read_what_was_written(tmp_path: Path) -> None:
     """Several settings of a new file are one replacement, and its last setting takes its section along."""
     path = tmp_path / "new.ini"

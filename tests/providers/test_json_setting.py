@@ -118,6 +118,8 @@ def test_a_file_that_cannot_hold_the_setting_is_not_written(tmp_path: Path, cont
 def test_an_element_before_others_is_not_removed(file: Path) -> None:
     """The next one would take its place, and would be removed by the next run; all can be removed together."""
     removal = {"ensure": "absent"}
+    gap = reason(run({f"Json_setting[{file}:last[3]]": {"value": 1}})[0])
+    assert gap == "'last[3]' would leave a gap: the array has 2 elements"
     assert "the next one would take its place" in reason(run({f"Json_setting[{file}:last[0]]": removal})[0])
     assert file.read_text() == CONTENT
     assert run({f"Json_setting[{file}:last[{number}]]": removal for number in range(2)})[0].summary.deleted == 2
