@@ -32,9 +32,15 @@ class Marker(NamedTuple):
     creating: bool = False
 
     def losses(self, found: Mapping[StackName, Version]) -> Iterator[str]:
-        """Yield a sentence for each stack that is missing, older or of another lineage in ``found``."""
+        """Yield a sentence for each stack that is missing, older or of another lineage in ``found``.
+
+        One whose lineage has another name there was renamed by a run that was killed before it wrote this marker.
+        """
+        by_lineage = dict(found.values())
         for name, (lineage, serial) in self.versions.items():
             found_lineage, found_serial = found.get(name, ("", -1))
+            if name not in found and by_lineage.get(lineage, -1) >= serial:
+                continue
             if name not in found:
                 yield f"{name} is missing; its last known serial is {serial}"
             elif found_lineage != lineage:

@@ -133,6 +133,18 @@ class WriteSession:
                 self.write_marker()
         return state
 
+    def rename(self, name: StackName, new: StackName, stack: Stack, change: Callable[[Database], object]) -> None:
+        """Apply ``change``, which moves ``stack``, in one transaction; before it the marker expects the old name."""
+        former = self._versions.pop(name, None)
+        self.stacks.pop(name, None)
+        self.stacks[new] = stack
+        try:
+            self.write(new, stack, change)
+        except BaseException:
+            if former is not None:
+                self._versions[name] = former
+            raise
+
     def allow_lineage(self, name: StackName, lineage: str) -> None:
         """Remove a stack of another lineage from the marker, because it will be overwritten."""
         if name in self._versions and self._versions[name][0] != lineage:

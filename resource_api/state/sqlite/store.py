@@ -187,10 +187,7 @@ class SqliteStore:
                 stack.overwrite(database, state, data_key)
                 history.rename(database, name, new)
 
-            session.allow_lineage(name, "")
-            session.stacks.pop(name, None)
-            session.stacks[new] = stack
-            session.write(new, stack, move)
+            session.rename(name, new, stack, move)
 
     def remove(self, name: StackName) -> None:
         """Forget a stack with its history."""
