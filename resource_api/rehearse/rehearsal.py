@@ -277,11 +277,14 @@ class _Inside:
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
+        documents: list[Any] = []
+        runtime.on_document = documents.append
         report = self._apply()
+        runtime.on_document = None
         show(report)
         effects = len(recorder.calls)
         after = contents.read(self._layers) if request.orders or request.kills else {}
-        found: dict[str, Any] = {"run": _failed(report)}
+        found: dict[str, Any] = {"run": _failed(report), "document": documents[0]}
         found |= {
             "contents": after,
             "failed": report.exit_code != 0,
@@ -362,7 +365,7 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
     effects = side_effects.effects(calls[: document["effects"]], document["packages"], place_of)
-    return Rehearsal(verdicts, effects, ())
+    return Rehearsal(verdicts, effects, (), run=document["document"])
 
 
 def _left(left: Mapping[str, Any], calls: Sequence[Call], place_of: Callable[[str], str]) -> Iterator[Finding]:

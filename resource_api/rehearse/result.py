@@ -12,7 +12,7 @@ from resource_api.model.values.text import escape
 from resource_api.rehearse import side_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.step import Step
     from resource_api.rehearse.side_effects import Effect
@@ -82,6 +82,8 @@ class Rehearsal(NamedTuple):
     interrupted: int = 0
     #: What could not be damaged, and why.
     not_damaged: Sequence[Finding] = ()
+    #: The document of the first run, as ``report --format json`` prints it; None: it was not made.
+    run: Mapping[str, Any] | None = None
 
     @property
     def ok(self) -> bool:
@@ -121,6 +123,7 @@ class Rehearsal(NamedTuple):
             "side_effects": effects,
             "not_rehearsed": [each._asdict() for each in self.not_rehearsed],
             "not_damaged": [each._asdict() for each in self.not_damaged],
+            "run": self.run,
             "exit_code": self.exit_code,
         }
 

@@ -1,9 +1,11 @@
-"""``rehearse --keep`` and ``--shell``: what is left of a rehearsal, and what can be looked at while it lasts."""
+"""What is left of a rehearsal, ``--keep`` and its page, and what can be looked at while it lasts: ``--shell``."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.terminal import Terminal
 
@@ -76,3 +78,40 @@ def test_a_shell_needs_a_terminal(bench: Bench) -> None:
     """Without one it is an error of the command line."""
     done = bench.run("rehearse", bench.write("site.yaml", "resources: {}"), "--shell")
     assert (done.code, done.err) == (64, "Error: --shell needs a terminal as standard input\n")
+
+
+def test_a_rehearsal_is_a_page(bench: Bench) -> None:
+    """Verdicts, paths as a tree, and the run, from what ``--json`` has printed."""
+    manifest = bench.write(
+        "site.yaml", f"resources: {{'Exec[make]': {{command: mkdir -p {bench.home}/a/b, creates: {bench.home}/none}}}}"
+    )
+    done = bench.run("rehearse", manifest, "--json")
+    bench.write("rehearsal.json", done.out)
+    page = bench.run("report", "rehearsal.json", "--format", "html")
+    assert page.code == 0, page
+    for text in (
+        "not well: silent twice",
+        f"<code>{bench.home}/a</code> made by",
+        "<code>b</code> made by",
+        "Timeline",
+    ):
+        assert text in page.out
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "wrong"),
+    [
+        ("{}", "text", "a rehearsal is shown with --format html"),
+        ("[1]", "html", "is not what 'rehearse --json' has written"),
+        ('{"verdicts": [], "run": {}}', "html", "is not what 'rehearse --json' has written"),
+        ("\udcff{", "html", "is not what 'rehearse --json' has written"),
+        (None, "html", "No such file or directory"),
+    ],
+)
+def test_what_is_no_rehearsal_is_no_page(bench: Bench, content: str | None, form: str, wrong: str) -> None:
+    """It is an error of the command line."""
+    if content is not None:
+        (bench.home / "found.json").write_text(content, errors="surrogateescape")
+    done = bench.run("report", "found.json", "--format", form)
+    assert done.code == 64
+    assert done.err.rstrip().endswith(wrong)

@@ -79,6 +79,14 @@ def _lines_of_a_diff(found: Mapping[str, Any]) -> int:
 
 def run(found: Mapping[str, Any]) -> str:
     """Return the page of the document of a run: its failures first."""
+    command = str(found.get("command") or "run")
+    title = f"{command} of {found.get('project', '')}, stack {found.get('stack', '')}"
+    outcome = text.run_outcome({**found, "summary": {**(found.get("summary") or {}), "exit_code": 0}})
+    return write(Page(title, outcome.removeprefix(f"{command}: "), run_facts(found), run_sections(found)))
+
+
+def run_sections(found: Mapping[str, Any]) -> list[Section]:
+    """Return the sections of the page of a run."""
     ids, most = row_ids(step["reference"] for step in found["steps"]), _lines_of_a_diff(found)
     notified = _notified(found["notifications"])
     by_status: dict[str, list[Row]] = {status: [] for status in _SECTIONS}
@@ -93,13 +101,11 @@ def run(found: Mapping[str, Any]) -> str:
     if found.get("kept") is False:
         why = "<p>Nothing more is kept of this run: it changed and failed nothing, or it is too old.</p>"
         sections = [Section("Nothing is kept", why)]
-    command = str(found.get("command") or "run")
-    title = f"{command} of {found.get('project', '')}, stack {found.get('stack', '')}"
-    outcome = text.run_outcome({**found, "summary": {**(found.get("summary") or {}), "exit_code": 0}})
-    return write(Page(title, outcome.removeprefix(f"{command}: "), _run_facts(found), sections))
+    return sections
 
 
-def _run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+def run_facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the facts of the page of a run: when it was, how long it took, and its counts."""
     counts = found.get("summary") or {}
     return [
         ("run", str(found.get("run", ""))),

@@ -13,6 +13,7 @@ import pytest
 from resource_api import Registry, Runtime
 from resource_api.render import graph
 from resource_api.render.html import pages as html
+from resource_api.render.html import rehearsal
 from tests.pages import run_document
 
 HOSTILE: Final = (
@@ -87,7 +88,21 @@ def hostile_graph() -> str:
     return graph.render(Runtime(Registry.from_path()).compile(hostile_manifest()), "html")
 
 
-@pytest.mark.parametrize("make", [hostile_run, hostile_plan, hostile_graph])
+def hostile_rehearsal() -> str:
+    """Return the page of a rehearsal in which every text is hostile."""
+    findings = [{"reference": text, "text": text, "attribute": text, "place": text} for text in HOSTILE]
+    effects = [
+        {"references": [text], "verb": text, "path": f"/{text}", "package": package, "place": text}
+        for text in HOSTILE
+        for package in ("", text)
+    ]
+    verdicts = [{"question": text, "ok": False, "text": text, "findings": findings} for text in HOSTILE]
+    document = {"verdicts": verdicts, "side_effects": effects, "not_rehearsed": findings, "not_damaged": findings}
+    run = run_document(len(HOSTILE), text=lambda number: HOSTILE[number % len(HOSTILE)])
+    return rehearsal.page({**document, "run": run, "exit_code": 2})
+
+
+@pytest.mark.parametrize("make", [hostile_run, hostile_plan, hostile_graph, hostile_rehearsal])
 def test_hostile_texts_are_shown_and_do_nothing(make: Any) -> None:
     """No element, attribute or address comes from data; nothing is loaded; the only script is the page's own."""
     source = make()
