@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -609,10 +610,18 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
         "! ls /root",
         BOMB,
     )
-    done = as_user(user_bench, "rehearse", manifest, "--json", *(f"--test={each}" for each in tests))
+    kept = home / "layer"
+    more = ("--orders=1", "--kills=1", "--damage", f"--keep={kept}")
+    done = as_user(user_bench, "rehearse", manifest, "--json", *more, *(f"--test={each}" for each in tests))
     assert done.returncode == 0, done
+    assert (kept / str(home).lstrip("/") / "made").read_text() == "hi"
+    shutil.rmtree(kept)
     document = json.loads(done.stdout)
-    assert [each["question"] for each in document["verdicts"]] == ["run", "silent twice", *(f"test {t}" for t in tests)]
+    assert [each["question"] for each in document["verdicts"]] == [
+        *("run", "silent twice"),
+        *(f"test {each}" for each in tests),
+        *("free in order", "survives cuts", "mended"),
+    ]
     [effect] = document["side_effects"]
     assert (effect["verb"], effect["path"]) == ("deleted", f"{home}/kept")
     assert "refused: a fork bomb" in done.stderr

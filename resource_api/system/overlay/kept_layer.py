@@ -97,25 +97,29 @@ def _add(archive: tarfile.TarFile, path: str) -> None:
 
 def _unpack(file: IO[bytes], directory: int) -> None:
     """Unpack into the directory of a descriptor, and nowhere else. Raise ``KeptLayerError``."""
+    place = f"/proc/self/fd/{directory}"
     try:
         with tarfile.open(fileobj=file, mode="r:") as archive:
-            archive.extractall(f"/proc/self/fd/{directory}", _checked(archive), numeric_owner=True, filter=_allowed)  # noqa: S202 - it has a filter
+            # Python before 3.11.4 has no filters; each member is checked when it is about to be written.
+            archive.extraction_filter = _unchanged
+            archive.extractall(place, _checked(archive, place), numeric_owner=True)  # noqa: S202 - see above
     except (tarfile.TarError, OSError, ValueError) as error:
         msg = f"what was written cannot be kept: {error}"
         raise KeptLayerError(msg) from error
 
 
-def _checked(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
-    """Yield the members that ``pack`` can have written; a second one of a name is none."""
-    seen = set()
+def _checked(archive: tarfile.TarFile, place: str) -> Iterator[tarfile.TarInfo]:
+    """Yield the members that ``pack`` can have written, beneath ``place``; a second one of a name is none."""
+    seen, base = set(), os.path.realpath(place)
     for member in archive:
-        if member.type not in _KINDS or member.name in seen:
+        beneath = os.path.realpath(os.path.join(place, member.name)).startswith(f"{base}/")
+        if member.type not in _KINDS or member.name in seen or not beneath:
             msg = f"{member.name} was not written by the rehearsal"
             raise KeptLayerError(msg)
         seen.add(member.name)
         yield member
 
 
-def _allowed(member: tarfile.TarInfo, directory: str) -> tarfile.TarInfo:
-    """Refuse what would be written elsewhere; keep the mode, as nobody else can enter the directory."""
-    return tarfile.tar_filter(member, directory).replace(mode=member.mode, deep=False)
+def _unchanged(member: tarfile.TarInfo, _directory: str) -> tarfile.TarInfo:
+    """Return a member with its mode: nobody else can enter the directory."""
+    return member

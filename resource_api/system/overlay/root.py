@@ -80,6 +80,7 @@ def _make_dev() -> None:
 def _make_run(nameservers: bytes | None) -> None:
     made, run = f"{BASE}/run", f"{ROOT}/run"
     os.mkdir(made)
+    os.mkdir(f"{made}/rehearsal", 0o700)
     os.mkdir(f"{made}/lock")
     os.chmod(f"{made}/lock", 0o1777)  # noqa: S103 - as everywhere
     bind(made, run)

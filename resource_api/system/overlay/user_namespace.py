@@ -10,7 +10,7 @@ from resource_api.system.overlay import namespaces
 #: What keeps users from making namespaces, or from mounting in them: settings in ``/proc/sys``, and their values.
 _FORBIDDING: Final = {
     "user/max_user_namespaces": "0",
-    # Debian and its relatives, before Linux 6.13.
+    # Debian and its relatives.
     "kernel/unprivileged_userns_clone": "0",
     # Ubuntu.
     "kernel/apparmor_restrict_unprivileged_userns": "1",
