@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 DIRECTORY = "/etc/systemd/system"
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
+#: Where units of the distribution, of programs and of this start of the machine are.
+OTHERS = ("/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 #: The files that systemd reads.
 FILE = re.compile(r".+\.(service|socket|timer|target|path|mount|automount|swap|slice)(\.d/.+\.conf)?")
 
@@ -62,6 +64,8 @@ class Provider(BaseProvider):
                     with context.processing(name, is_, should):
                         if should["ensure"] == "present" and should["verify"]:
                             self._verify(stage, name)
+                        if should["ensure"] == "absent":
+                            self._stop(name)
                         verified_file.write(DIRECTORY, name, should)
                         written = True
             finally:
@@ -92,6 +96,14 @@ class Provider(BaseProvider):
         if done.exit_code != 0:
             msg = f"systemd-analyze verify fails with exit code {done.exit_code}"
             raise ResourceError(msg)
+
+    def _stop(self, name: str) -> None:
+        """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
+        if "/" in name or any(os.path.lexists(f"{place}/{name}") for place in OTHERS):
+            return
+        if os.path.isdir(BOOTED):  # noqa: PTH112 - a text
+            self.systemctl("stop", "--", name.replace("@.", "@*."))
+        self.systemctl("disable", "--quiet", "--no-reload", "--", name)
 
     def _outdated(self, names: Collection[str]) -> frozenset[str]:
         """Return the units of ``names`` whose files have changed since systemd has read them."""

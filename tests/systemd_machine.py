@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 #: A file that says that a program runs on the machine.
@@ -20,13 +20,14 @@ INSIDE: Final = Path("/run/ra-test-inside")
 _START: Final = 30.0
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 #: The services of the distribution that stay; all others are about hardware, users or the network.
-_KEPT: Final = " ".join(f"! -name {name}.service" for name in ("systemd-journald", "cron", "emergency"))
+_KEPT: Final = ("systemd-journald", "cron", "emergency")
 #: Mounts that a machine with namespaces cannot make.
 _MASKED: Final = "sys-kernel-debug.mount sys-kernel-tracing.mount dev-mqueue.mount dev-hugepages.mount"
-#: Arguments: a directory for mounts, then the directories beneath which other file systems are needed.
+#: Arguments: a directory for mounts, what find(1) must not delete, then the directories beneath which other file
+#: systems are needed.
 _BOOT: Final = f"""
 set -e
-base=$1; shift
+base=$1; kept=$2; shift 2
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$base"
 mkdir "$base/up" "$base/work" "$base/root"
@@ -47,8 +48,9 @@ if [ -d /sys/fs/cgroup/systemd ]; then
 else
     mount -t cgroup2 cgroup2 sys/fs/cgroup
 fi
-rm -rf etc/systemd/system/*.wants lib/systemd/system-generators
-find lib/systemd/system etc/systemd/system -name '*.service' {_KEPT} -delete
+rm -rf etc/systemd/system/*.wants
+find lib/systemd/system-generators -type f $kept -delete
+find lib/systemd/system etc/systemd/system -name '*.service' $kept -delete
 for unit in {_MASKED}; do ln -sf /dev/null etc/systemd/system/$unit; done
 printf '[Unit]\\nRequires=basic.target\\nAfter=basic.target\\n' >etc/systemd/system/ra-test.target
 mkdir oldroot
@@ -95,18 +97,25 @@ class Machine:
 
 
 @contextmanager
-def started_machine(directory: Path) -> Iterator[Machine]:
-    """Start a machine, and end all of it; ``directory`` is empty, and used for its mounts only."""
+def started_machine(directory: Path, *, kept: Sequence[str] = (), network: bool = True) -> Iterator[Machine]:
+    """Start a machine, and end all of it; ``directory`` is empty, and used for its mounts only.
+
+    ``kept`` are further services, and generators of units, that it has of this one. Without ``network`` it has a
+    loopback of its own, and nothing else.
+    """
     groups = [each / f"ra-test-{os.getpid()}" for each in _hierarchies()]
     here = os.stat("/").st_dev  # noqa: PTH116 - as below
     places = {str(ROOT), sys.prefix, sys.base_prefix, *(each for each in sys.path if os.path.isdir(each))}  # noqa: PTH112
     others = sorted(each for each in places if os.stat(each).st_dev != here)  # noqa: PTH116 - a text
-    namespaces = ("--cgroup", "--mount", "--pid", "--fork", "--uts", "--ipc", "--kill-child")
+    namespaces = ["--cgroup", "--mount", "--pid", "--fork", "--uts", "--ipc", "--kill-child"]
+    namespaces += [] if network else ["--net"]
     for group in groups:
         group.mkdir()
     # The shell moves itself into the control groups before they become the root of those that systemd sees.
     enter = "".join(f"echo $$ >{group}/cgroup.procs; " for group in groups)
     arguments = ["sh", "-c", f'{enter}exec unshare {" ".join(namespaces)} sh -c "$0" sh "$@"', _BOOT, str(directory)]
+    services = [f"! -name {name}.service" for name in (*_KEPT, *kept)]
+    arguments.append(" ".join([*services, *(f"! -name {name}-generator" for name in kept)]))
     with (directory.parent / "systemd.log").open("w+") as log:
         process = subprocess.Popen(
             [*arguments, *others], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
@@ -114,6 +123,7 @@ def started_machine(directory: Path) -> Iterator[Machine]:
         try:
             machine = _wait_for(process, log.name)
             machine.write(str(INSIDE), "")
+            machine.run("ip", "link", "set", "lo", "up")
             yield machine
         finally:
             process.kill()

@@ -38,8 +38,8 @@ is written only if `systemd-analyze verify` accepts the unit with it, together w
 same step. systemd reads all changed files with one `daemon-reload`; declare a `Service` to start and enable a unit, and
 let it subscribe to the unit to be restarted. It comes after its unit by itself.
 
-`ensure: absent` removes the file and does not stop the unit; the directory of a drop-in stays. `resource systemd_unit`
-lists the files in /etc/systemd/system, without links.
+`ensure: absent` stops and disables the unit, unless a file of the distribution takes its place, and removes the file;
+the directory of a drop-in stays. `resource systemd_unit` lists the files in /etc/systemd/system, without links.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

@@ -179,3 +179,21 @@ def test_systemd_reads_all_units_once_and_starts_them(machine: Machine) -> None:
     outcome = machine.apply(text)
     assert "content: changed, and systemd has not read it" in outcome.stderr
     assert "4 unchanged" in machine.apply(text).stdout
+
+
+def test_a_unit_that_is_removed_is_stopped_and_disabled(machine: Machine) -> None:
+    """So are the instances of a template; a drop-in, and a file in place of one of the distribution, stop nothing."""
+    enabled = {"Service": SLEEP["Service"], "Install": {"WantedBy": "multi-user.target"}}
+    contents = {"ra-b.service": enabled, "ra-c@.service": enabled, "ra-d.service": enabled}
+    resources: dict[str, Any] = {f"Systemd_unit[{name}]": {"content": content} for name, content in contents.items()}
+    resources["Systemd_unit[ra-d.service.d/more.conf]"] = {"content": {"Service": {"Nice": 7}}}
+    machine.apply(json.dumps({"project": "p", "resources": resources}))
+    machine.run("systemctl.real", "enable", "--now", "ra-b", "ra-c@one", "ra-d")
+    machine.run("mkdir", "-p", "/usr/local/lib/systemd/system")
+    machine.run("cp", "/etc/systemd/system/ra-d.service", "/usr/local/lib/systemd/system/")
+    absent = {reference: {"ensure": "absent"} for reference in resources}
+    assert "4 deleted" in machine.apply(json.dumps({"project": "p", "resources": absent})).stdout
+    states = machine.run("systemctl.real", "is-active", "ra-b", "ra-c@one", "ra-d", check=False).stdout.split()
+    assert states == ["inactive", "inactive", "active"]
+    links = machine.run("ls", "/etc/systemd/system/multi-user.target.wants").stdout.split()
+    assert [name for name in links if name.startswith("ra-")] == ["ra-d.service"]
