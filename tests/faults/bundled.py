@@ -174,6 +174,11 @@ def _group(link: str, *choices: str) -> dict[str, Any]:
     return {"link": f"/srv/{link}", "choices": {f"/bin/{each}": {"priority": n} for n, each in enumerate(choices)}}
 
 
+def _rules(table: str, verdict: str = "accept") -> dict[str, Any]:
+    """Return a table of one rule."""
+    return {"content": f"table inet {table} {{\n  chain c {{\n    tcp dport 22 {verdict}\n  }}\n}}\n"}
+
+
 def _key(*options: str) -> dict[str, Any]:
     return {"user": "ra-owner", "type": "ssh-ed25519", "key": SSH_KEY, "options": list(options)}
 
@@ -379,6 +384,16 @@ CASES: Final[dict[str, Case]] = {
         observation=("sh", "-c", "findmnt -rno TARGET,SIZE,OPTIONS | grep '^/srv/' | sort; true"),
         restoration=("sh", "-c", "mount /srv/changed && mount /srv/deleted"),
         start=("mount", "-a"),
+    ),
+    "nft_ruleset": case(
+        {"Nft_ruleset[/srv/changed]": _rules("changed"), "Nft_ruleset[/srv/deleted]": _rules("deleted")},
+        {
+            "Nft_ruleset[/srv/changed]": _rules("changed", "drop"),
+            "Nft_ruleset[/srv/created]": _rules("created"),
+            "Nft_ruleset[/srv/deleted]": {"ensure": "absent"},
+        },
+        observation=("sh", "-c", "nft list ruleset | sort"),
+        restoration=("sh", "-c", "nft flush ruleset; nft -f /srv/changed; nft -f /srv/deleted"),
     ),
     "package": case(
         {"Package[ra-test-kept]": {"ensure": "1.0"}, "Package[ra-test-gone]": {}},

@@ -35,6 +35,7 @@ ELSEWHERE: Final = {
     "assert",
     "hostname",
     "http_resource",
+    "nft_ruleset",
     "notify",
     "resolver",
     "service",

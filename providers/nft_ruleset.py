@@ -1,0 +1,137 @@
+"""Load tables with nft(8), and compare those of the kernel with what it makes of a file in an empty namespace."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from lib import owned_lines, prerequisites
+from resource_api import BaseProvider, Command, CommandError, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Problem, Resource
+
+FILE = "/etc/nftables.conf"
+#: Largest file in bytes.
+LARGEST = 16 * 1024 * 1024
+#: A statement that removes the tables of others too.
+FLUSH = re.compile(r"^[ \t]*flush[ \t]+ruleset\b", re.MULTILINE)
+#: The usual form of a table.
+TABLE = re.compile(r"^[ \t]*(add[ \t]+)?table\b", re.MULTILINE)
+#: Two programs in one namespace; the rules come from stdin.
+LOAD_AND_LIST = "nft --file - && nft --stateless list ruleset"
+
+
+class Provider(BaseProvider):
+    """The tables of the network namespace that this process is in."""
+
+    nft = Command("nft")
+    reading = Command("nft", read_only=True)
+    unshare = Command("unshare", read_only=True)
+
+    def __init__(self) -> None:
+        """Start without the tables of any text."""
+        self._known: dict[str, dict[str, str]] = {}
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """End text with a line end."""
+        for resource in resources:
+            if "content" in resource and not resource["content"].endswith("\n"):
+                resource["content"] += "\n"
+        return resources
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Have the file loaded if the kernel has other rules."""
+        if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
+            return False, "changed in the running kernel, which has other rules"
+        return None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the files in ``names``, or ``/etc/nftables.conf``, and whether the kernel has their tables."""
+        for path in [FILE] if names is None else names:
+            try:
+                content = files.read(path, LARGEST).decode("utf-8", "replace")
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                owned_lines.report_unreadable(context, [path], files.describe_error(error, path), names)
+                continue
+            row = {"ensure": "present", "path": path, "content": content, "loaded": self._is_loaded(content)}
+            yield from context.accepted([row]) if names is None else [row]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Load the rules of each file, then write it."""
+        for path, (is_, should) in changes.items():
+            with context.processing(path, is_, should):
+                old = is_["content"] if is_ is not None else ""
+                if should["ensure"] == "absent":
+                    self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
+                    with files.Batch() as batch:
+                        batch.remove(path)
+                    continue
+                try:
+                    tables = self._expected(should["content"])
+                except CommandError as error:
+                    raise ResourceError(_reason(error)) from error
+                # A table that the file had and has no more is ours to remove.
+                self._load(should["content"], {*tables, *self._tables(old)}, whole=False)
+                files.replace(path, should["content"].encode(), mode=None if is_ else 0o600)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that nft is missing."""
+        missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
+        yield from ((name, problem) for name in changes for problem in missing)
+
+    def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
+        """Replace tables by those of a text, in one transaction. Raise ``ResourceError``."""
+        removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
+        try:
+            self.nft("--file", "-", input=("flush ruleset\n" if whole else removed) + content)
+        except CommandError as error:
+            raise ResourceError(_reason(error)) from error
+
+    def _is_loaded(self, content: str) -> bool:
+        """Return whether the kernel has the tables of a text, and no others if it flushes them."""
+        present = split_tables(self.reading("--stateless", "list", "ruleset").stdout)
+        if not present and TABLE.search(content):
+            return False
+        try:
+            expected = self._expected(content)
+        except CommandError:
+            return False
+        return (present == expected) if FLUSH.search(content) else present.items() >= expected.items()
+
+    def _expected(self, content: str) -> dict[str, str]:
+        """Return what the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
+        if content not in self._known:
+            listing = self.unshare("--net", "--", "sh", "-c", LOAD_AND_LIST, input=content, log="debug").stdout
+            self._known[content] = split_tables(listing)
+        return self._known[content]
+
+    def _tables(self, content: str) -> Collection[str]:
+        """Return the tables of a text; none if it is not valid."""
+        try:
+            return self._expected(content).keys() if content else ()
+        except CommandError:
+            return ()
+
+
+def split_tables(listing: str) -> dict[str, str]:
+    """Return the tables of a listing, as ``FAMILY NAME`` → text."""
+    tables: dict[str, str] = {}
+    name = ""
+    for line in listing.splitlines(keepends=True):
+        if line.startswith("table "):
+            name = line.removeprefix("table ").rpartition("{")[0].strip()
+        tables[name] = tables.get(name, "") + line
+    return tables
+
+
+def _reason(error: CommandError) -> str:
+    """Return the first error of nft, with the line that it is about."""
+    lines = error.stderr.replace("/dev/stdin:", "line ").splitlines()
+    return "nft: " + "; ".join(line.strip() for line in lines[:2] if line.strip())

@@ -1,0 +1,145 @@
+"""Rules of the real kernel, in a network namespace of the tests."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api import Resource
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root changes the kernel"),
+    pytest.mark.usefixtures("private_system"),
+]
+
+RULES = """table inet ra-test {
+  set ports { type inet_service; elements = { 80, 22 }; }
+  chain input {
+    type filter hook input priority 0; policy accept;
+    iifname "lo" counter accept
+    tcp dport @ports accept
+  }
+}
+"""
+OTHERS = "table ip ra-docker {\n}\n"
+
+
+def nft(*arguments: str, **options: Any) -> str:
+    """Run nft and return its output."""
+    return subprocess.run(["nft", *arguments], check=True, capture_output=True, text=True, **options).stdout
+
+
+@pytest.fixture(autouse=True)
+def _empty() -> Iterator[None]:
+    """Leave no rules behind."""
+    yield
+    nft("flush", "ruleset")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file that does not exist."""
+    return tmp_path / "rules.nft"
+
+
+def test_tables_are_loaded_beside_those_of_others(path: Path) -> None:
+    """A second run changes nothing; absent removes file and tables."""
+    nft("-f", "-", input=OTHERS)
+    declared = {f"Nft_ruleset[{path}]": {"content": RULES}}
+    assert run(declared)[0].summary.created == 1
+    assert (path.read_text(), path.stat().st_mode & 0o777) == (RULES, 0o600)
+    assert nft("list", "tables").splitlines() == ["table ip ra-docker", "table inet ra-test"]
+    assert run(declared)[0].summary.unchanged == 1
+    assert run({f"Nft_ruleset[{path}]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert nft("list", "ruleset") == OTHERS
+    assert not path.exists()
+
+
+def test_flush_ruleset_removes_the_tables_of_others(path: Path) -> None:
+    """And is drift as soon as there is one."""
+    declared = {f"Nft_ruleset[{path}]": {"content": f"flush ruleset\n{RULES}"}}
+    run(declared)
+    nft("-f", "-", input=OTHERS)
+    assert run(declared)[0].summary.updated == 1
+    assert nft("list", "tables") == "table inet ra-test\n"
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        *("add rule inet ra-test input accept", "flush chain inet ra-test input", "delete table inet ra-test"),
+        "add element inet ra-test ports { 8080 }",
+    ],
+)
+def test_drift_of_the_kernel_is_mended(path: Path, drift: str) -> None:
+    """Counters are none."""
+    declared = {f"Nft_ruleset[{path}]": {"content": RULES}}
+    run(declared)
+    good = nft("-s", "list", "ruleset")
+    nft("-f", "-", input=drift)
+    _, lines = run(declared)
+    assert any("in the running kernel, which has other rules" in line for line in lines), lines
+    assert nft("-s", "list", "ruleset") == good
+    assert run(declared)[0].summary.unchanged == 1
+
+
+def test_a_table_that_the_file_has_no_more_is_removed(path: Path) -> None:
+    """The file was ours."""
+    run({f"Nft_ruleset[{path}]": {"content": RULES}})
+    run({f"Nft_ruleset[{path}]": {"content": RULES.replace("ra-test", "ra-new")}})
+    assert nft("list", "tables") == "table inet ra-new\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("table inet x {\n  chain y { foo }\n}\n", "syntax error"),
+        ("table inet x {\n chain y { jump nowhere; }\n}\n", "nft: line 2"),
+        ('table inet x {\n chain y { iif "ra-none" accept; }\n}\n', "Interface does not exist"),
+    ],
+)
+def test_what_nft_refuses_is_neither_loaded_nor_written(path: Path, content: str, why: str) -> None:
+    """The old rules stay, in the kernel and in the file."""
+    run({f"Nft_ruleset[{path}]": {"content": RULES}})
+    before = nft("-s", "list", "ruleset")
+    report, lines = run({f"Nft_ruleset[{path}]": {"content": content}})
+    assert why in reason(report)
+    assert [line for line in lines if line.startswith("warning")] == []
+    assert (path.read_text(), nft("-s", "list", "ruleset")) == (RULES, before)
+
+
+class TestNftRuleset(ProviderCompliance):
+    """A table in a file of its own."""
+
+    type_name = "nft_ruleset"
+
+    @pytest.fixture
+    def present(self, tmp_path: Path) -> Resource:
+        return {"path": f"{tmp_path}/ra-test.nft", "content": RULES}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "content": RULES.replace("80, 22", "443")}
+
+    @pytest.fixture
+    def others(self, tmp_path: Path) -> list[Resource]:
+        return [{"path": f"{tmp_path}/{name}", "content": f"table ip ra-{name} {{\n}}"} for name in ("b", "c")]
+
+    @pytest.fixture
+    def world(self, present: Resource) -> Callable[[], Any]:
+        path = Path(present["path"])
+        return lambda: (nft("-s", "list", "ruleset"), path.exists() and path.read_bytes())
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads the file that the manifest names, without following links; its rules are root's to declare"

@@ -1,0 +1,44 @@
+"""The rules of nftables."""
+
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="nft_ruleset",
+    docs="""Manage tables of nftables: in a file that is loaded when the machine starts, and in the running kernel.
+
+    Nft_ruleset[/etc/nftables.conf]:
+      content: |
+        flush ruleset
+        table inet filter {
+          chain input {
+            type filter hook input priority 0; policy drop;
+            ct state established,related accept
+            iifname "lo" accept
+            tcp dport { 22, 443 } accept
+          }
+        }
+
+The tables of the file are replaced in one transaction: there is no moment with half of the rules. What the kernel does
+not accept is not written. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file
+they are removed. The kernel's tables are compared with what it makes of the file in an empty network namespace, without
+counters: rules that somebody has added or removed are drift. So use `iifname` instead of `iif`, which needs the
+interface, and no sets whose elements other programs change.
+
+`ensure: absent` removes the file and its tables. Enable `Service[nftables]` to load /etc/nftables.conf at the start.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the file and its tables exist.", default="present"),
+        "path": Attribute(
+            r"Pattern[/\A\/[^\x00-\x1f\x7f]+\z/]",
+            "The file.",
+            kind="namevar",
+            default="/etc/nftables.conf",
+            must_be="an absolute path",
+        ),
+        "content": Attribute("String[1]", "The text of the file, as nft(8) reads it."),
+        "loaded": Attribute("Boolean", "Whether the kernel has the tables of the file.", kind="read_only"),
+    },
+    autorequires={"package": "nftables"},
+    autobefore={"service": "nftables"},
+    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
+)
