@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import tempfile
-import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from resource_api import Command, CommandError, ResourceError, files
+from lib.secret_pipe import served
+from resource_api import Command, CommandError, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -93,40 +90,9 @@ def access(should: Mapping[str, Any], user: str | None) -> Iterator[tuple[list[s
     name = should.get("username") or url.username or "git"
     text = f"username={name}\npassword={should['password'].reveal()}\n"
     place = f"{url.scheme}://{url.netloc.rpartition('@')[2]}"
-    with _served(text.encode(), user) as pipe:
+    with served(text.encode(), user) as pipe:
         helper = f"!f() {{ test $1 != get || head -n 2 {shlex.quote(pipe)}; }}; f"
         yield ["-c", "credential.helper=", "-c", f"credential.{place}.helper={helper}"], variables
-
-
-@contextmanager
-def _served(text: bytes, user: str | None) -> Iterator[str]:
-    """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
-    directory = tempfile.mkdtemp(prefix="resource-api-", dir="/run" if os.geteuid() == 0 else None)
-    pipe, stopped = f"{directory}/pipe", threading.Event()
-    try:
-        os.mkfifo(pipe, 0o600)
-        if user is not None:
-            os.chown(pipe, files.user_id(user), -1)
-            os.chmod(directory, 0o711)  # noqa: PTH101, S103 - its name cannot be guessed, and the pipe has one reader
-        server = threading.Thread(target=_serve, args=(pipe, text, stopped), daemon=True)
-        server.start()
-        try:
-            yield pipe
-        finally:
-            stopped.set()
-            last = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-            server.join()
-            os.close(last)
-    finally:
-        shutil.rmtree(directory)
-
-
-def _serve(pipe: str, text: bytes, stopped: threading.Event) -> None:
-    """Write ``text`` for each reader until ``stopped``; opening a pipe waits for a reader."""
-    while not stopped.is_set():
-        with open(pipe, "wb", buffering=0) as stream, suppress(BrokenPipeError):  # noqa: PTH123 - text in
-            if not stopped.is_set():
-                stream.write(text)
 
 
 def reason(error: Exception) -> str:

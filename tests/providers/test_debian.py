@@ -37,6 +37,8 @@ ELSEWHERE: Final = {
     "http_resource",
     "nft_ruleset",
     "notify",
+    "postgresql_database",
+    "postgresql_role",
     "resolver",
     "service",
     "template",

@@ -1,0 +1,124 @@
+"""Reach a PostgreSQL server with psql: statements go through its standard input, rows come back as JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.secret_pipe import served
+from resource_api import Attribute, Command, ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Context
+
+#: A name of an object that needs no more than quotes, up to what the server cuts off. ``pg_`` is for its own.
+NAME = r"Pattern[/\A(?!pg_)[A-Za-z_][A-Za-z0-9_.@$-]{0,62}\z/]"
+#: Where Debian has the programs; the one on the path is a script that finds them.
+PROGRAMS = "usr/lib/postgresql/*/bin/psql"
+TIMEOUT = 60.0
+
+
+def config_attributes() -> dict[str, Attribute]:
+    """Return the configuration of a type: the server, and who asks."""
+    word = r"Pattern[/\A[^[:cntrl:]]+\z/]"
+    return {
+        "host": Attribute(word, "The host, or the directory of the socket.", default="/var/run/postgresql"),
+        "port": Attribute("Integer[1, 65535]", "The port.", default=5432),
+        "user": Attribute(word, "The role that the changes are made with.", default="postgres"),
+        "password": Attribute("Optional[Sensitive[String[1]]]", "Its password; `peer` and `trust` need none."),
+        "account": Attribute(
+            r"Pattern[/\A[^\s:\/[:cntrl:]]+\z/]",
+            "The local account that asks through a socket; through a port it is that of the run.",
+            default="postgres",
+        ),
+        "database": Attribute(word, "The database to connect to.", default="postgres"),
+        "sslmode": Attribute(
+            "Enum[disable, prefer, require, verify-ca, verify-full]",
+            "How the connection is encrypted.",
+            default="prefer",
+        ),
+    }
+
+
+class Server:
+    """One server, as one role."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Keep where the server is; nothing is connected."""
+        self._config = config
+        self._psql = Command(max(map(str, Path("/").glob(PROGRAMS)), key=_version, default="psql"), timeout=TIMEOUT)
+        self._account = config["account"] if config["host"].startswith("/") else None
+
+    def run(self, *statements: str) -> str:
+        """Run statements, one after the other, and return what is printed. Raise ``ResourceError`` with the reason."""
+        options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")
+        text = "\n".join(["SET standard_conforming_strings = on;", "SET client_encoding = 'UTF8';", *statements])
+        wanted = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode")}
+        service = {**wanted, "dbname": self._config["database"], "connect_timeout": "10"}
+        if self._config.get("password") is not None:
+            service["password"] = self._config["password"].reveal()
+        lines = ["[server]", *(f"{key}={value}" for key, value in service.items()), ""]
+        with served("\n".join(lines).encode(), self._account) as pipe:
+            variables = {"PGSERVICE": "server", "PGSERVICEFILE": pipe, "PGAPPNAME": "resource-api"}
+            done = self._psql.attempt(*options, env=variables, input=Sensitive(text), user=self._account, log="debug")
+        if done.exit_code:
+            raise ResourceError(_reason(done.stderr) or f"psql ended with exit code {done.exit_code}")
+        return done.stdout
+
+    def rows(self, query: str, names: Collection[str] | None) -> list[dict[str, Any]]:
+        """Return the rows of a query; ``{names}`` in it is the condition on the column ``name``."""
+        condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
+        query = f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({query}) r WHERE {condition};"  # noqa: S608 - quoted by literal
+        text = self.run(query)
+        found: list[dict[str, Any]] = json.loads(text)
+        return found
+
+
+def diff_place(is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
+    """Return the settings that lead to another server."""
+    return [name for name in ("host", "port") if is_.get(name) != should.get(name)]
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def comment(kind: str, name: str, should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the statement that sets a declared comment."""
+    if should.get("comment") is not None:
+        yield f"COMMENT ON {kind} {identifier(name)} IS {literal(should['comment'])};"
+
+
+def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the word of each declared boolean attribute, with NO before it where it is false."""
+    for attribute, word in words.items():
+        if should.get(attribute) is not None:
+            yield word if should[attribute] else f"NO{word}"
+
+
+def _version(path: str) -> int:
+    return int(digits) if (digits := path.split("/")[4]).isdecimal() else 0
+
+
+def _reason(stderr: str) -> str:
+    """Return the messages of psql in one line, without the program and the number of the line."""
+    lines = [line.removeprefix("psql: ").removeprefix("error: ") for line in stderr.splitlines() if line.strip()]
+    return "; ".join(line.partition(":  ")[2] or line for line in lines)
+
+
+def check(_context: Context, config: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose password is on one line. Raise ``ResourceError`` otherwise."""
+    password = config.get("password")
+    if isinstance(password, Sensitive) and not str(password.reveal()).isprintable():
+        msg = "the password is not one printable line"
+        raise ResourceError(msg)
+    return config

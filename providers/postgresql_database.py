@@ -1,0 +1,92 @@
+"""Read all databases with one query; create, change and drop them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lib import postgresql
+from lib.postgresql import identifier, literal
+from resource_api import SimpleProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from resource_api import Context, Resource
+
+QUERY = """
+    SELECT datname::text AS name, pg_get_userbyid(datdba)::text AS owner, pg_encoding_to_char(encoding) AS encoding,
+        CASE WHEN datcollate = datctype THEN datcollate::text END AS locale, spcname::text AS tablespace,
+        datconnlimit AS connection_limit, datallowconn AS allow_connections, datistemplate AS is_template,
+        coalesce(shobj_description(d.oid, 'pg_database'), '') AS comment, d.oid::bigint AS oid
+    FROM pg_database d JOIN pg_tablespace t ON t.oid = d.dattablespace
+"""
+
+
+class Provider(SimpleProvider):
+    """The databases of one server."""
+
+    check_config = staticmethod(postgresql.check)
+
+    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
+        """Keep where the server is."""
+        self._server = postgresql.Server(config)
+
+    def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
+        """Return the settings that lead to another server."""
+        return postgresql.diff_place(is_, should)
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write encodings as the server does: UTF8 for utf-8."""
+        for resource in resources:
+            if resource.get("encoding") is not None:
+                upper = resource["encoding"].upper()
+                resource["encoding"] = "UTF8" if upper == "UTF-8" else upper
+        return resources
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
+        """Read all databases that are wanted."""
+        rows = self._server.rows(QUERY, names)
+        found = [
+            {"ensure": "present", **{key: value for key, value in row.items() if value is not None}} for row in rows
+        ]
+        return context.accepted(found)
+
+    def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
+        """Create a database; what can only be altered follows."""
+        words = []
+        template = should.get("template")
+        if template is None and (should.get("encoding") is not None or should.get("locale") is not None):
+            template = "template0"
+        named = {"OWNER": should.get("owner"), "TEMPLATE": template, "TABLESPACE": should.get("tablespace")}
+        words += [f"{word} {identifier(value)}" for word, value in named.items() if value is not None]
+        quoted = {"ENCODING": should.get("encoding"), "LOCALE": should.get("locale")}
+        words += [f"{word} {literal(value)}" for word, value in quoted.items() if value is not None]
+        self._server.run(f"CREATE DATABASE {identifier(name)} {' '.join(words)};", *_statements(name, should))
+
+    def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
+        """Change what is declared of a database."""
+        present = next(iter(self._server.rows(QUERY, [name])), {})
+        database, changes = identifier(name), []
+        if should.get("owner") not in {None, present.get("owner")}:
+            changes.append(f"ALTER DATABASE {database} OWNER TO {identifier(should['owner'])};")
+        if should.get("tablespace") not in {None, present.get("tablespace")}:
+            changes.append(f"ALTER DATABASE {database} SET TABLESPACE {identifier(should['tablespace'])};")
+        self._server.run(*changes, *_statements(name, should))
+
+    def delete(self, _context: Context, name: str) -> None:
+        """Drop a database, also one that is a template."""
+        if found := self._server.rows(QUERY, [name]):
+            database = identifier(name)
+            release = [f"ALTER DATABASE {database} IS_TEMPLATE false;"] if found[0]["is_template"] else []
+            self._server.run(*release, f"DROP DATABASE {database};")
+
+
+def _statements(name: str, should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes an existing database as declared, but for its owner and place."""
+    words = {"allow_connections": "ALLOW_CONNECTIONS", "is_template": "IS_TEMPLATE"}
+    options = [f"{word} {str(should[key]).lower()}" for key, word in words.items() if should.get(key) is not None]
+    if should.get("connection_limit") is not None:
+        options.append(f"CONNECTION LIMIT {should['connection_limit']}")
+    if options:
+        yield f"ALTER DATABASE {identifier(name)} WITH {' '.join(options)};"
+    yield from postgresql.comment("DATABASE", name, should)

@@ -1,0 +1,110 @@
+"""The roles of a real PostgreSQL server."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from examples.postgresql.tests.conftest import Cluster, cluster
+from resource_api import ManifestError, Runtime
+from resource_api.testing import ProviderCompliance
+from tests.providers.applied import REGISTRY, reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api import Resource
+
+__all__ = ["cluster"]
+
+
+class TestPostgresqlRole(ProviderCompliance):
+    """A role in others, with a password."""
+
+    type_name = "postgresql_role"
+    listing_size = 8
+
+    @pytest.fixture
+    def config(self, cluster: Cluster) -> dict[str, Any]:
+        return cluster.config
+
+    @pytest.fixture
+    def present(self) -> Resource:
+        groups = ["pg_read_all_stats", "pg_monitor"]
+        return {
+            "name": "ra-test-A",
+            "login": True,
+            "member_of": groups,
+            "comment": "it's \\",
+            "password": "open-barley",
+        }
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        more = {"createdb": True, "connection_limit": 6, "valid_until": "2031-01-31T12:00:00Z"}
+        return {**present, "member_of": ["pg_monitor"], "password": "open-sesame", **more}
+
+    @pytest.fixture
+    def neighbours(self) -> str:
+        return "it reads no file"
+
+
+@pytest.fixture
+def role(cluster: Cluster) -> Iterator[str]:
+    """Yield the name of a role that does not exist yet, and is removed."""
+    yield "ra-test-own"
+    cluster.sql('DROP ROLE IF EXISTS "ra-test-own"')
+
+
+def apply(config: dict[str, Any], resources: dict[str, Any]) -> Any:
+    """Apply roles of a server; return the report."""
+    providers = {"postgresql_role": {"config": config}}
+    return Runtime(REGISTRY).apply({"project": "p", "providers": providers, "resources": resources})
+
+
+def test_the_server_gets_only_a_verifier_of_a_password(cluster: Cluster, role: str) -> None:
+    """Who has the password can log in; it is not in the log of a server that logs each statement."""
+    declared = {f"Postgresql_role[{role}]": {"login": True, "password": "open-barley-7"}}
+    cluster.sql("ALTER SYSTEM SET log_statement = 'all'")
+    cluster.sql("SELECT pg_reload_conf()")
+    assert reason(apply(cluster.config, declared)) == ""
+    assert cluster.can_log_in(role, "open-barley-7")
+    assert not cluster.can_log_in(role, "open-barley-8")
+    log = Path(cluster.directory, "log").read_text()
+    assert "ALTER ROLE" in log
+    assert "open-barley" not in log
+
+
+def test_a_password_opens_the_connection(cluster: Cluster, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through a port, where it is needed; a wrong one is refused, and nothing is left of either."""
+    made: list[str] = []
+    make = tempfile.mkdtemp
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda *args, **options: made.append(make(*args, **options)) or made[-1])
+    apply(cluster.config, {f"Postgresql_role[{role}]": {"login": True, "password": "open-barley", "createrole": True}})
+    remote = {"host": "127.0.0.1", "port": cluster.port, "user": role, "password": "open-barley"}
+    assert apply(remote, {f"Postgresql_role[{role}]": {"createrole": True}}).summary.unchanged == 1
+    assert "password authentication failed" in reason(
+        apply({**remote, "password": "no"}, {f"Postgresql_role[{role}]": {}})
+    )
+    assert made
+    assert not any(map(os.path.exists, made))
+
+
+def test_a_role_that_owns_something_stays(cluster: Cluster, role: str) -> None:
+    """The server says what it is."""
+    apply(cluster.config, {f"Postgresql_role[{role}]": {}})
+    cluster.sql(f'CREATE SCHEMA ra_test AUTHORIZATION "{role}"')
+    report = apply(cluster.config, {f"Postgresql_role[{role}]": {"ensure": "absent"}})
+    cluster.sql("DROP SCHEMA ra_test")
+    assert "cannot be dropped because some objects depend on it" in reason(report)
+
+
+def test_a_name_that_the_server_would_cut_off_is_refused() -> None:
+    """It would be another role; those of the server are not managed."""
+    for name in ("a" * 64, "pg_monitor"):
+        with pytest.raises(ManifestError, match="must be a role's name"):
+            Runtime(REGISTRY).validate({"resources": {f"Postgresql_role[{name}]": {}}})

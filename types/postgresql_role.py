@@ -1,0 +1,59 @@
+"""Roles of a PostgreSQL server."""
+
+from lib.postgresql import NAME, config_attributes
+from resource_api import Attribute, TypeDefinition
+
+BOOLEAN = "Optional[Boolean]"
+
+TYPE = TypeDefinition(
+    name="postgresql_role",
+    docs="""Manage the roles, users and groups, of a PostgreSQL server.
+
+    Postgresql_role[readers]: {}
+    Postgresql_role[app]:
+      login: true
+      member_of: [readers]
+      connection_limit: 20
+
+A password is a secret, `password: ${inputs.password}`. The server gets only a SCRAM verifier of it, computed here, so
+the password itself is in no log of the server. What is not declared stays as it is, and is the server's default for a
+new role. A role that owns something is not removed: the server says what it is.
+
+psql connects as the account `postgres` of this machine, through the socket. Each other server, port or role is a
+configured provider:
+
+    providers:
+      postgresql_role:
+        config: {host: db.example.org, user: admin, sslmode: verify-full}
+    resources:
+      Postgresql_role[app]: {login: true}
+""",
+    config=config_attributes(),
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the role exists.", default="present"),
+        "name": Attribute(NAME, "The role, in this case.", kind="namevar", must_be="a role's name"),
+        "login": Attribute(BOOLEAN, "Whether it may log in; a new role may not."),
+        "superuser": Attribute(BOOLEAN, "Whether it may do everything."),
+        "createdb": Attribute(BOOLEAN, "Whether it may create databases."),
+        "createrole": Attribute(BOOLEAN, "Whether it may create roles."),
+        "inherit": Attribute(BOOLEAN, "Whether it has the rights of the roles that it is a member of."),
+        "replication": Attribute(BOOLEAN, "Whether it may replicate."),
+        "bypassrls": Attribute(BOOLEAN, "Whether policies for rows do not apply to it."),
+        "connection_limit": Attribute("Optional[Integer[-1]]", "The most connections at a time; -1: no limit."),
+        "valid_until": Attribute(
+            r"Optional[Pattern[/\A(infinity|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)\z/]]",
+            "When the password expires, in UTC, `2027-01-31T12:00:00Z`, or `infinity`.",
+            must_be="a time as 2027-01-31T12:00:00Z, or infinity",
+        ),
+        "member_of": Attribute(
+            r"Optional[Array[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]]", "All roles that it is a member of."
+        ),
+        "comment": Attribute("Optional[String]", "A note for people."),
+        "password": Attribute("Optional[Sensitive[String[1]]]", "The password.", write_only=True),
+        "oid": Attribute(
+            "Optional[Integer]", "The number that the server has assigned.", kind="read_only", stable=True
+        ),
+    },
+    autorequires={"package": "postgresql", "service": "postgresql", "postgresql_role": "$member_of"},
+    features={"canonicalize", "parallel", "simple_get_filter"},
+)
