@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.codec import has_sealed
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import DefinitionError, reason
 
@@ -119,4 +120,17 @@ def _values(values: Mapping[str, Any], version: int, functions: ProviderFunction
     if not hasattr(answer, "keys") or not all(isinstance(name, str) for name in answer):
         msg = f"upgrade must return a mapping of attributes to values, not {type(answer).__name__}"
         raise ValueError(msg)
+    for name, value in answer.items():
+        if _is_wrong(functions.definition, name, value):
+            declared = functions.definition.attributes[name].type
+            msg = f"upgrade returned a value for '{name}' that is not of its type {declared}"
+            raise ValueError(msg)
     return dict(answer)
+
+
+def _is_wrong(definition: TypeDefinition, name: str, value: Any) -> bool:
+    """Return whether a recorded value cannot be one of an attribute; of secrets and contents only digests are known."""
+    if name not in definition.attributes or value is None or has_sealed(value):
+        return False
+    by_digest = definition.sensitive | definition.write_only | definition.content_attributes
+    return name not in by_digest and not definition.accepts[name](value)

@@ -100,7 +100,7 @@ def test_a_newer_record_is_refused(store: MemoryStore) -> None:
         refresh(runtime, site(size=4))
 
 
-@pytest.mark.parametrize("answer", [None, ["size"], {1: 2}, ZeroDivisionError("oops")])
+@pytest.mark.parametrize("answer", [None, ["size"], {1: 2}, {"size": "3"}, ZeroDivisionError("oops")])
 def test_a_failing_upgrade_fails_its_resource(store: MemoryStore, answer: Any) -> None:
     """Whatever it raises or returns."""
 
