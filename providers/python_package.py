@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     #: The name of a package and the directory of its environment.
     Name = tuple[str, str]
 
-#: The directory in which a package describes itself; pip writes the last one of its files, RECORD, at the end.
+#: The directory in which a package describes itself.
 DESCRIPTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.!+]+)\.dist-info", re.ASCII)
-RECORD = "RECORD"
+INSTALLER = b".dist-info/INSTALLER,"
+LARGEST_RECORD = 64 << 20  # bytes
 ORIGIN = "direct_url.json"
 LARGEST = 65536  # bytes of an origin
 #: The attributes whose change pip makes only with a new installation.
@@ -77,7 +78,7 @@ class Provider(BaseProvider):
         for venv in dict.fromkeys(venv for _, venv in names):
             wanted = [name for name in names if name[1] == venv]
             try:
-                found = {row["name"]: row for row in _packages(venv) if (row["name"], venv) in wanted}
+                found = {row["name"]: row for row in _packages(venv, {name for name, _ in wanted})}
                 latest = [name for name in wanted if name in self._latest and name[0] in found]
                 candidates = dict(self._candidates(venv, latest))
                 for name, _ in latest:
@@ -145,15 +146,23 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
     return Command(f"{venv}/bin/python", timeout=3600)(*PIP, *arguments, user=owner)
 
 
-def _packages(venv: str) -> Iterator[Resource]:
-    """Yield the packages of an environment itself; none without one. Raise ``OSError``."""
+def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
+    """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
     for directory in Path(venv, "lib").glob("python3*/site-packages"):
         for entry in os.listdir(directory):  # noqa: PTH208 - bare names
-            if found := DESCRIPTION.fullmatch(entry):
+            if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) in wanted:
                 place = f"{directory}/{entry}"
-                whole = os.path.lexists(f"{place}/{RECORD}")
+                whole = _is_whole(place)
                 row = {"name": _canonical(found[1]), "virtualenv": venv, "ensure": "present", "version": found[2]}
                 yield {**row, "status": "installed" if whole else "incomplete", **_origin(place)}
+
+
+def _is_whole(place: str) -> bool:
+    """Return whether the installation of a package ended: then its record names the file that installers add to it."""
+    try:
+        return INSTALLER in files.read(f"{place}/RECORD", LARGEST_RECORD)
+    except FileNotFoundError:
+        return False
 
 
 def _origin(place: str) -> Resource:

@@ -36,7 +36,9 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with the status: only a complete environment is present."""
+        """Compare ``ensure`` with the status, as only a complete environment is present; an empty one has no owner."""
+        if attribute == "owner" and is_.get("status") == "empty":
+            return True  # the directory gets its owner with the environment
         if attribute != "ensure" or should["ensure"] == "absent":
             return None
         return is_.get("status") == "complete" or (False, f"the environment is {is_.get('status')}")
@@ -98,7 +100,7 @@ def _row(path: str) -> Resource | None:
         text = files.read(f"{path}/{CONFIG}", LARGEST).decode("utf-8", "replace")
     except (FileNotFoundError, NotADirectoryError):
         if not incomplete:
-            return None
+            return {"path": path, "ensure": "present", "status": "empty"} if _is_empty(path) else None
         text = ""
     settings = {found[1].lower(): found[2] for line in text.split("\n") if (found := SETTING.fullmatch(line))}
     version = settings.get("version") or settings.get("version_info", "")
@@ -111,6 +113,14 @@ def _row(path: str) -> Resource | None:
         "system_site_packages": settings.get(SYSTEM, "").lower() == "true",
         "owner": files.user_name(Path(path).stat().st_uid),
     }
+
+
+def _is_empty(path: str) -> bool:
+    """Return whether a directory is empty: what is left of an environment by a removal that was killed at its end."""
+    try:
+        return not os.listdir(path)  # noqa: PTH208 - bare names
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _works(path: str, version: str) -> bool:
@@ -128,7 +138,7 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
         if owner is None and batch.can_others_replace(f"{path}/{CONFIG}" if os.path.isdir(path) else path):  # noqa: PTH112 - text in, text out
             msg = "other users can write to a directory on the path; declare the 'owner'"
             raise ResourceError(msg)
-        if is_ is None:
+        if is_ is None or is_["status"] == "empty":
             _make_directory(path, batch, ids)
         elif is_ is not None and is_["status"] == "incomplete":
             _empty(path, batch, keep={MARK})
@@ -140,7 +150,8 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
 def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> None:
     """Make the directory, unless an empty one is there; one that an interrupted making may have left is made anew."""
     if os.path.lexists(path):
-        if os.listdir(path):  # noqa: PTH208 - bare names
+        # The mark that a killed run was making is no content; the next one removes it.
+        if any(not entry.startswith(f".{MARK}.") for entry in os.listdir(path)):  # noqa: PTH208 - bare names
             msg = "the directory has a content that is no environment"
             raise ResourceError(msg)
         status = Path(path).stat()

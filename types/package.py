@@ -1,22 +1,29 @@
-"""Debian packages, installed and removed by apt."""
+"""Packages of the distribution, installed and removed by apt or dnf."""
 
 from resource_api import Attribute, TypeDefinition
 
 #: Excludes options, patterns, and names that end in `-`, which apt reads as a removal.
-NAME = r"Pattern[/\A[a-z0-9]([a-z0-9+._-]*[a-z0-9+._])?(:[a-z0-9-]+)?\z/]"
-VERSION = r"Pattern[/\A[0-9]([A-Za-z0-9+.:~-]*[A-Za-z0-9+.~])?\z/]"
+NAME = r"Pattern[/\A[A-Za-z0-9]([A-Za-z0-9+._-]*[A-Za-z0-9+._])?(:[a-z0-9-]+)?\z/]"
+VERSION = r"Pattern[/\A[0-9]([A-Za-z0-9+.:~^_-]*[A-Za-z0-9+.~^_])?\z/]"
 
 TYPE = TypeDefinition(
     name="package",
-    docs="""Manage Debian packages with apt.
+    docs="""Manage the packages of the distribution, with apt or dnf.
 
     Package[nginx]:
       ensure: latest
     Package[libssl3:i386]:
       ensure: 3.0.15-1~deb12u1
       mark: hold
+    Package[kernel-tools]:
+      implementation: dnf
 
-Packages that are adjacent in a manifest are installed and removed in one apt transaction, and purged in a second one.
+The machine decides which of the two is used: apt where dpkg manages the packages, otherwise dnf where it is installed.
+With apt, packages that are adjacent in a manifest are installed and removed in one transaction, and purged in a second
+one; with dnf, removed in one and installed in another. With dnf a version is written with its release, and its epoch if
+that is not 0, `2:9.1.309-1.fc40`; `name.arch` stands for `name:arch`; nothing can be held; and rpm decides which
+configuration files stay.
+
 Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
 fetched. A virtual package cannot be managed: declare a package that provides it. `purged` also removes
 the configuration files of a package that was removed before.
@@ -33,7 +40,7 @@ the configuration files of a package that was removed before.
             NAME,
             "The name; `name:arch` for another architecture than the machine's.",
             kind="namevar",
-            must_be="a package's name in lower case",
+            must_be="a package's name",
         ),
         "mark": Attribute(
             "Optional[Enum[hold, none]]",

@@ -56,7 +56,8 @@ content is a failure. `ensure: absent` removes the whole directory.
         "version": Attribute("Optional[String]", "The version of Python.", kind="read_only"),
         "status": Attribute(
             "Optional[String]",
-            "`complete`; `incomplete` if its making was interrupted, `broken` if its interpreter is missing.",
+            "`complete`; `incomplete` if its making was interrupted, `broken` if its interpreter is missing,"
+            " `empty` for a directory without content.",
             kind="read_only",
         ),
     },

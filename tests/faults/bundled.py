@@ -542,7 +542,7 @@ CASES: Final[dict[str, Case]] = {
                 "comment": "Changed",
                 "password": HASH,
                 "expiry": "2030-12-31",
-                "subuids": ["300000:10"],
+                "subuids": ["1000000000:10"],
             },
             "User[ra-deleted]": {"ensure": "absent", "managehome": True},
         },

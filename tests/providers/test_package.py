@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report
 
 TYPE = Registry.from_path().type("package")
-package = bundled.execute("providers", "package")
+package = bundled.execute("providers", "package/apt")
 
 STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
 REPOSITORY: Final = STAGE / "ra-test-repository"

@@ -85,6 +85,15 @@ def test_a_directory_with_other_content_fails_and_stays(home: Path) -> None:
     assert [path.name for path in home.iterdir()] == ["file"]
 
 
+def test_an_empty_directory_is_used_or_removed(home: Path) -> None:
+    """A removal that was killed at its end leaves one."""
+    for ensure in ("present", "absent"):
+        (home / ensure).mkdir()
+        assert [apply(home / ensure, ensure=ensure).summary.unchanged for _ in range(2)] == [0, 1]
+        assert (home / ensure / "pyvenv.cfg").exists() == (ensure == "present")
+    assert not (home / "absent").exists()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the environment of another user")
 def test_an_environment_where_others_can_write_is_made_by_its_owner(home: Path) -> None:
     """As root it would be made wherever they put a link to."""

@@ -7,7 +7,8 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError
+from lib import packages
+from resource_api import Command, CommandError, Problem, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -18,10 +19,7 @@ DATABASE = "/var/lib/dpkg/status"
 JOURNAL = "/var/lib/dpkg/updates"
 LISTS = "/var/lib/apt/lists"
 FIELDS = ("Package", "Status", "Architecture", "Version")
-#: dpkg's states of a working package. States that are neither in this set nor in the next follow a failure.
-WORKING = frozenset({"installed", "triggers-awaited", "triggers-pending"})
 INCOMPLETE = frozenset({"half-installed", "unpacked"})
-REMOVED = frozenset({"config-files", "not-installed"})
 #: Replace configuration files that were not edited, and keep edited ones, without a question.
 KEEP_FILES = ("--force-confdef", "--force-confold")
 #: A declared change counts more than a hold.
@@ -35,7 +33,7 @@ OPTIONS = (
 )
 
 
-class Provider(BaseProvider):
+class Provider(packages.PackageProvider):
     """The packages of Debian 12 and of distributions derived from it."""
 
     apt_get = Command("apt-get", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
@@ -44,37 +42,9 @@ class Provider(BaseProvider):
     dpkg = Command("dpkg", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
     dpkg_query = Command("dpkg-query", read_only=True)
 
-    def __init__(self) -> None:
-        """Start without a package that is wanted in its latest version or purged."""
-        self._latest: set[str] = set()
-        self._purged: set[str] = set()
-
-    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write ``purged`` as ``absent`` with ``purge``; record the packages that ``get`` reads otherwise."""
-        for resource in resources:
-            if resource.get("ensure") == "purged" and "purge" in resource:
-                resource.update(ensure="absent", purge=True)
-            if resource.get("ensure") == "latest" and "name" in resource:
-                self._latest.add(resource["name"])
-            if resource.get("ensure") == "absent" and resource.get("purge") and "name" in resource:
-                self._purged.add(resource["name"])
-        return resources
-
-    def insync(
-        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
-    ) -> bool | tuple[bool, str] | None:
-        """Compare ``ensure`` with what is installed: any version, the candidate version, or a given one; and a hold."""
-        if attribute == "mark":
-            return bool(is_.get("mark", "none") == should["mark"])
-        if attribute != "ensure":
-            return None
-        ensure, status, version = should["ensure"], is_.get("status"), is_.get("version")
-        if ensure == "absent":
-            return status is None or (status in REMOVED and not (should.get("purge") and status == "config-files"))
-        if status not in WORKING:
-            return False, f"the package is {status}" if status else "the package is not installed"
-        wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
-        return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether dpkg manages the packages of this machine."""
+        return os.path.exists(DATABASE) or f"dpkg does not manage the packages of this machine (there is no {DATABASE})"  # noqa: PTH110
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
@@ -243,7 +213,7 @@ def _state(record: Mapping[str, str]) -> str:
 
 def _row(name: str, record: Mapping[str, str]) -> Resource:
     state = _state(record)
-    if state in REMOVED:
+    if state in packages.REMOVED:
         return {"name": name, "ensure": "absent", "status": state}
     # A package whose first unpacking was interrupted may have no version.
     version = {"version": record["Version"]} if record.get("Version") else {}

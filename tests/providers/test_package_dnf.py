@@ -1,0 +1,87 @@
+"""Packages built for the tests and installed by the real dnf, in a mount namespace with a private database of rpm."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api import Registry, Runtime
+from resource_api.system.log import Log
+from tests import bundled
+from tests.namespaces import private_mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from resource_api.model.report import Report
+
+dnf = bundled.execute("providers", "package/dnf")
+STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
+SPEC: Final = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%files\n"
+#: What rpm says of a Fedora 40: several kernels, two architectures of one package, an epoch, a key.
+RECORDED: Final = """\
+1713900000|kernel-core|0:6.8.5-301.fc40|x86_64
+1715900000|kernel-core|0:6.8.9-300.fc40|x86_64
+1713900001|glibc|0:2.39-8.fc40|x86_64
+1715900001|glibc|0:2.39-8.fc40|i686
+1713900002|vim-minimal|2:9.1.309-1.fc40|x86_64
+1713900003|gpg-pubkey|0:a15b79cc-63d04c2c|(none)
+1713900004|tzdata|0:2024a-5.fc40|noarch
+""".splitlines()
+
+
+@pytest.fixture
+def _machine(private_etc: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
+    """Enter a mount namespace with a repository of packages, and leave it after the test."""
+    with private_mounts():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE], check=True)
+        for place in ("/var/cache/dnf", "/var/lib/dnf", "/var/log"):
+            own = STAGE / place.replace("/", "-")
+            own.mkdir()
+            subprocess.run(["mount", "--bind", own, place], check=True)
+        Path("/etc/rpm").mkdir(exist_ok=True)
+        Path("/etc/rpm/macros").write_text(f"%_dbpath {STAGE}/rpm\n")
+        for name, version in (("ra-Test", "1.0"), ("ra-Test", "1.1"), ("ra-other", "2.0")):
+            (STAGE / "x.spec").write_text(SPEC.format(name, version))
+            places = ["--define", f"_topdir {STAGE}/top", "--define", f"_rpmdir {STAGE}/repository"]
+            subprocess.run(["rpmbuild", "-bb", "--quiet", *places, STAGE / "x.spec"], check=True, capture_output=True)
+        subprocess.run(["createrepo_c", "-q", STAGE / "repository"], check=True)
+        text = f"[main]\nreposdir={STAGE}\n[ra-test]\nname=x\nbaseurl=file://{STAGE}/repository\ngpgcheck=0\n"
+        Path("/etc/dnf/dnf.conf").write_text(text)
+        yield
+
+
+def apply(**wanted: Any) -> Report:
+    """Apply a manifest of packages that dnf manages."""
+    resources = {f"Package[{name}]": {"ensure": ensure, "implementation": "dnf"} for name, ensure in wanted.items()}
+    return Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
+
+
+@pytest.mark.usefixtures("_machine")
+def test_dnf_installs_changes_and_removes() -> None:
+    """A version, an older one, the newest and none, two packages at once; a second run changes nothing."""
+    seen = []
+    for ensure in ("1.1-1", "1.0-1", "latest", "absent"):
+        report = apply(**{"ra-Test": ensure, "ra-other": "present" if ensure != "absent" else "absent"})
+        assert report.exit_code == 0, [step.error for step in report.steps]
+        assert apply(**{"ra-Test": ensure}).summary.unchanged == 1
+        seen.append(subprocess.run(["rpm", "-qa"], check=True, capture_output=True, text=True).stdout.split())
+    other = "ra-other-2.0-1.noarch"
+    versions = ["ra-Test-1.1-1.noarch", "ra-Test-1.0-1.noarch", "ra-Test-1.1-1.noarch"]
+    assert [sorted(each) for each in seen] == [*([version, other] for version in versions), []]
+    assert "ra-missing" in str(apply(**{"ra-missing": "present"}).steps[0].error)
+
+
+def test_what_rpm_lists_is_read() -> None:
+    """The newest of several versions, each architecture, an epoch; no keys."""
+    found = dnf._by_name(RECORDED)
+    assert {name: row["version"] for name, row in found.items() if "." not in name} == {
+        "kernel-core": "6.8.9-300.fc40",
+        "glibc": "2.39-8.fc40",
+        "vim-minimal": "2:9.1.309-1.fc40",
+        "tzdata": "2024a-5.fc40",
+    }
+    assert {"glibc.i686", "glibc.x86_64", "tzdata.noarch"} <= found.keys()
