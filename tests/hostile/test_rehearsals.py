@@ -84,6 +84,7 @@ def _repository(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         bind(srv, "/srv")
         subprocess.run(["apt-get", "update"], check=True, capture_output=True)
         yield
+    assert list(srv.iterdir()) == []
 
 
 def rehearsed(case: dict[str, Any], directory: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Rehearsal:
@@ -108,7 +109,8 @@ def test_a_fault_is_named_with_the_line_to_mend(
 ) -> None:
     """Each finding names the resource, the line to mend and what to write there; nothing else is found."""
     result = rehearsed(case, tmp_path, monkeypatch)
-    beyond = list(side_effects.lines(result.side_effects))
+    # How many caches apt writes anew depends on their age in whole seconds.
+    beyond = [line for line in side_effects.lines(result.side_effects) if "of caches" not in line]
     assert (found(result), beyond if "beyond" in case else []) == (case["finds"], case.get("beyond", []))
 
 
