@@ -29,7 +29,7 @@ _TEMPLATE: Final = ("content", "It may contain ${inputs.x}; the function 'templa
 _LINE: Final = ("", "single lines are resources of their own, of the types file_line and block_in_file")
 _LISTS: Final = ("", "apt-get update is never called: run it by an exec before the package")
 _DOWNLOAD: Final = ("source", "A download needs its SHA-256: source: {archive: {url: ..., sha256: ...}}")
-_MEMBERSHIP: Final = ("", "'groups' is the complete list: the user is removed from all others")
+_MEMBERSHIP: Final = ("membership", "With minimum, the user stays in other groups too")
 _REQUIRE: Final = ("require", "As in require: Package[nginx]")
 _SUBSCRIBE: Final = ("subscribe", "As in subscribe: File[/etc/nginx/nginx.conf]")
 _NOTIFY: Final = ("notify", "As in notify: Service[nginx]")
@@ -234,7 +234,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ),
         "fromrepo": ("install_options", "As in install_options: [--target-release=stable]"),
         **dict.fromkeys(("source", "deb"), ("", "packages come from the sources of apt; run 'dpkg -i' by an exec")),
-        **dict.fromkeys(("hold", "held", "mark"), ("ensure", "A version there keeps the package at it")),
+        **dict.fromkeys(("hold", "held"), ("mark", "As in mark: hold")),
         "latest": ("ensure", "As in ensure: latest"),
         "autoremove": ("", "only declared packages are removed"),
     },
@@ -250,8 +250,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("hasstatus", "hasrestart", "pattern", "status"), ("", "systemd knows; leave it out")),
     },
     "attribute user": {
-        "append": _MEMBERSHIP,
-        **dict.fromkeys(("membership", "remove_groups", "optional_groups"), _MEMBERSHIP),
+        **dict.fromkeys(("append", "remove_groups", "optional_groups"), _MEMBERSHIP),
         "group": ("gid", "The primary group; the others are in 'groups'"),
         **dict.fromkeys(("fullname", "gecos", "full_name"), ("comment", "")),
         **dict.fromkeys(("create_home", "createhome", "manage_home", "move_home"), ("managehome", "")),
@@ -262,7 +261,9 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             ("", "a key is a resource of its own: Ssh_authorized_key[NAME]"),
         ),
         "generate_ssh_key": ("", "run ssh-keygen by an exec, with 'creates'"),
-        **dict.fromkeys(("expires", "expiry", "update_password", "allowdupe", "non_unique"), ("", "it is not managed")),
+        **dict.fromkeys(("expires", "account_expires"), ("expiry", "")),
+        "non_unique": ("allowdupe", ""),
+        "update_password": ("", "the password is changed where it differs; lifecycle: {ignore_changes: [password]}"),
         "username": ("name", "Without it, the title is the name"),
     },
     "attribute group": {
@@ -361,7 +362,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("directory", "dir"), ("file", "With ensure: directory")),
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
-        **dict.fromkeys(("systemd", "systemd_service", "daemon", "unit"), ("service", "")),
+        **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),
+        **dict.fromkeys(("unit", "unit_file", "systemd_timer", "dropin", "dropin_file"), ("systemd_unit", "")),
         **dict.fromkeys(
             ("command", "shell", "cmd", "script", "raw", "run", "local_exec", "null_resource"), ("exec", "")
         ),
@@ -372,15 +374,23 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(
             ("get_url", "wget", "curl", "remote_file"), ("file", "With source: {asset: {url: ..., sha256: ...}}")
         ),
-        **dict.fromkeys(
-            ("apt_repository", "apt_source", "pkgrepo"), ("file", "A file in /etc/apt/sources.list.d, and an apt_key")
-        ),
+        **dict.fromkeys(("apt_repository", "deb822_repository", "pkgrepo"), ("apt_source", "")),
+        **dict.fromkeys(("pip", "pip3"), ("python_package", "")),
+        **dict.fromkeys(("venv", "virtualenv", "pyvenv"), ("python_venv", "")),
+        **dict.fromkeys(("git", "vcsrepo", "repository"), ("git_checkout", "")),
+        **dict.fromkeys(("sshkey", "known_hosts", "ssh_known_host"), ("known_host", "")),
+        **dict.fromkeys(("sudo", "sudoers", "sudo_conf"), ("sudo_rule", "")),
+        "logrotate": ("logrotate_rule", ""),
+        **dict.fromkeys(("openssl_privatekey", "private_key", "tls_private_key"), ("x509_key", "")),
+        **dict.fromkeys(("openssl_certificate", "certificate", "tls_self_signed_cert"), ("x509_certificate", "")),
+        **dict.fromkeys(("uri", "restapi_object"), ("http_resource", "")),
+        **dict.fromkeys(("resolv_conf", "resolvconf", "dns"), ("resolver", "")),
+        **dict.fromkeys(("fstab", "mounts"), ("mount", "")),
         **dict.fromkeys(
             ("class", "include", "define", "module", "role"), ("", "a component groups resources: components/NAME.py")
         ),
-        **dict.fromkeys(
-            ("debug", "notify", "notice", "fail", "assert"), ("", "'resource-api types' lists the types there are")
-        ),
+        **dict.fromkeys(("debug", "notice", "echo"), ("notify", "")),
+        "fail": ("assert", ""),
     },
     "value": {
         "create_before_destroy": ("create_first", ""),
