@@ -470,7 +470,7 @@ EXAMPLES: Final = sorted(path for path in (ROOT / "examples").iterdir() if path.
 
 
 #: The examples that need a machine of their own, and no ``directory``.
-_WHOLE_MACHINE: Final = {"server", "nginx"}
+_WHOLE_MACHINE: Final = {"server", "nginx", "website"}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
