@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-import tempfile
+import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-#: Only root can write there, and nothing in it survives a start of the machine.
-STAGE = "/run"
+#: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
+STAGE = "/run/resource-api.stage"
 #: Largest file in bytes.
 LARGEST = 1024 * 1024
 
@@ -38,15 +39,21 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
     """Return a directory of root with the files that are to be present, under their names, until the block ends."""
-    with tempfile.TemporaryDirectory(prefix="resource-api-", dir=STAGE) as stage:
-        for name, change in changes.items():
-            if change.should["ensure"] == "present":
-                place = Path(stage, name)
-                place.parent.mkdir(exist_ok=True)
-                place.write_text(change.should["content"], encoding="utf-8")
-                # Whatever the umask is: some programs ignore files that others can write.
-                place.chmod(0o644)
-        yield stage
+    with open(f"{STAGE}.lock", "a", encoding="ascii") as lock:  # noqa: PTH123 - a text
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(STAGE, ignore_errors=True)
+        try:
+            Path(STAGE).mkdir(mode=0o700)
+            for name, change in changes.items():
+                if change.should["ensure"] == "present":
+                    place = Path(STAGE, name)
+                    place.parent.mkdir(exist_ok=True)
+                    place.write_text(change.should["content"], encoding="utf-8")
+                    # Whatever the umask is: some programs ignore files that others can write.
+                    place.chmod(0o644)
+            yield STAGE
+        finally:
+            shutil.rmtree(STAGE, ignore_errors=True)
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:

@@ -72,6 +72,15 @@ def test_what_logrotate_would_not_accept_is_not_written(content: Any, why: str) 
     (PLACE / "ra-good").unlink()
 
 
+def test_what_a_killed_run_has_left_is_removed() -> None:
+    """The directory in which rules are verified is one for all runs, and gone after each."""
+    stage = Path("/run/resource-api.stage")
+    (stage / "left").mkdir(parents=True)
+    assert run({"Logrotate_rule[ra-test]": {"content": RULE}})[0].summary.created == 1
+    assert not stage.exists()
+    (PLACE / "ra-test").unlink()
+
+
 def test_a_link_is_left_alone() -> None:
     """It belongs to who made it."""
     (PLACE / "ra-link").symlink_to("/srv/rule")
