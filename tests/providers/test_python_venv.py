@@ -126,5 +126,6 @@ class TestPythonVenv(ProviderCompliance):
     def neighbours(self, home: Path) -> list[Neighbour]:
         """Return the configuration of an environment of another user."""
         directory = directory_of_nobody(home)
+        (directory / "lib").mkdir()  # an empty directory would be what is left of an environment
         mine = {"path": str(directory), "pip": False}
         return [Neighbour(str(directory / "pyvenv.cfg"), b"home = /srv/evil\n", "nobody", [mine])]
