@@ -13,7 +13,7 @@ TYPE = TypeDefinition(
       encoding: UTF8
       locale: C.UTF-8
 
-`ensure: absent` drops the database with all its data; `lifecycle: {prevent_destroy: true}` refuses that, and the server
+`ensure: absent` drops the database with all its data; `lifecycle: {protect: true}` refuses that, and the server
 while others are connected. `encoding` and
 `locale` can be set at creation only. Its configured providers are those of [postgresql_role](postgresql_role.md).
 """,

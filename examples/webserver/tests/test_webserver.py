@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 HOME: Final = Path(__file__).resolve().parents[1]
 PACKAGES: Final = ("nginx", "python3-psycopg2")
-#: What is not as before when all is removed: settings that were there before, and backups that tools write.
+#: What is not as before when all is removed: settings that were there before, backups that tools write, and what other
+#: tests do meanwhile on the machine beneath.
 CHANGING: Final = (
+    r"ra-test|"
     r"/etc/hostname$|/etc/systemd/system/multi-user.target.wants(/postgresql.service)?$"
     r"|/etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|/etc/\.pwd\.lock$"
 )
@@ -41,6 +43,7 @@ DAMAGES: Final = {
     "hostname other": "Hostname[system]",
     "crontab -u postgres -r": "Cron[backup]",
     "rm /etc/ssl/web/site.pem": "X509_certificate[/etc/ssl/web/site.pem]",
+    'runuser -u postgres -- psql -qc "ALTER ROLE app SUPERUSER NOLOGIN"': "Postgresql_role[app]",
     "chmod 777 /var/backups/app": "File[/var/backups/app]",
 }
 
