@@ -39,7 +39,8 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
     """Return a directory of root with the files that are to be present, under their names, until the block ends."""
-    with open(f"{STAGE}.lock", "a", encoding="ascii") as lock:  # noqa: PTH123 - a text
+    # Others cannot open it: who can, could hold the lock.
+    with os.fdopen(os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(STAGE, ignore_errors=True)
         try:
