@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +19,8 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 INSIDE: Final = Path("/run/ra-test-inside")
 #: Seconds until systemd must have started.
 _START: Final = 30.0
+#: Machines of one process may overlap: the kernel removes the processes of an earlier one later.
+_NUMBERS: Final = count()
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 #: The services of the distribution that stay; all others are about hardware, users or the network.
 _KEPT: Final = ("systemd-journald", "cron", "emergency")
@@ -103,7 +106,7 @@ def started_machine(directory: Path, *, kept: Sequence[str] = (), network: bool 
     ``kept`` are further services, and generators of units, that it has of this one. Without ``network`` it has a
     loopback of its own, and nothing else.
     """
-    groups = [each / f"ra-test-{os.getpid()}" for each in _hierarchies()]
+    groups = [each / f"ra-test-{os.getpid()}-{next(_NUMBERS)}" for each in _hierarchies()]
     here = os.stat("/").st_dev  # noqa: PTH116 - as below
     places = {str(ROOT), sys.prefix, sys.base_prefix, *(each for each in sys.path if os.path.isdir(each))}  # noqa: PTH112
     others = sorted(each for each in places if os.stat(each).st_dev != here)  # noqa: PTH116 - a text

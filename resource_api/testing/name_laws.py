@@ -29,26 +29,29 @@ FORMS: Final = (
     "-{0}",
     "--{0}=x",
     " {0} ",
-    "{0} b",
     "{0}\tb",
     "{0}\nra-test-b",
     "{0}\x1b[31m",
-    "{0};>ra-test-made",
-    "{0}$(>ra-test-made)",
-    "{0}`>ra-test-made`",
-    "{0}|tee ra-test-made",
+    "{0}${{HOME}}",
     "{0}'\"",
     "{0}\\",
-    "{0}#b",
-    "{0}:b,c=d",
-    "{0}%s%n",
-    "{0}${{HOME}}",
-    "{0}[b]",
-    "{0}*",
-    "é{0}",
     "\u202e{0}",
     "{0}" * 20,
     "ra-test-none/../{0}",
+)
+#: Characters that are tried one by one where a name with all of them is refused.
+CHARACTERS: Final = (
+    " b",
+    ";>ra-test-made",
+    "$(>ra-test-made)",
+    "`>ra-test-made`",
+    "|tee ra-test-made",
+    "#b",
+    ":b,c=d",
+    "%s%n",
+    "[b]",
+    "*",
+    "é",
 )
 
 
@@ -84,27 +87,32 @@ class NameLaws(FoundationLaws):
         assert not made, "a command in the name of a resource is executed"
 
 
-def hostile_resources(harness: Harness) -> Iterator[Resource]:
-    """Yield resources with the least attributes, each with a hostile text in one of its names."""
+def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
+    """Yield resources with hostile names that a manifest may declare, by canonical name, unless it is an example's.
+
+    Each has the least attributes, and a hostile text in one of its names.
+    """
     least = minimal_resource(harness.definition, harness.examples.present)
     for namevar in harness.definition.namevars:
-        name = least.get(namevar)
-        if isinstance(name, str):
-            directory, slash, last = name.rpartition("/")
-            for form in FORMS:
-                yield {**least, namevar: f"{directory}{slash}{form.format(last)}"}
-
-
-def _accepted(harness: Harness) -> Iterator[tuple[Name, Resource]]:
-    """Yield the hostile resources that a manifest may declare, by canonical name, if it is none of the examples."""
-    examples = harness.names(*harness.examples.all)
-    for resource in hostile_resources(harness):
-        try:
-            [entry] = harness.runtime.compile(harness.manifest(resource)).entries
-        except ManifestError:
+        if not isinstance(name := least.get(namevar), str):
             continue
-        if entry.name not in examples:
-            yield entry.name, resource
+        directory, slash, last = name.rpartition("/")
+        place = f"{directory}{slash}"
+        whole = _declarable(harness, {**least, namevar: f"{place}{last}{''.join(CHARACTERS)}"})
+        single = [] if whole else [f"{last}{each}" for each in CHARACTERS]
+        names = [*(form.format(last) for form in FORMS), *single]
+        yield from whole
+        for each in names:
+            yield from _declarable(harness, {**least, namevar: f"{place}{each}"})
+
+
+def _declarable(harness: Harness, resource: Resource) -> list[tuple[Name, Resource]]:
+    """Return a resource with its canonical name; nothing where no manifest may declare it, or it is an example."""
+    try:
+        [entry] = harness.runtime.compile(harness.manifest(resource)).entries
+    except ManifestError:
+        return []
+    return [] if entry.name in harness.names(*harness.examples.all) else [(entry.name, resource)]
 
 
 def _assert_others(harness: Harness, ours: set[Name], others: list[tuple[Any, Resource]]) -> None:

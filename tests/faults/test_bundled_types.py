@@ -33,7 +33,7 @@ UNSWEPT: Final = {"assert", "http_resource", "notify", "postgresql_database", "p
 #: The fewest calls of a run of any type; a sweep of fewer is one that misses something.
 FLOOR: Final = 90
 #: How many points of each type are tried by a sample.
-SAMPLE: Final = 2
+SAMPLE: Final = 1
 ERRORS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS")
 KILOBYTES: Final = (0, 4, 16, 40, 80, 120)
 INODES: Final = (0, 1, 2, 4, 6, 9)

@@ -81,12 +81,9 @@ def registry(*, bundled: bool = True) -> Registry:
 
 
 @cache
-def bundled_provider(name: str) -> Any:
-    """Return the module of a bundled provider, the one that ``registry`` has loaded."""
-    found = registry()
-    with _pool(found) as providers:
-        providers.functions(name)
-        return sys.modules[type(providers.instance(name)).__module__]
+def bundled_provider(name: str, implementation: str = "") -> Any:
+    """Return the module of a bundled provider, the one that ``registry`` has loaded; of several, name one."""
+    return sys.modules[registry().provider(name, implementation=implementation).__module__]
 
 
 def _pool(found: Registry) -> Any:

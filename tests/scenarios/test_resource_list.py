@@ -99,14 +99,18 @@ def test_csv_holds_the_values_as_they_are(widgets: Bench) -> None:
 
 
 def test_all_that_can_be_listed_applies_without_change(widgets: Bench) -> None:
-    """What cannot be listed, is imperative or needs a configuration is left out, with a reason for those who ask."""
+    """What cannot be listed, is imperative or needs a configuration is left out, with a reason for those who ask.
+
+    What the files of this machine and its running kernel do not agree about is not compared.
+    """
     widgets.environment["RESOURCE_API_MODULE_PATH"] += f":{widgets.home}/empty"
     (widgets.home / "empty").mkdir()
     done = widgets.run("resource", "--all", "-v")
     assert done.code == 0, done
     assert "Info: file: is left out: files cannot be listed; name them" in done.lines
     assert "Info: exec: is left out: what it does cannot be read back" in done.lines
-    applied = widgets.run("apply", widgets.write("machine.yaml", done.out), "--noop", "--detailed-exitcodes")
+    live = [f"--exclude={name}[*]" for name in ("Hostname", "Mount", "Nft_ruleset", "Sysctl") if f"{name}[" in done.out]
+    applied = widgets.run("apply", widgets.write("machine.yaml", done.out), "--noop", "--detailed-exitcodes", *live)
     assert applied.code == 0, applied
 
 

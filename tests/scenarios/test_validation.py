@@ -437,7 +437,7 @@ def test_a_failing_autorequire_function_is_a_problem_of_its_resource(bench: Benc
 
 @pytest.mark.parametrize("used", [True, False])
 def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) -> None:
-    """A chain of 100 values is valid, and each excess of the limit in a longer one is reported."""
+    """A chain of 100 values is valid; a longer one is reported once."""
     resource = "'Widget[a]': {colour: '${values.v0}'}" if used else ""
 
     def chain(length: int) -> str:
@@ -445,7 +445,7 @@ def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) ->
         return f"resources: {{{resource}}}\nvalues:\n{links}  v{length - 1}: red\n"
 
     assert bench.validate(chain(100)).code == 0
-    for length, passed in ((101, 1), (201, 1), (202, 2), (2000, 19)):
+    for length in (101, 202, 2000):
         done = bench.validate(chain(length))
-        assert (done.code, len(done.lines)) == (65, passed)
+        assert (done.code, len(done.lines)) == (65, 1)
         assert all("values refer to each other more than 100 deep" in line for line in done.lines)

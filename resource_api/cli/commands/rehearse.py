@@ -55,7 +55,7 @@ def _terminal() -> int:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Cut the run by SIGKILL in N places, and report what the next run does not mend.",
+    help="Kill the run in N places; the next one must mend it.",
 )
 @click.option("--damage", is_flag=True, help="Damage what was made, and report what the next run does not mend.")
 @click.option(

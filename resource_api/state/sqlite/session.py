@@ -47,6 +47,8 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
     marker = markers.read(path)
     if not os.path.lexists(path):
         copies = backups.existing_generations(path)
+        if os.path.lexists(path):  # a writer has made it since
+            return open_state(path, write=write)
         if marker is None and copies:
             raise databases.damage(path, f"it and its marker are missing, and {copies[0]} is a copy of it")
         if marker is None or (marker.creating and not marker.versions):

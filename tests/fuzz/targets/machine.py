@@ -196,7 +196,7 @@ def accounts(data: bytes) -> None:
 )
 def dpkg_status(data: bytes) -> None:
     """The database of dpkg, as the type `package` reads it."""
-    module = things.bundled_provider("package")
+    module = things.bundled_provider("package", "apt")
     path = directory() / "status"
     path.write_bytes(data)
     journal = directory() / "updates"
@@ -211,11 +211,12 @@ def dpkg_status(data: bytes) -> None:
 )
 def apt_policy(data: bytes) -> None:
     """The output of `apt-cache policy`."""
-    module = things.bundled_provider("package")
+    module = things.bundled_provider("package", "apt")
     provider = module.Provider()
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     object.__setattr__(provider, "apt_cache", SimpleNamespace(lines=lambda *_: iter(lines)))
     provider._candidates(["a"])
+    provider._versions(["a"])
 
 
 @target(
