@@ -8,6 +8,7 @@ The laws of ``get`` must not enter here.
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 #: How many calls are made at once, and how often, to find one that loses the change of another.
 SIDE_BY_SIDE: Final = 8
 ROUNDS: Final = 3
+#: Seconds after which no further round begins.
+ENOUGH: Final = 1.0
 
 
 class SetLaws(FoundationLaws):
@@ -196,8 +199,11 @@ class SetLaws(FoundationLaws):
         resources = harness.many(SIDE_BY_SIDE)
         interval = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
+        until = time.monotonic() + ENOUGH
         try:
-            for _ in range(ROUNDS):
+            for number in range(ROUNDS):
+                if number and time.monotonic() > until:
+                    break
                 for stage in (resources, [*map(harness.absent, resources)]):
                     failed = failures(harness.apply(*stage, parallel=len(resources)))
                     assert not failed, (

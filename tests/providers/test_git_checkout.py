@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import ManifestError, Runtime
-from resource_api.testing import ProviderCompliance, set_laws
+from resource_api.testing import ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.providers.applied import REGISTRY, reason, run
 
@@ -109,11 +109,6 @@ class TestGitCheckout(ProviderCompliance):
     """A tag from a file, and then a branch over HTTP with a password."""
 
     type_name = "git_checkout"
-
-    @pytest.fixture(autouse=True)
-    def _fewer_rounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Make eight checkouts side by side once: each is its own directory."""
-        monkeypatch.setattr(set_laws, "ROUNDS", 1)
 
     @pytest.fixture
     def present(self, tmp_path: Path, published: Path) -> Resource:
