@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import Command, CommandError, Problem, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 
 def missing_user(attribute: str, user: Any) -> Iterator[Problem]:
@@ -30,6 +30,13 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
             find(name)
         except KeyError:
             yield Problem(attribute, f"there is no {kind} '{name}'", needs=f"{kind.capitalize()}[{name}]")
+
+
+def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the problems of a file that is to be made: its directory, its ``owner`` and its ``group`` must exist."""
+    yield from missing_parent(None, path)
+    yield from missing_user("owner", should.get("owner"))
+    yield from missing_group("group", should.get("group"))
 
 
 def missing_parent(attribute: str | None, path: str) -> Iterator[Problem]:

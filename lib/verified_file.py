@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 STAGE = "/run/resource-api.stage"
 #: Largest file in bytes.
 LARGEST = 1024 * 1024
+
+
+def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]) -> list[Resource]:
+    """Return resources whose content is text with a line end, also where it is declared by sections."""
+    for resource in resources:
+        content = resource.get("content")
+        if content is not None:
+            text = content if isinstance(content, str) else format_sections(content)
+            resource["content"] = text if text.endswith("\n") else f"{text}\n"
+    return resources
 
 
 def read_rows(context: Context, directory: str, names: Collection[str]) -> Iterator[Resource]:

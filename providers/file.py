@@ -140,9 +140,7 @@ class Provider(BaseProvider):
 
         for path, should in changes.items():
             missing = [
-                *prerequisites.missing_parent(None, path),
-                *prerequisites.missing_user("owner", should.get("owner")),
-                *prerequisites.missing_group("group", should.get("group")),
+                *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
             ]

@@ -29,12 +29,7 @@ class Provider(BaseProvider):
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write sections as text, and end text with a line end."""
-        for resource in resources:
-            content = resource.get("content")
-            if content is not None:
-                text = content if isinstance(content, str) else format_sections(content)
-                resource["content"] = text if text.endswith("\n") else f"{text}\n"
-        return resources
+        return verified_file.write_texts(resources, format_sections)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the rules in ``names``, or all; a link fails its name."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import postgresql
 from lib.postgresql import identifier, literal
-from resource_api import SimpleProvider
+from lib.postgresql_provider import ServerProvider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,18 +22,8 @@ QUERY = """
 """
 
 
-class Provider(SimpleProvider):
+class Provider(ServerProvider):
     """The databases of one server."""
-
-    check_config = staticmethod(postgresql.check)
-
-    def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
-        """Keep where the server is."""
-        self._server = postgresql.Server(config)
-
-    def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
-        """Return the settings that lead to another server."""
-        return postgresql.diff_place(is_, should)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write encodings as the server does: UTF8 for utf-8."""

@@ -32,12 +32,7 @@ class Provider(BaseProvider):
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write sections as text, and end text with a line end."""
-        for resource in resources:
-            content = resource.get("content")
-            if content is not None:
-                text = content if isinstance(content, str) else format_sections(content)
-                resource["content"] = text if text.endswith("\n") else f"{text}\n"
-        return resources
+        return verified_file.write_texts(resources, format_sections)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -90,9 +90,7 @@ class Provider(BaseProvider):
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
-                *prerequisites.missing_parent(None, path),
-                *prerequisites.missing_user("owner", should.get("owner")),
-                *prerequisites.missing_group("group", should.get("group")),
+                *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("csr", should.get("csr")),
                 *prerequisites.missing_made_file("private_key", should.get("private_key"), "X509_key"),
                 *prerequisites.missing_made_file("ca_key", should.get("ca_key"), "X509_key"),

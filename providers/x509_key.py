@@ -75,9 +75,7 @@ class Provider(BaseProvider):
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),
-                *prerequisites.missing_parent(None, path),
-                *prerequisites.missing_user("owner", should.get("owner")),
-                *prerequisites.missing_group("group", should.get("group")),
+                *prerequisites.missing_place(path, should),
             ]
             yield from ((path, problem) for problem in missing)
 

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from resource_api import ManifestError
 from resource_api.files import Lines
-from resource_api.testing import Neighbour, ProviderCompliance
+from resource_api.testing import ProviderCompliance
 from tests import bundled
-from tests.bundled import directory_of_nobody
 from tests.providers.applied import reason, run
+from tests.providers.parts_of_files import PartOfFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from resource_api import Resource
@@ -102,10 +101,11 @@ def test_an_added_block_is_found_and_removed_without_a_trace(content: bytes, blo
     assert lines.content == content
 
 
-class TestBlockInFile(ProviderCompliance):
+class TestBlockInFile(PartOfFile, ProviderCompliance):
     """A block of a file with another block."""
 
     type_name = "block_in_file"
+    records = b"# BEGIN ra-test-a\n\xff evil\n# END ra-test-a\n"
 
     @pytest.fixture
     def present(self, file: Path) -> Resource:
@@ -118,14 +118,3 @@ class TestBlockInFile(ProviderCompliance):
     @pytest.fixture
     def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
         return [{**present, "name": "a b"}, {**present, **MARKER}, {**present, "path": str(tmp_path / "new")}]
-
-    @pytest.fixture
-    def world(self, file: Path) -> Callable[[], Any]:
-        return file.read_bytes
-
-    @pytest.fixture
-    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
-        """Return a file in a directory of another user."""
-        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
-        records = b"# BEGIN ra-test-a\n\xff evil\n# END ra-test-a\n"
-        return [Neighbour(mine["path"], records, "nobody", [mine, {**mine, "ensure": "absent"}])]

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import ManifestError
-from resource_api.testing import Neighbour, ProviderCompliance
-from tests.bundled import directory_of_nobody
+from resource_api.testing import ProviderCompliance
 from tests.providers.applied import reason, run, run_manifest
+from tests.providers.parts_of_files import PartOfFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from resource_api import Resource
@@ -138,10 +137,11 @@ def test_new_content_that_a_program_refuses_is_not_written(
     assert [path] == list(tmp_path.iterdir())
 
 
-class TestFileLine(ProviderCompliance):
+class TestFileLine(PartOfFile, ProviderCompliance):
     """A line of a file with other lines."""
 
     type_name = "file_line"
+    records = b"ra-test-a evil\n\xff\n"
 
     @pytest.fixture
     def present(self, file: Path) -> Resource:
@@ -157,13 +157,3 @@ class TestFileLine(ProviderCompliance):
             {**present, "match": "ra-test-b$", "line": "a ra-test-b"},
             {**present, "path": str(tmp_path / "new"), "multiple": True},
         ]
-
-    @pytest.fixture
-    def world(self, file: Path) -> Callable[[], Any]:
-        return file.read_bytes
-
-    @pytest.fixture
-    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
-        """Return a file in a directory of another user."""
-        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
-        return [Neighbour(mine["path"], b"ra-test-a evil\n\xff\n", "nobody", [mine, {**mine, "ensure": "absent"}])]

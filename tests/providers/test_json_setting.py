@@ -9,16 +9,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from resource_api.testing import Neighbour, ProviderCompliance
+from resource_api.testing import ProviderCompliance
 from tests import bundled
-from tests.bundled import directory_of_nobody
 from tests.providers.applied import reason, run, run_manifest
+from tests.providers.parts_of_files import Setting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
-
-    from resource_api import Resource
 
 
 provider = bundled.execute("providers", "json_setting")
@@ -172,33 +169,8 @@ def test_a_change_is_the_change_of_the_parsed_file(
     assert json.loads(text) == expected
 
 
-class TestJsonSetting(ProviderCompliance):
+class TestJsonSetting(Setting, ProviderCompliance):
     """Settings of a file with other settings."""
 
     type_name = "json_setting"
-
-    @pytest.fixture
-    def present(self, file: Path) -> Resource:
-        return {
-            "path": f"{file.parent}/./{file.name}",
-            "key": "['ra-test'].a",
-            "value": {"x": [1, True], "y": "caf\u00e9"},
-        }
-
-    @pytest.fixture
-    def updated(self, present: Resource) -> Resource:
-        return {**present, "value": 2.5}
-
-    @pytest.fixture
-    def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
-        return [{**present, "key": "ra-test.b['c.d']"}, {**present, "path": str(tmp_path / "new")}]
-
-    @pytest.fixture
-    def world(self, file: Path) -> Callable[[], Any]:
-        return file.read_bytes
-
-    @pytest.fixture
-    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
-        """Return a file in a directory of another user."""
-        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
-        return [Neighbour(mine["path"], b'{"ra-test": {"a": "evil"}}', "nobody", [mine, {**mine, "ensure": "absent"}])]
+    records = b'{"ra-test": {"a": "evil"}}'

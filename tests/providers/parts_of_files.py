@@ -1,0 +1,49 @@
+"""What the laws need to be tested with types that manage a part of a text file: examples, and a hostile neighbour."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pytest
+
+from resource_api.testing import Neighbour
+from tests.bundled import directory_of_nobody
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from resource_api import Resource
+
+
+class PartOfFile:
+    """A part of the file of the fixture ``file``; ``records``: what a neighbour writes to a file of their own."""
+
+    records: ClassVar[bytes]
+
+    @pytest.fixture
+    def world(self, file: Path) -> Callable[[], Any]:
+        return file.read_bytes
+
+    @pytest.fixture
+    def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
+        """Return a file in a directory of another user."""
+        mine = {**present, "path": str(directory_of_nobody(tmp_path) / "config")}
+        return [Neighbour(mine["path"], self.records, "nobody", [mine, {**mine, "ensure": "absent"}])]
+
+
+class Setting(PartOfFile):
+    """A value of any kind beneath a key with a special character."""
+
+    @pytest.fixture
+    def present(self, file: Path) -> Resource:
+        value = {"x": [1, True], "y": "caf\u00e9"}
+        return {"path": f"{file.parent}/./{file.name}", "key": "['ra-test'].a", "value": value}
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, "value": 2.5}
+
+    @pytest.fixture
+    def others(self, present: Resource, tmp_path: Path) -> list[Resource]:
+        return [{**present, "key": "ra-test.b['c.d']"}, {**present, "path": str(tmp_path / "new")}]
