@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from lib import git, prerequisites
 from lib.git_working_copy import WorkingCopy
+from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Provider(BaseProvider):
         copy.fetch(should, target)
         copy.check_out(should, target, force=False)
         self.sync("--file-system", new)
-        _rename(new, path)
+        rename(new, path.rpartition("/")[2])
 
     def _update(self, path: str, should: Mapping[str, Any]) -> None:
         """Check out another commit in an existing checkout, unless something would be lost."""
@@ -180,7 +181,7 @@ class Provider(BaseProvider):
                 _working_copy(path).refuse_loss("--all", untracked=True)
             with files.Batch() as batch, suppress(FileNotFoundError):
                 batch.remove(old, recursive=True)
-            _rename(path, old)
+            rename(path, old.rpartition("/")[2])
         with files.Batch() as batch:
             for left in (_aside(path, NEW), old):
                 with suppress(FileNotFoundError):
@@ -236,18 +237,6 @@ def _working_copy(path: str) -> WorkingCopy:
 def _aside(path: str, suffix: str) -> str:
     parent, _, name = path.rpartition("/")
     return f"{parent}/.{name}{suffix}"
-
-
-def _rename(path: str, name: str) -> None:
-    """Rename a directory within its own, durably; an empty directory is replaced."""
-    with files.Directories() as directories:
-        parent, old = directories.place(path)
-        os.rename(old, name.rpartition("/")[2], src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
-        fd = os.open(".", os.O_RDONLY, dir_fd=parent.fd)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
 
 
 def _account(user: str) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The directory in which a package describes itself.
 DESCRIPTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.!+]+)\.dist-info", re.ASCII)
+#: The directory of a package in its own record.
+RECORDED = re.compile(r"^([^/\n,]+\.dist-info)/", re.MULTILINE)
 INSTALLER = b".dist-info/INSTALLER,"
 LARGEST_RECORD = 64 << 20  # bytes
 ORIGIN = "direct_url.json"
@@ -109,13 +112,14 @@ class Provider(BaseProvider):
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
-            if is_ is not None and is_.get("status") == "incomplete":
+            restored = is_ is not None and is_.get("status") == "incomplete" and _restore(name, venv)
+            if is_ is not None and is_.get("status") == "incomplete" and not restored:
                 _forget(name, venv)
             if should["ensure"] != "absent":
                 moved = is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
-                options = (*_options(should), *["--force-reinstall"] * moved)
+                options = (*_options(should), *["--force-reinstall"] * (moved or restored))
                 installed[venv, options] += _requirement(name, should)
-            elif is_ is None or is_.get("status") == "installed":
+            elif is_ is None or restored or is_.get("status") == "installed":
                 removed[venv].append(name)
         for venv, names in removed.items():
             _pip(venv, "uninstall", "--yes", "--", *names)
@@ -149,12 +153,29 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
 def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
     """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
     for directory in Path(venv, "lib").glob("python3*/site-packages"):
-        for entry in os.listdir(directory):  # noqa: PTH208 - bare names
+        entries = os.listdir(directory)  # noqa: PTH208 - bare names
+        aside = {place: entry for entry, place in _set_aside(directory, entries)}
+        for entry in [*entries, *aside]:
             if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) in wanted:
-                place = f"{directory}/{entry}"
-                whole = _is_whole(place)
+                place = f"{directory}/{aside.get(entry, entry)}"
+                whole = entry not in aside and _is_whole(place)
                 row = {"name": _canonical(found[1]), "virtualenv": venv, "ensure": "present", "version": found[2]}
                 yield {**row, "status": "installed" if whole else "incomplete", **_origin(place)}
+
+
+def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each description that a killed pip has put aside and not replaced, with the name that it had.
+
+    pip renames what it removes to a name that begins with ``~``, the description before the files.
+    """
+    present = {_canonical(found[1]) for entry in entries if (found := DESCRIPTION.fullmatch(entry))}
+    for entry in entries:
+        if entry.startswith("~") and entry.endswith(".dist-info"):
+            with suppress(FileNotFoundError):
+                record = files.read(f"{directory}/{entry}/RECORD", LARGEST_RECORD).decode("utf-8", "replace")
+                former = DESCRIPTION.fullmatch(found[1]) if (found := RECORDED.search(record)) else None
+                if former and _canonical(former[1]) not in present:
+                    yield entry, former[0]
 
 
 def _is_whole(place: str) -> bool:
@@ -178,6 +199,16 @@ def _origin(place: str) -> Resource:
     except (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError):
         return {"editable": False}
     return {"source": source, "editable": editable}
+
+
+def _restore(name: str, venv: str) -> bool:
+    """Give the description of a package that a killed pip has put aside its name again; return whether there is one."""
+    for directory in Path(venv, "lib").glob("python3*/site-packages"):
+        for entry, place in _set_aside(directory, os.listdir(directory)):  # noqa: PTH208 - bare names
+            if _canonical(place.partition("-")[0]) == name:
+                rename(f"{directory}/{entry}", place)
+                return True
+    return False
 
 
 def _forget(name: str, venv: str) -> None:

@@ -109,6 +109,20 @@ def test_an_interrupted_installation_is_done_again(venv: Path) -> None:
         assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
 
 
+@pytest.mark.parametrize("ensure", ["absent", "present", "2.0"])
+def test_an_interrupted_removal_is_completed(venv: Path, ensure: str) -> None:
+    """Pip puts the description of a package aside before its files; alone it would leave these for ever."""
+    wheels.build(venv.parent, "ra_one", "2.0")
+    assert apply(venv, ra_one={"ensure": "1.0"}).exit_code == 0
+    [description] = venv.glob("lib/python3*/site-packages/ra_one-1.0.dist-info")
+    module = description.parent / "ra_one.py"
+    description.rename(description.with_name("~a_one-1.0.dist-info"))
+    assert apply(venv, ra_one={"ensure": ensure}).exit_code == 0
+    assert module.exists() is (ensure != "absent")
+    assert apply(venv, ra_one={"ensure": ensure}).summary.unchanged == 1
+    assert list(description.parent.glob("~*")) == []
+
+
 @pytest.mark.parametrize("name", ["", "-r", "a b", "a;b", "a@b", "a==1", "a\n", "../a", "é", "a-"])
 def test_a_name_that_pip_would_read_otherwise_is_refused(name: str) -> None:
     """No option, no address, no requirement of a version."""
