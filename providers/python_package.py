@@ -112,9 +112,10 @@ class Provider(BaseProvider):
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
-            restored = is_ is not None and is_.get("status") == "incomplete" and _restore(name, venv)
-            if is_ is not None and is_.get("status") == "incomplete" and not restored:
+            restored = False
+            if is_ is not None and is_.get("status") == "incomplete":
                 _forget(name, venv)
+                restored = _restore(name, venv)
             if should["ensure"] != "absent":
                 moved = is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
                 options = (*_options(should), *["--force-reinstall"] * (moved or restored))
