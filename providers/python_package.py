@@ -15,7 +15,7 @@ from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, CommandResult, Context, Resource
 
@@ -112,15 +112,15 @@ class Provider(BaseProvider):
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
         removed: dict[str, list[str]] = defaultdict(list)
         for (name, venv), (is_, should) in changes.items():
-            restored = False
-            if is_ is not None and is_.get("status") == "incomplete":
+            whole = is_ is not None and is_.get("status") == "installed"
+            if is_ is not None and not whole:
                 _forget(name, venv)
-                restored = _restore(name, venv)
+            restored = is_ is not None and _restore(name, venv, whole=whole)
             if should["ensure"] != "absent":
                 moved = is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
                 options = (*_options(should), *["--force-reinstall"] * (moved or restored))
                 installed[venv, options] += _requirement(name, should)
-            elif is_ is None or restored or is_.get("status") == "installed":
+            elif is_ is None or restored or whole:
                 removed[venv].append(name)
         for venv, names in removed.items():
             _pip(venv, "uninstall", "--yes", "--", *names)
@@ -155,7 +155,8 @@ def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
     """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
     for directory in Path(venv, "lib").glob("python3*/site-packages"):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
-        aside = {place: entry for entry, place in _set_aside(directory, entries)}
+        present = _names(entries)
+        aside = {place: entry for entry, place in _set_aside(directory, entries) if not _names([place]) & present}
         for entry in [*entries, *aside]:
             if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) in wanted:
                 place = f"{directory}/{aside.get(entry, entry)}"
@@ -165,18 +166,21 @@ def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
 
 
 def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each description that a killed pip has put aside and not replaced, with the name that it had.
+    """Yield each description that a killed pip has put aside, with the name that it had.
 
     pip renames what it removes to a name that begins with ``~``, the description before the files.
     """
-    present = {_canonical(found[1]) for entry in entries if (found := DESCRIPTION.fullmatch(entry))}
     for entry in entries:
         if entry.startswith("~") and entry.endswith(".dist-info"):
             with suppress(FileNotFoundError):
                 record = files.read(f"{directory}/{entry}/RECORD", LARGEST_RECORD).decode("utf-8", "replace")
-                former = DESCRIPTION.fullmatch(found[1]) if (found := RECORDED.search(record)) else None
-                if former and _canonical(former[1]) not in present:
-                    yield entry, former[0]
+                if (found := RECORDED.search(record)) and DESCRIPTION.fullmatch(found[1]):
+                    yield entry, found[1]
+
+
+def _names(entries: Iterable[str]) -> set[str]:
+    """Return the packages that have a description."""
+    return {_canonical(found[1]) for entry in entries if (found := DESCRIPTION.fullmatch(entry))}
 
 
 def _is_whole(place: str) -> bool:
@@ -202,13 +206,19 @@ def _origin(place: str) -> Resource:
     return {"source": source, "editable": editable}
 
 
-def _restore(name: str, venv: str) -> bool:
-    """Give the description of a package that a killed pip has put aside its name again; return whether there is one."""
+def _restore(name: str, venv: str, *, whole: bool) -> bool:
+    """Give the description of a package that a killed pip has put aside its name again; return whether there is one.
+
+    Where the package is ``whole``, that of the former version is removed.
+    """
     for directory in Path(venv, "lib").glob("python3*/site-packages"):
-        for entry, place in _set_aside(directory, os.listdir(directory)):  # noqa: PTH208 - bare names
-            if _canonical(place.partition("-")[0]) == name:
-                rename(f"{directory}/{entry}", place)
-                return True
+        for entry, place in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
+            if _names([place]) == {name}:
+                if not whole:
+                    rename(f"{directory}/{entry}", place)
+                    return True
+                with files.Batch() as batch:
+                    batch.remove(f"{directory}/{entry}", recursive=True)
     return False
 
 

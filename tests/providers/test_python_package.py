@@ -123,6 +123,20 @@ def test_an_interrupted_removal_is_completed(venv: Path, ensure: str) -> None:
     assert list(description.parent.glob("~*")) == []
 
 
+def test_what_pip_has_put_aside_of_a_former_version_goes(venv: Path) -> None:
+    """A package that is whole and has such a rest is removed with it."""
+    wheels.build(venv.parent, "ra_one", "2.0")
+    assert apply(venv, ra_one={"ensure": "1.0"}).exit_code == 0
+    [description] = venv.glob("lib/python3*/site-packages/ra_one-1.0.dist-info")
+    rest = description.with_name("~a_one-1.0.dist-info")
+    shutil.copytree(description, rest)
+    assert apply(venv, ra_one={"ensure": "2.0"}).exit_code == 0
+    assert not rest.exists()
+    shutil.copytree(next(description.parent.glob("ra_one-2.0.dist-info")), rest)
+    assert [apply(venv, ra_one={"ensure": "absent"}).summary.deleted for _ in range(2)] == [1, 0]
+    assert not rest.exists()
+
+
 @pytest.mark.parametrize("name", ["", "-r", "a b", "a;b", "a@b", "a==1", "a\n", "../a", "é", "a-"])
 def test_a_name_that_pip_would_read_otherwise_is_refused(name: str) -> None:
     """No option, no address, no requirement of a version."""
