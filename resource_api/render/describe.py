@@ -159,9 +159,9 @@ def _sections(
     if providers:
         yield "Providers", [[each] for each in implementations(providers)]
     if definition.config.attributes:
-        yield "Configuration", [[_config(*each)] for each in definition.config.attributes.items()]
+        yield "Configuration", [_config(*each) for each in definition.config.attributes.items()]
     if definition.functions:
-        yield "Functions", [[_function(*each)] for each in definition.functions.items()]
+        yield "Functions", [_function(*each) for each in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
@@ -191,15 +191,17 @@ def _time_limits(timeout: float | Mapping[str, float]) -> list[str]:
     return [f"{operation}: {f'{seconds:g} s' if seconds else 'none'}" for operation, seconds in limits.items()]
 
 
-def _config(name: str, attribute: Attribute) -> str:
-    default = f", default {_default(attribute)}" if attribute.has_default else ""
+def _config(name: str, attribute: Attribute) -> Item:
+    default = [", default ", _Code(_default(attribute))] if attribute.has_default else []
     needed = ", mandatory" if attribute.mandatory and not default else ""
-    return f"{name} ({attribute.datatype.text}{default}{needed}): {_one_line(attribute.docs)}"
+    return [f"{name} (", _Code(attribute.datatype.text), *default, f"{needed}): {_one_line(attribute.docs)}"]
 
 
-def _function(name: str, function: Function) -> str:
-    inputs = ", ".join(f"{each}: {attribute.datatype.text}" for each, attribute in function.inputs.attributes.items())
-    return f"{name}({inputs}) gives {function.datatype.text}: {_one_line(function.docs)}"
+def _function(name: str, function: Function) -> Item:
+    inputs: list[str] = []
+    for each, attribute in function.inputs.attributes.items():
+        inputs += [", " if inputs else "", f"{each}: ", _Code(attribute.datatype.text)]
+    return [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f": {_one_line(function.docs)}"]
 
 
 def _one_line(docs: str) -> str:
