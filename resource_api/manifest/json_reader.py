@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,8 +16,10 @@ from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.system.gc_pause import gc_paused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from re import Match
 
     from resource_api.model.values.document import Position
@@ -26,13 +27,10 @@ if TYPE_CHECKING:
 #: Escapes of NUL and of surrogates. Most surrogates are half of a pair and fine: the tokens tell.
 _SUSPECT: Final = regex(r"\\u(?:0000|[dD][89a-fA-F])")
 _TOKEN: Final = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}"]|[^][{}:,"\s]+')
-#: A whole number of fewer digits fits 64 bits.
-_SURE: Final = 19
+_COLON: Final = regex(r"\s*:")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-
-
-class _End(Exception):  # noqa: N818 - never leaves this module
-    """There are no more tokens, or no more of them are wanted."""
+#: The parts of a scalar.
+_NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
 
 
 def read(text: bytes, file: str) -> Document:
@@ -49,7 +47,7 @@ def read(text: bytes, file: str) -> Document:
     if suspect and (problems := _problems(decoded, file)):
         raise ManifestError(problems)
     # Decoded once more for the few whose positions are needed: only the bytes are kept anyway.
-    return Document(data, file, text, lambda: _Tokens(text.decode(), file).document())
+    return Document(data, file, text, lambda: _index(text.decode()))
 
 
 def _parse(decoded: str) -> tuple[Any, bool]:
@@ -108,73 +106,78 @@ def _problems(decoded: str, file: str) -> list[Problem]:
         syntax.append(document.problem(file, (error.lineno, error.colno), "syntax", message))
     except RecursionError:
         pass  # the limit of depth is far below
-    tokens = _Tokens(decoded[:end], file)
-    with suppress(_End):
-        tokens.document()
-    return [*tokens.problems, *syntax]
+    return [*_other_problems(decoded[:end], file), *syntax]
 
 
-class _Tokens:
-    """Walks the tokens of a text that is valid JSON up to its end: positions, and problems other than syntax."""
+def _other_problems(text: str, file: str) -> Iterator[Problem]:
+    """Yield the problems other than syntax of a text that is valid JSON up to its end."""
+    lines = _Lines(text)
+    # The collections that are open: the keys of each object so far with their offsets; None for an array.
+    opened: list[dict[str, int] | None] = []
+    for token in _TOKEN.finditer(text):
+        written, offset = token[0], token.start()
+        if written == '"':
+            return  # the end of the text cuts a string off
+        if written in ("{", "["):
+            if len(opened) == document.MAX_DEPTH:
+                message = f"nested deeper than {document.MAX_DEPTH}"
+                yield document.problem(file, lines.position(offset), "limit", message)
+                return
+            opened.append({} if written == "{" else None)
+        elif written in ("}", "]"):
+            opened.pop()
+        elif written[0] == '"':
+            keys = opened[-1] if opened and _COLON.match(text, token.end()) else None
+            value = json.loads(written)
+            if message := document.character_problem(value, key=keys is not None):
+                yield document.problem(file, lines.position(offset), "encoding", message)
+            if keys is not None and keys.setdefault(value, offset) != offset:
+                yield document.duplicate_key(file, lines.position(offset), lines.position(keys[value]), value)
+        elif message := _scalar_problem(written):
+            yield document.problem(file, lines.position(offset), "value", message)
 
-    def __init__(self, text: str, file: str) -> None:
-        self._tokens = _TOKEN.finditer(text)
-        self._file = file
-        self._lines = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-        self.problems: list[Problem] = []
 
-    def document(self) -> Node:
-        """Return the positions of everything. Raises ``_End`` where the text ends early or passes the depth limit."""
-        return self._node(self._next(), 0)
+def _scalar_problem(written: str) -> str:
+    """Return what is wrong with a scalar that is no string; empty if nothing is."""
+    if written in _NOT_FINITE:
+        return "infinity and not-a-number are not allowed"
+    if written[0] in yaml_scalar.NUMERIC:
+        try:
+            yaml_scalar.plain(written)
+        except ValueError as error:
+            return str(error)
+    return ""
 
-    def _next(self) -> Match[str]:
-        token = next(self._tokens, None)
-        if token is None or token[0] == '"':  # the end of the text cuts a string off
-            raise _End
-        return token
 
-    def _position(self, token: Match[str]) -> Position:
-        line = bisect_right(self._lines, token.start())
-        return line, token.start() - self._lines[line - 1] + 1
+class _Lines:
+    """Line and column, from 1, of offsets in a text."""
 
-    def _add(self, token: Match[str], code: str, message: str) -> None:
-        self.problems.append(document.problem(self._file, self._position(token), code, message))
+    def __init__(self, text: str) -> None:
+        self._starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
 
-    def _node(self, token: Match[str], depth: int) -> Node:
-        node = Node(self._position(token), {})
-        if token[0] not in ("{", "["):
-            self._check_scalar(token)
-            return node
-        if depth >= document.MAX_DEPTH:
-            self._add(token, "limit", f"nested deeper than {document.MAX_DEPTH}")
-            raise _End
-        fill = self._object if token[0] == "{" else self._array
-        fill(node, depth + 1)
-        return node
+    def position(self, offset: int) -> Position:
+        line = bisect_right(self._starts, offset)
+        return line, offset - self._starts[line - 1] + 1
 
-    def _object(self, node: Node, depth: int) -> None:
-        while (token := self._next())[0] != "}":
-            key, place = json.loads(token[0]), self._position(token)
-            if message := document.character_problem(key, key=True):
-                self._add(token, "encoding", message)
-            if key in node.children:
-                self.problems.append(document.duplicate_key(self._file, place, node.children[key][0], key))
-            node.children.setdefault(key, (place, self._node(self._next(), depth)))
 
-    def _array(self, node: Node, depth: int) -> None:
-        while (token := self._next())[0] != "]":
-            item = self._node(token, depth)
-            node.children[len(node.children)] = item.position, item
+def _index(text: str) -> Node:
+    """Return the positions of everything in a text that was accepted."""
+    with gc_paused():
+        tokens = _TOKEN.finditer(text)
+        return _node(next(tokens), tokens, _Lines(text).position)
 
-    def _check_scalar(self, token: Match[str]) -> None:
-        written = token[0]
-        if written[0] == '"':
-            if message := document.character_problem(json.loads(written), key=False):
-                self._add(token, "encoding", message)
-        elif written in _NOT_FINITE:
-            self._add(token, "value", "infinity and not-a-number are not allowed")
-        elif written[0] in yaml_scalar.NUMERIC and not (len(written) < _SURE and written.isdecimal()):
-            try:
-                yaml_scalar.plain(written)
-            except ValueError as error:
-                self._add(token, "value", str(error))
+
+def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
+    """Return the positions of the value that begins with ``token``, and of its parts."""
+    kind, place = token[0], position(token.start())
+    if kind not in ("{", "["):
+        return Node(place, _NO_PARTS)
+    children: dict[str | int, tuple[Position, Node]] = {}
+    if kind == "{":
+        while (token := next(tokens))[0] != "}":
+            children[json.loads(token[0])] = position(token.start()), _node(next(tokens), tokens, position)
+    else:
+        while (token := next(tokens))[0] != "]":
+            node = _node(token, tokens, position)
+            children[len(children)] = node.position, node
+    return Node(place, children)

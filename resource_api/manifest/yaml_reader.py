@@ -19,6 +19,7 @@ from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.document import Document, Node, Position
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
+from resource_api.system.gc_pause import gc_paused
 
 try:
     from yaml._yaml import CParser
@@ -79,7 +80,13 @@ def read(text: bytes, file: str) -> Document:
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
-    return Document(data, file, text, lambda: _Index(text).document(), heads)
+    return Document(data, file, text, lambda: _index(text), heads)
+
+
+def _index(text: bytes) -> Node:
+    """Return the positions of everything in a text that was accepted."""
+    with gc_paused():
+        return _Index(text).document()
 
 
 def _position(mark: Any) -> Position:
@@ -216,7 +223,8 @@ class _Builder:
         get, node = self._get, self._node
         data: list[Any] = []
         while type(event := get()) is not SequenceEndEvent:
-            data.append(node(event, depth))
+            plain = type(event) is ScalarEvent and event.anchor is None
+            data.append(_scalar(event) if plain else node(event, depth))
         return data
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:

@@ -27,6 +27,8 @@ _FLOAT: Final = regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?\Z")
 _NOT_FINITE: Final = regex(r"[-+]?\.(inf|Inf|INF)\Z|\.(nan|NaN|NAN)\Z")
 _BASES: Final = {"0o": 8, "0x": 16}
 _LONGEST: Final = 64
+#: A whole number of fewer digits fits 64 bits.
+_SURE: Final = 19
 _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": int, CORE + "float": float}
 
 
@@ -52,6 +54,8 @@ def plain(text: str) -> Any:
 
 def integer(text: str) -> int:
     """Return the integer of ``text`` (decimal, ``0o``, ``0x``). Raises ``ValueError`` beyond 64 bits."""
+    if len(text) < _SURE and text.isdecimal():
+        return int(text)  # several times faster, and nearly all integers are such
     base = _BASES.get(text[:2], 10)
     digits = (text[2:] if text[:2] in _BASES else text.lstrip("+-")).lstrip("0")
     # Python refuses to convert very long decimals, with a message of its own; they are too large anyway.
