@@ -330,9 +330,10 @@ reports = _group(
         "--report",
         "reports",
         multiple=True,
-        metavar="FILE",
+        metavar="PATH",
         callback=_report_targets,
-        help="Write a report, as FILE ends: .json, .xml (JUnit), .html; or call MODULE:FUNCTION. Repeatable.",
+        help="Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last 100 "
+        "are kept; or call MODULE:FUNCTION. Repeatable.",
     ),
     click.option(
         "--metrics", metavar="FILE", callback=_metrics_targets, help="Write counts in Prometheus' text format."

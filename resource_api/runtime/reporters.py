@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import tempfile
+import time
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     Reporter = Callable[[Document], object]
 
 _FUNCTION: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
+#: How many reports of runs a directory keeps.
+KEPT: Final = 100
+_REPORT: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+\.json")
 
 
 class Target(NamedTuple):
@@ -40,9 +45,11 @@ def report(text: str) -> Target:
     """Return the target of ``--report``. Raise ``UsageError`` for one that can be no report."""
     if found := _FUNCTION.fullmatch(text):
         return Target(text, _imported(*found.groups()))
+    if Path(text).is_dir():
+        return Target(text, partial(add_to_directory, Path(text)))
     form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
     if form is None:
-        msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is no MODULE:FUNCTION"
+        msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION"
         raise UsageError(msg)
     # The content of files is in it.
     return _file(text, form, 0o600)
@@ -62,6 +69,19 @@ def check(targets: Iterable[Target], sources: Iterable[str]) -> None:
                 if target.path and Path(target.path).samefile(source):
                     msg = f"{target.text}: the report would replace a file that this command reads"
                     raise UsageError(msg)
+
+
+def add_to_directory(directory: Path, document: Document) -> None:
+    """Write a document into a file of its own, and remove the oldest files beyond the last ``KEPT``. Raise ``OSError``.
+
+    The file is named after the time at which the run began and the run, so that names sort by time.
+    """
+    began = document.get("started") or time.time()
+    stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
+    _write(directory / f"{stamp}-{document.get('run') or secrets.token_hex(8)}.json", _json, 0o600, document)
+    for name in sorted(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:  # noqa: PTH208 - bare names
+        with suppress(FileNotFoundError):  # another run removes it too
+            (directory / name).unlink()
 
 
 def _imported(module: str, name: str) -> Reporter:

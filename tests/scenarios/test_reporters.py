@@ -89,6 +89,35 @@ def test_metrics_count_outcomes_and_drift(bench: Bench) -> None:
     assert refreshed["resource_api_run_timestamp_seconds", ""] >= first["resource_api_run_timestamp_seconds", ""] > 0
 
 
+def test_a_directory_keeps_the_last_100_reports(bench: Bench) -> None:
+    """One whole file a run, named by its time; other files stay."""
+    for number in range(100):
+        bench.write(f"reports/20200101T000000.{number:03}Z-old.json", "{}")
+    bench.write("reports/kept.json", "mine")
+    assert bench.apply(GOOD, "--report", "reports").code == 0
+    assert bench.apply("resources: []\n", "--report", "reports").code == 65
+    *old, first, last, kept = sorted((bench.home / "reports").iterdir())
+    assert (len(old), old[0].name, kept.read_text()) == (98, "20200101T000000.002Z-old.json", "mine")
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert json.loads(first.read_text())["summary"]["created"] == 1
+    assert json.loads(last.read_text())["summary"]["exit_code"] == 65
+
+
+def test_metrics_of_many_hosts_have_names_of_their_own(bench: Bench) -> None:
+    """Times, changes, failures and corrected drift of the last run."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    bench.apply(GOOD, "--metrics", "a.prom")
+    bench.put("widget", a={**bench.things("widget")["a"], "size": 5})
+    bench.apply(GOOD, "--metrics", "b.prom")
+    first, second = (samples(bench.home / f"{name}.prom") for name in "ab")
+    names = ("changes", "failures", "corrective")
+    assert [first[f"resource_api_run_{name}", ""] for name in names] == [1, 0, 0]
+    assert [second[f"resource_api_run_{name}", ""] for name in names] == [1, 0, 1]
+    assert second["resource_api_run_timestamp", ""] == second["resource_api_run_timestamp_seconds", ""]
+    assert second["resource_api_run_seconds", ""] == second["resource_api_run_duration_seconds", ""]
+    assert second["resource_api_generation", ""] == 0
+
+
 def test_a_named_function_gets_the_document(bench: Bench) -> None:
     """Also of a run that changes nothing; what it raises is an error, and the exit code of a run stays."""
     bench.write("plugin/send.py", "import json\ndef to(document): open('sent', 'w').write(json.dumps(document))\n")
@@ -105,7 +134,7 @@ def test_a_named_function_gets_the_document(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("target", "why"),
     [
-        ("run.txt", "ends in none of .json, .xml, .html"),
+        ("run.txt", "ends in none of .json, .xml, .html, and is neither a directory nor MODULE:FUNCTION"),
         ("nowhere/run.xml", "there is no directory nowhere"),
         ("nosuch_module:to", "cannot be imported: ModuleNotFoundError"),
         ("json:decoder", "is no function"),

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_PREFIX: Final = "resource_api_run"
+_PREFIX: Final = "resource_api"
+#: Counts of a summary that are no changes.
+_UNCHANGED: Final = frozenset(("unchanged", "failed", "skipped"))
 
 
 def text(found: Mapping[str, Any]) -> str:
@@ -19,16 +21,24 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     labels = {name: str(found.get(name) or "") for name in ("project", "stack", "command")}
     counts = dict(found["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
-    failed = counts["failed"] or found.get("problems")
-    yield from _head("resources", "Resources by outcome; under noop and in a plan, what would be.")
+    failed = counts["failed"] or len(found.get("problems") or ())
+    corrective = sum(bool(step.get("corrective")) for step in found.get("steps") or ())
+    seconds, ended = found.get("seconds") or 0, found.get("ended") or 0
+    yield from _head("run_resources", "Resources by outcome; under noop and in a plan, what would be.")
     for outcome, count in counts.items():
-        yield _sample("resources", {**labels, "outcome": outcome}, count)
+        yield _sample("run_resources", {**labels, "outcome": outcome}, count)
     values = {
-        "exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
-        "noop": (int(bool(noop)), "1: nothing was to be changed."),
-        "drifted_resources": (len(found["drift"]), "Resources that differed from what was recorded."),
-        "duration_seconds": (found.get("seconds") or 0, "Seconds of the run, without planning."),
-        "timestamp_seconds": (found.get("ended") or 0, "When it ended, in seconds since 1970."),
+        "run_exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
+        "run_noop": (int(bool(noop)), "1: nothing was to be changed."),
+        "run_changes": (sum(count for name, count in counts.items() if name not in _UNCHANGED), "Resources changed."),
+        "run_failures": (failed, "Resources that failed, or problems that ended the command before there was one."),
+        "run_corrective": (corrective, "Resources whose change corrected drift."),
+        "run_drifted_resources": (len(found["drift"]), "Resources that differed from what was recorded."),
+        "run_duration_seconds": (seconds, "Seconds of the run, without planning."),
+        "run_seconds": (seconds, "The same under a shorter name."),
+        "run_timestamp_seconds": (ended, "When it ended, in seconds since 1970."),
+        "run_timestamp": (ended, "The same under a shorter name."),
+        "generation": (found.get("generation") or 0, "Generation of the signed source; 0 without one."),
     }
     for name, (value, purpose) in values.items():
         yield from _head(name, purpose)
