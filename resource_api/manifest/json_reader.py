@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import yaml_scalar
@@ -29,6 +29,7 @@ _SUSPECT: Final = regex(r"\\u(?:0000|[dD][89a-fA-F])")
 _TOKEN: Final = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}"]|[^][{}:,"\s]+')
 _COLON: Final = regex(r"\s*:")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+_MAX_PROBLEMS: Final = 100
 #: The parts of a scalar.
 _NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
 
@@ -94,7 +95,7 @@ def _is_deep(data: Any) -> bool:
 
 
 def _problems(decoded: str, file: str) -> list[Problem]:
-    """Return everything that is wrong with a text; nothing after a syntax error is looked at."""
+    """Return what is wrong with a text: the first hundred problems; nothing after a syntax error is looked at."""
     syntax: list[Problem] = []
     end = len(decoded)
     try:
@@ -106,7 +107,7 @@ def _problems(decoded: str, file: str) -> list[Problem]:
         syntax.append(document.problem(file, (error.lineno, error.colno), "syntax", message))
     except RecursionError:
         pass  # the limit of depth is far below
-    return [*_other_problems(decoded[:end], file), *syntax]
+    return [*islice(_other_problems(decoded[:end], file), _MAX_PROBLEMS), *syntax]
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:

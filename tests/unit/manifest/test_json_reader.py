@@ -130,6 +130,12 @@ def test_all_problems_are_reported_at_once() -> None:
     ]
 
 
+def test_a_hundred_problems_and_a_syntax_error_are_enough() -> None:
+    """A megabyte of them is refused in a second, and nobody reads more."""
+    found = problems("{" + '"a": 1, ' * 120_000)
+    assert [p.code for p in found] == ["duplicate"] * 100 + ["syntax"]
+
+
 @pytest.mark.parametrize("text", ['{"a": 1,}', "[1,]", "[,1]", "{,}", "[1 , , 2]"])
 def test_a_comma_too_many_is_a_syntax_error(text: str) -> None:
     """Its exact position differs between versions of Python."""
