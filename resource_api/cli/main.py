@@ -43,6 +43,9 @@ COMMAND_GROUPS: Final = {
         "rehearse": "Apply on an overlay of this machine, and discard it.",
         "graph": "Print the relationships in a manifest.",
     },
+    "Many machines": {
+        "bundle": "Pack a manifest and its modules, sign the bundle, verify it.",
+    },
     "What is recorded": {
         "state": "Show and edit what is recorded.",
         "output": "Show a stack's outputs.",

@@ -1,0 +1,1 @@
+"""A manifest that converges by itself: bundles, signatures, sources, the clock, and one run after another."""

@@ -1,0 +1,107 @@
+"""Sign and verify with OpenSSH: ``ssh-keygen -Y``, and its list of allowed signers (ssh-keygen(1)).
+
+Each bundle has its signature in a file of its own beside it, ``X.bundle.sig``.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from resource_api.agent.bundle import LARGEST_FILE
+from resource_api.agent.trust import Untrusted, check_file
+from resource_api.model.values.errors import CommandError, ResourceError, UsageError
+from resource_api.provider.command import Command
+from resource_api.system.filesystem import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: What a signature is for: one that was made for something else, such as a commit of git, is refused.
+NAMESPACE: Final = "resource-api"
+SUFFIX: Final = ".sig"
+#: Largest signature in bytes, and most names of signers of one key that are tried.
+LARGEST_SIGNATURE: Final = 64 << 10
+_MOST_PRINCIPALS: Final = 16
+#: With these an agent for keys, or a hardware key, is reached and asks its owner.
+_ASK: Final = ("SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY")
+
+_keygen: Final = Command("ssh-keygen", read_only=True)
+
+
+def sign(raw: bytes, key: str) -> bytes:
+    """Return the signature of bytes by a private key, or by the one of an agent whose public key is given.
+
+    Raise ``ResourceError`` if it cannot be made.
+    """
+    variables = {name: os.environ[name] for name in _ASK if name in os.environ}
+    argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))  # noqa: PTH100 - text
+    try:
+        return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()
+    except CommandError as error:
+        msg = f"{key}: cannot sign: {_reason(error)}"
+        raise ResourceError(msg) from error
+
+
+def verify(raw: bytes, signature: bytes, signers: str) -> str:
+    """Return who of the allowed ``signers`` has signed the bytes. Raise ``Untrusted``."""
+    with _in_memory(signature) as path:
+        found = _keygen.attempt("-Y", "find-principals", "-s", path, "-f", signers, log="debug")
+        principals = found.stdout.splitlines()[:_MOST_PRINCIPALS] if found.exit_code == 0 else []
+        why = "" if principals else f"no key in {signers} has signed it"
+        for principal in principals:
+            argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
+            done = _keygen.attempt(*argv, input=raw, log="debug")
+            if done.exit_code == 0:
+                return principal
+            why = f"the signature of {principal} is not valid: {_last_line(done.stderr, done.stdout)}"
+    raise Untrusted(why)
+
+
+def read_signed(path: str) -> tuple[bytes, bytes]:
+    """Return the content of a file, and its signature. Raise ``Untrusted`` if there is none, ``OSError``."""
+    raw = files.read(path, LARGEST_FILE)
+    try:
+        return raw, files.read(path + SUFFIX, LARGEST_SIGNATURE)
+    except FileNotFoundError as error:
+        msg = f"it is not signed: there is no {path}{SUFFIX}"
+        raise Untrusted(msg) from error
+    except OSError as error:
+        msg = f"its signature cannot be read: {error.strerror}"
+        raise Untrusted(msg) from error
+
+
+def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
+    """Return the absolute path of a list of allowed signers.
+
+    Raise ``UsageError`` if there is none, ``Untrusted`` for one that others can change.
+    """
+    found = os.path.abspath(path)  # noqa: PTH100 - text
+    try:
+        check_file(found, exempt)
+    except OSError as error:
+        msg = f"--signers {path}: {error.strerror}"
+        raise UsageError(msg) from error
+    return found
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """Yield the path of a file that is in memory only: a killed process leaves nothing."""
+    fd = os.memfd_create("signature", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, content)
+        yield f"/proc/{os.getpid()}/fd/{fd}"
+    finally:
+        os.close(fd)
+
+
+def _reason(error: CommandError) -> str:
+    return _last_line(error.stderr, str(error))
+
+
+def _last_line(*texts: str) -> str:
+    """Return the last line of the first text that has one."""
+    lines = [line.strip() for text in texts for line in reversed(text.splitlines()) if line.strip()]
+    return lines[0] if lines else "ssh-keygen does not say why"

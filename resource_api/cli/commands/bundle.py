@@ -1,0 +1,164 @@
+"""``bundle``: a manifest and its modules as one signed file, for machines that converge by themselves."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.agent import bundle as bundles
+from resource_api.agent import signing
+from resource_api.agent.trust import Untrusted
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.reference import STACK_NAME
+from resource_api.system.filesystem import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from resource_api.agent.bundle import Bundle
+    from resource_api.cli.session import Session
+
+_bundle = click.argument("path", metavar="BUNDLE", type=click.Path(exists=True, dir_okay=False))
+
+
+@options.group(
+    examples=(
+        "resource-api bundle make site -o site.bundle",
+        "resource-api bundle sign site.bundle --key ~/.ssh/id_ed25519",
+        "resource-api bundle verify site.bundle --signers signers",
+    )
+)
+def bundle() -> None:
+    """Pack a manifest and its modules, sign the bundle, verify it."""
+
+
+def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.Command]:
+    """Return a decorator that makes a function a subcommand with an example and the options that all have.
+
+    A file that cannot be read or written is an error of the command.
+    """
+
+    def decorate(function: Callable[..., None]) -> click.Command:
+        @wraps(function)
+        def guarded(*arguments: Any, **settings: Any) -> None:
+            try:
+                function(*arguments, **settings)
+            except OSError as error:
+                msg = f"{error.filename or name}: {error.strerror}"
+                raise ResourceError(msg) from error
+
+        return bundle.command(name, examples=(example,))(options.common(with_session()(guarded)))
+
+    return decorate
+
+
+@_command("make", "resource-api bundle make site -o site.bundle")
+@click.argument("directory", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.option(
+    "-o", "--out", required=True, metavar="FILE", type=click.Path(dir_okay=False), help="The bundle to write."
+)
+@click.option(
+    "--generation",
+    type=click.IntRange(1, (1 << 63) - 1),
+    metavar="N",
+    help="Its number, which must grow; default: one more than that of FILE, if the files are others.",
+)
+@click.option(
+    "--name",
+    callback=options.checked_name,
+    metavar="NAME",
+    help="What it is a bundle of; machines take no other in its place. Default: the name of DIR.",
+)
+def make(session: Session, directory: str, out: str, **settings: Any) -> None:
+    """Pack DIR, which holds a manifest and its modules, into a bundle; equal files make equal bytes.
+
+    Directories of --module-path are packed too. Links are refused; .git, .hg, .svn and __pycache__ are left out.
+    """
+    path = os.path.realpath(out)
+    collected = bundles.collect(directory, settings["module_path"], {path, path + signing.SUFFIX})
+    name = settings["name"] or os.path.basename(os.path.realpath(directory))  # noqa: PTH119 - text
+    if not STACK_NAME.match(name):
+        msg = f"'{name}' can be no name of a bundle; give one with --name"
+        raise UsageError(msg)
+    before = _existing(path, out)
+    generation = settings["generation"] or (before.generation if before else 1)
+    made = collected._replace(name=name, generation=generation)
+    if before is not None and settings["generation"] is None and made.raw != before.raw:
+        made = made._replace(generation=before.generation + 1)
+    if before is None or made.raw != before.raw:
+        files.replace(path, made.raw)
+    session.show(lambda: _document(out, made), lambda: _line(out, made))
+
+
+def _existing(path: str, shown: str) -> Bundle | None:
+    """Return the bundle at a path; None without one. Raise ``UsageError`` for any other file."""
+    try:
+        return bundles.read(files.read(path, bundles.LARGEST_FILE))
+    except FileNotFoundError:
+        return None
+    except Untrusted as error:
+        msg = f"{shown}: is there and is no bundle: {error}; it is not replaced"
+        raise UsageError(msg) from error
+
+
+@_command("sign", "resource-api bundle sign site.bundle --key ~/.ssh/id_ed25519")
+@_bundle
+@click.option(
+    "--key",
+    "signing_key",
+    required=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A private SSH key; or a public one whose private key an agent for keys has.",
+)
+def sign(session: Session, path: str, signing_key: str, **_settings: Any) -> None:
+    """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
+    raw = files.read(os.path.realpath(path), bundles.LARGEST_FILE)
+    with _naming(path):
+        found = bundles.read(raw)
+    files.replace(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key))
+    session.show(lambda: _document(path, found), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, found)}")
+
+
+@_command("verify", "resource-api bundle verify site.bundle --signers signers")
+@_bundle
+@click.option(
+    "--signers",
+    required=True,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Whose signatures count: an allowed_signers file of OpenSSH.",
+)
+def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
+    """Check that one of the signers has signed BUNDLE, and that its files are those that it lists."""
+    allowed = signing.check_signers(signers, settings["trust_path"])
+    with _naming(path):
+        raw, signature = signing.read_signed(os.path.realpath(path))
+        signer = signing.verify(raw, signature, allowed)
+        found = bundles.read(raw)
+    session.show(lambda: {**_document(path, found), "signer": signer}, lambda: f"{_line(path, found)}, by {signer}")
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Put the path of the bundle before what is wrong with it."""
+    try:
+        yield
+    except Untrusted as error:
+        msg = f"{path}: {error}"
+        raise Untrusted(msg) from error
+
+
+def _document(path: str, found: Bundle) -> dict[str, Any]:
+    return {"bundle": path, "name": found.name, "generation": found.generation, "files": sorted(found.files)}
+
+
+def _line(path: str, found: Bundle) -> str:
+    count = len(found.files)
+    return f"{path}: {found.name}, generation {found.generation}, {count} file{'s' if count != 1 else ''}"

@@ -1,0 +1,158 @@
+"""``bundle``: packed, signed and verified with the real ssh-keygen."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.scenarios.conftest import Bench
+
+MAKE = ("bundle", "make", "site", "-o", "site.bundle")
+VERIFY = ("bundle", "verify", "site.bundle", "--signers", "signers")
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the keys of alice and mallory, and a list of signers that names alice alone."""
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("alice", "mallory"):
+        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
+        subprocess.run(keygen, check=True)
+    kind, key, _ = (home / "alice.pub").read_text().split()
+    (home / "signers").write_text(f"alice@example.org {kind} {key}\n")
+    return home
+
+
+@pytest.fixture
+def site(bench: Bench, keys: Path) -> Bench:
+    """Return the bench with a site of one file, keys, and no module path but the manifest's directory."""
+    bench.environment["RESOURCE_API_MODULE_PATH"] = ""
+    bench.write("site/site.yaml", "resources: {}\n")
+    for file in keys.iterdir():
+        (bench.home / file.name).write_bytes(file.read_bytes())
+        (bench.home / file.name).chmod(0o600)
+    return bench
+
+
+def sign(bench: Bench, key: str = "alice") -> None:
+    """Sign the bundle."""
+    done = bench.run("bundle", "sign", "site.bundle", "--key", key)
+    assert (done.code, done.out) == (0, "site.bundle.sig: signs site.bundle: site, generation 1, 1 file\n"), done.err
+
+
+def test_equal_files_make_equal_bytes(site: Bench) -> None:
+    """Other files get the next generation, unless one is given."""
+    assert site.run(*MAKE).out == "site.bundle: site, generation 1, 1 file\n"
+    first = (site.home / "site.bundle").read_bytes()
+    assert site.run(*MAKE).out == "site.bundle: site, generation 1, 1 file\n"
+    assert (site.home / "site.bundle").read_bytes() == first
+    site.write("site/types/a.py", "")
+    assert site.run(*MAKE, "--json").document == {
+        "bundle": "site.bundle",
+        "name": "site",
+        "generation": 2,
+        "files": ["site.yaml", "types/a.py"],
+    }
+    assert site.run(*MAKE, "--generation", "9", "--name", "web").out == "site.bundle: web, generation 9, 2 files\n"
+    site.write("site.bundle", "a letter")
+    done = site.run(*MAKE)
+    assert (done.code, "site.bundle: is there and is no bundle" in done.err) == (64, True)
+    assert (site.home / "site.bundle").read_text() == "a letter"
+    (site.home / "my site").mkdir()
+    done = site.run("bundle", "make", "my site", "-o", "other.bundle")
+    assert (done.code, "has no files" in done.err) == (64, True), done.err
+    site.write("my site/a", "")
+    done = site.run("bundle", "make", "my site", "-o", "other.bundle")
+    assert (done.code, "give one with --name" in done.err) == (64, True), done.err
+
+
+def test_a_signed_bundle_is_verified(site: Bench) -> None:
+    """Also by hand, with ssh-keygen alone."""
+    site.run(*MAKE)
+    sign(site)
+    assert site.run(*VERIFY).out == "site.bundle: site, generation 1, 1 file, by alice@example.org\n"
+    assert site.run(*VERIFY, "--json").document["signer"] == "alice@example.org"
+    words = ["ssh-keygen", "-Y", "verify", "-n", "resource-api", "-f", "signers", "-I", "alice@example.org"]
+    words += ["-s", "site.bundle.sig"]
+    with (site.home / "site.bundle").open("rb") as bundle:
+        subprocess.run(words, cwd=site.home, stdin=bundle, check=True, capture_output=True)
+
+
+def _unsigned(site: Bench) -> None:
+    site.run(*MAKE)
+
+
+def _of_another(site: Bench) -> None:
+    site.run(*MAKE)
+    sign(site, "mallory")
+
+
+def _for_something_else(site: Bench) -> None:
+    site.run(*MAKE)
+    words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "git", "-f", "alice", "site.bundle"]
+    subprocess.run(words, cwd=site.home, check=True, capture_output=True)
+
+
+def _changed(site: Bench) -> None:
+    site.run(*MAKE)
+    sign(site)
+    site.write("site/site.yaml", "resources: {}\noutputs: {}\n")
+    site.run(*MAKE)
+
+
+def _no_signature(site: Bench) -> None:
+    site.run(*MAKE)
+    site.write("site.bundle.sig", "x" * 100)
+
+
+def _too_large(site: Bench) -> None:
+    site.run(*MAKE)
+    site.write("site.bundle.sig", "x" * 70_000)
+
+
+def _signed_letter(site: Bench) -> None:
+    site.write("site.bundle", "a letter")
+    words = ["ssh-keygen", "-q", "-Y", "sign", "-n", "resource-api", "-f", "alice", "site.bundle"]
+    subprocess.run(words, cwd=site.home, check=True, capture_output=True)
+
+
+def _signers_of_others(site: Bench) -> None:
+    site.run(*MAKE)
+    sign(site)
+    (site.home / "signers").chmod(0o646)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_unsigned, "site.bundle: it is not signed: there is no"),
+        (_of_another, "no key in"),
+        (_for_something_else, "the signature of alice@example.org is not valid: Couldn't verify signature: namespace"),
+        (_changed, "the signature of alice@example.org is not valid: Signature verification failed: incorrect"),
+        (_no_signature, "no key in"),
+        (_too_large, "site.bundle: its signature cannot be read: no regular file of at most 65536 bytes"),
+        (_signed_letter, "site.bundle: it is no tar"),
+        (_signers_of_others, "signers: is not used, because others could have changed it"),
+    ],
+)
+def test_what_is_not_verified_is_refused(site: Bench, spoil: object, why: str) -> None:
+    """With why, and the exit code of a wrong manifest."""
+    spoil(site)  # type: ignore[operator] # a function above
+    done = site.run(*VERIFY)
+    assert (done.code, why in done.err) == (65, True), done.err
+
+
+def test_what_cannot_be_signed_is_an_error(site: Bench) -> None:
+    """A key that is none, a file that is no bundle, a bundle that cannot be written."""
+    done = site.run("bundle", "make", "site", "-o", "nowhere/site.bundle")
+    assert (done.code, "nowhere: No such file or directory" in done.err) == (1, True), done.err
+    site.run(*MAKE)
+    done = site.run("bundle", "sign", "site.bundle", "--key", "signers")
+    assert (done.code, "signers: cannot sign: " in done.err) == (1, True), done.err
+    assert site.run("bundle", "sign", "alice", "--key", "alice").code == 65
+    assert not (site.home / "site.bundle.sig").exists()
