@@ -7,7 +7,8 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command, CommandError, ProviderError, ResourceError
+from lib.services import ServiceProvider, short_name, unit_name
+from resource_api import Command, CommandError, ProviderError, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
 
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
-#: The kinds of units (systemd.unit(5)); any other last part of a name belongs to the name of a service.
-SUFFIXES = (
-    *(".service", ".socket", ".timer", ".target", ".path", ".mount"),
-    *(".automount", ".swap", ".device", ".slice", ".scope"),
-)
 PROPERTIES = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload")
 #: Names in one call of ``systemctl show``: far below the limit of the arguments of a program.
 BATCH = 1000
@@ -35,42 +31,15 @@ UNCHANGEABLE = {
 LINES, WIDTH = 10, 200
 
 
-class Provider(BaseProvider):
+class Provider(ServiceProvider):
     """The units of a machine that was started by systemd."""
 
     systemctl = Command("systemctl")
     journalctl = Command("journalctl", read_only=True, timeout=30)
 
-    def __init__(self) -> None:
-        """Begin without a unit that is to be reloaded instead of restarted, or has been started."""
-        self._reloaded: set[str] = set()
-        self._started: set[str] = set()
-
     def suitable(self, _context: Context) -> bool | str:
         """Return whether systemd manages this machine."""
         return os.path.isdir(BOOTED) or f"systemd does not manage this machine (there is no {BOOTED})"  # noqa: PTH112
-
-    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out ``.service``; record the units that a refresh reloads."""
-        for resource in resources:
-            name = resource.get("name")
-            if name is None:
-                continue
-            short = name.removesuffix(".service")
-            if short and _unit(short) == name:
-                resource["name"] = short
-            if resource.get("refresh") == "reload":
-                self._reloaded.add(resource["name"])
-        return resources
-
-    def insync(
-        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
-    ) -> bool | tuple[bool, str] | None:
-        """Have a unit stopped that is not running because it waits for its next attempt to start."""
-        waits = str(is_.get("state", "")).startswith("activating")
-        if attribute == "ensure" and should["ensure"] == "stopped" and waits:
-            return False, f"changed from {is_['state']} to stopped"
-        return None
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the units in ``names``, also those that do not exist, or all services."""
@@ -90,18 +59,17 @@ class Provider(BaseProvider):
             if written:
                 self.systemctl("daemon-reload")
 
-    def refresh(self, context: Context, names: Sequence[str]) -> None:
-        """Restart or reload the units that run; one that this run has started is new enough."""
-        for name in names:
-            reloads = name in self._reloaded
-            with context.updating(name, message="Reloading" if reloads else "Restarting"):
-                if name in self._started:
-                    context.unchanged(name)
-                elif _is_running(self._current(name)):
-                    self._run("try-reload-or-restart" if reloads else "try-restart", name)
-                    context.updated(name, message="Reloaded" if reloads else "Restarted")
-                else:
-                    context.unchanged(name, message="Does not run, and is not started")
+    def runs(self, name: str) -> bool:
+        """Return whether a unit runs now."""
+        return _is_running(self._current(name))
+
+    def restart(self, name: str) -> None:
+        """Restart a unit that runs."""
+        self._run("try-restart", name)
+
+    def reload(self, name: str) -> None:
+        """Reload a unit that runs, or restart it."""
+        self._run("try-reload-or-restart", name)
 
     def _set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Enable, disable or mask a unit as declared; return whether systemd must read its files again."""
@@ -109,8 +77,8 @@ class Provider(BaseProvider):
         if wanted is None or wanted == enabled:
             return False
         if enabled == "mask":
-            self.systemctl("unmask", "--", _unit(name))
-            self.systemctl("unmask", "--runtime", "--", _unit(name))
+            self.systemctl("unmask", "--", unit_name(name))
+            self.systemctl("unmask", "--runtime", "--", unit_name(name))
             unit = self._current(name)
             enabled = _enable(unit)
         if wanted == enabled:
@@ -119,23 +87,23 @@ class Provider(BaseProvider):
         if verb != "mask" and (why := UNCHANGEABLE.get(unit["UnitFileState"])):
             msg = f"{name} cannot be {verb}d: {why}"
             raise ResourceError(msg)
-        self.systemctl(verb, "--no-reload", "--quiet", "--", _unit(name))
+        self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
         return True
 
     def _set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> None:
         """Start or stop a unit as declared, unless that is done."""
         wanted = should.get("ensure")
         if wanted == "stopped" and (_is_running(unit) or unit["ActiveState"] == "activating"):
-            self.systemctl("stop", "--", _unit(name))
+            self.systemctl("stop", "--", unit_name(name))
         elif wanted == "running" and not _is_running(unit):
             self._run("start", name)
-            self._started.add(name)
+            self.started.add(name)
 
     def _run(self, verb: str, name: str) -> None:
         """Start a unit, or start it again. Raise ``ResourceError`` with its log where it does not run afterwards."""
         began = int(time.time())
         try:
-            self.systemctl(verb, "--", _unit(name))
+            self.systemctl(verb, "--", unit_name(name))
         except CommandError as error:
             msg = f"{error}{self._log(name, began)}"
             raise ResourceError(msg) from error
@@ -147,7 +115,7 @@ class Provider(BaseProvider):
     def _log(self, name: str, began: int) -> str:
         """Return the last lines that a unit has logged since a time, behind the words that introduce them."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
-        result = self.journalctl.attempt(*limits, f"--unit={_unit(name)}")
+        result = self.journalctl.attempt(*limits, f"--unit={unit_name(name)}")
         lines = [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]
         return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
 
@@ -163,7 +131,7 @@ class Provider(BaseProvider):
         """Return the properties of units, in the order of ``names``."""
         found: list[Mapping[str, str]] = []
         for start in range(0, len(names), BATCH):
-            units = [_unit(name) for name in names[start : start + BATCH]]
+            units = [unit_name(name) for name in names[start : start + BATCH]]
             text = self.systemctl("show", f"--property={','.join(PROPERTIES)}", "--no-pager", "--", *units).stdout
             blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
             if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES) for block in blocks):
@@ -179,17 +147,7 @@ class Provider(BaseProvider):
         loaded = json.loads(self.systemctl("list-units", "--all", *options).stdout)
         units = {each["unit_file"] for each in files if each["state"] != "alias"}
         units |= {each["unit"] for each in loaded if each["load"] not in {"not-found", "error", "bad-setting"}}
-        return sorted(_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
-
-
-def _unit(name: str) -> str:
-    """Return the name of a unit: ``nginx.service`` for ``nginx``, other units as they are."""
-    return name if name.endswith(SUFFIXES) else f"{name}.service"
-
-
-def _name(unit: str) -> str:
-    short = unit.removesuffix(".service")
-    return short if _unit(short) == unit else unit
+        return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
 
 def _row(name: str, unit: Mapping[str, str]) -> Resource:

@@ -318,16 +318,19 @@ def test_killed_at_any_change_the_next_run_converges(machine: Machine) -> None:
         assert (state(machine, "ra-a"), state(machine, "ra-b")[0]) == (("active", "enabled"), "active")
 
 
-def test_without_systemd_the_type_says_so() -> None:
-    """Where these tests run there is another init, or none."""
-    if Path("/run/systemd/system").is_dir():
-        pytest.fail("run the tests where systemd does not manage the machine, or mend this test")
-    report = Runtime(Registry.from_path(), state="memory:").apply({"resources": {"Service[x]": {"ensure": "running"}}})
+@pytest.mark.parametrize(
+    ("implementation", "why"),
+    [
+        ("systemd", "systemd does not manage this machine (there is no /run/systemd/system)"),
+        ("openrc", "OpenRC does not manage this machine (there is no /run/openrc/softlevel)"),
+    ],
+)
+def test_another_init_system_is_refused(implementation: str, why: str) -> None:
+    """Where these tests run there is none; the scripts can be used there."""
+    body = {"ensure": "stopped", "implementation": implementation}
+    report = Runtime(Registry.from_path(), state="memory:").apply({"resources": {"Service[x]": body}})
     assert report.exit_code == 1
-    assert report.steps[0].error == (
-        "no implementation of Service is suitable here:"
-        " systemd (systemd does not manage this machine (there is no /run/systemd/system))"
-    )
+    assert report.steps[0].error == f"the implementation '{implementation}' of Service is not suitable: {why}"
 
 
 def test_the_example_of_a_package_its_file_and_its_service(machine: Machine) -> None:

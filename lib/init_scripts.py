@@ -1,0 +1,171 @@
+"""Services of init systems that run scripts of ``/etc/init.d``: what the providers for OpenRC and sysvinit share.
+
+A script is asked by its action ``status``, whose exit codes are those of the Linux Standard Base (LSB 5.0, 22.2).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import abstractmethod
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from lib import services
+from resource_api import Command, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from resource_api import Change, Context, Resource
+
+SCRIPTS = Path("/etc/init.d")
+#: What is executable there and is no service: parts of the init system, and a template (service(8)).
+NO_SERVICES = frozenset({"README", "halt", "killprocs", "rc", "rc.local", "rcS", "reboot", "single", "skeleton"})
+#: The states by the exit code of ``status``; any other one is none.
+LSB_STATES = {0: "running", 1: "dead", 2: "dead", 3: "stopped"}
+RUNNING = frozenset({"running", "started"})
+#: The state of a script that cannot be asked, and of a service that does not exist.
+UNKNOWN, NOT_FOUND = "unknown", "not-found"
+PID = re.compile(r"\s*([1-9]\d{0,9})\s*")
+
+
+class Service(NamedTuple):
+    """A service as it is: its state in the words of its init system, and whether it is started with the machine.
+
+    ``enabled`` is None for a service of whose links only a part is there.
+    """
+
+    state: str
+    enabled: bool | None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it runs now."""
+        return self.state in RUNNING
+
+
+class ScriptProvider(services.ServiceProvider):
+    """Read and change services one after another; a subclass knows the init system."""
+
+    #: The init system in messages.
+    system: ClassVar[str]
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return the services in ``names``, also those that do not exist, or all that have a script."""
+        wanted = _scripts() if names is None else list(names)
+        return [_row(name, service) for name, service in self._services(wanted).items()]
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Change one service after another, in their order."""
+        for name, (_, should) in changes.items():
+            with context.updating(name):
+                service = self._services([name])[name]
+                if service.state == NOT_FOUND:
+                    msg = f"there is no service {name}: {SCRIPTS}/{name} is missing or not executable"
+                    raise ResourceError(msg)
+                self._set_enable(name, service, should)
+                self._set_ensure(name, service, should)
+
+    def runs(self, name: str) -> bool:
+        """Return whether a service runs now."""
+        return self._services([name])[name].runs
+
+    @abstractmethod
+    def states(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return name → state of services that exist."""
+
+    @abstractmethod
+    def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
+        """Return name → whether a service that exists is started with the machine; None: only a part of its links."""
+
+    @abstractmethod
+    def enable(self, name: str, should: Mapping[str, Any]) -> None:
+        """Have a service started with the machine."""
+
+    @abstractmethod
+    def disable(self, name: str) -> None:
+        """Have a service not started with the machine."""
+
+    @abstractmethod
+    def start(self, name: str, state: str) -> None:
+        """Start a service that does not run."""
+
+    @abstractmethod
+    def stop(self, name: str) -> None:
+        """Stop a service."""
+
+    def state_by_script(self, name: str, ask: Command) -> str:
+        """Return the state of a service by its file of a process, or by the action ``status``."""
+        if pidfile := self._pidfiles.get(name):
+            return "running" if _process_exists(pidfile) else "stopped"
+        done = ask.attempt(name, "status", log="debug")
+        if "usage:" in f"{done.stdout}{done.stderr}".lower():
+            return UNKNOWN
+        return LSB_STATES.get(done.exit_code, UNKNOWN)
+
+    def _services(self, names: Sequence[str]) -> Mapping[str, Service]:
+        """Return name → service, in the order of ``names``."""
+        there = [name for name in names if _is_script(name)]
+        states, enabled = (self.states(there), self.enabled(there)) if there else ({}, {})
+        return {name: Service(states.get(name, NOT_FOUND), enabled.get(name, False)) for name in names}
+
+    def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
+        wanted = should.get("enable")
+        if wanted == "mask":
+            msg = f"{name} cannot be masked: {self.system} does not know that; declare 'enable: false'"
+            raise ResourceError(msg)
+        if wanted is not None and wanted != service.enabled:
+            if wanted:
+                self.enable(name, should)
+            else:
+                self.disable(name)
+
+    def _set_ensure(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
+        wanted = should.get("ensure")
+        if wanted is not None and service.state == UNKNOWN:
+            msg = f"whether {name} runs is not known: its script has no action 'status'; declare its 'pidfile'"
+            raise ResourceError(msg)
+        if wanted == "stopped" and service.runs:
+            self.stop(name)
+        elif wanted == "running" and not service.runs:
+            self.start(name, service.state)
+            self.started.add(name)
+
+
+def _scripts() -> list[str]:
+    """Return the names of all services that have a script, sorted."""
+    names = os.listdir(SCRIPTS) if SCRIPTS.is_dir() else []  # noqa: PTH208 - bare names
+    return sorted(name for name in names if name not in NO_SERVICES and name[0] != "." and _is_script(name))
+
+
+def _is_script(name: str) -> bool:
+    path = SCRIPTS / name
+    return path.is_file() and os.access(path, os.X_OK)
+
+
+def _process_exists(pidfile: str) -> bool:
+    """Return whether the process whose number is in a file exists and has not ended; False without such a file."""
+    with suppress(OSError), os.fdopen(os.open(pidfile, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        found = PID.fullmatch(file.read(64).decode("ascii", "replace"))
+        if found is not None:
+            _, _, rest = Path(f"/proc/{found[1]}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")
+            return rest[:1] not in {"", "Z", "X"}
+    return False
+
+
+def _row(name: str, service: Service) -> Resource:
+    row: Resource = {"name": name, "state": service.state}
+    if service.state != UNKNOWN:
+        row["ensure"] = "running" if service.runs else "stopped"
+    if service.enabled is not None:
+        row["enable"] = service.enabled
+    return row
+
+
+def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
+    """Yield the directories of runlevels beneath ``/etc``, by their names, and what is in each."""
+    for directory in sorted(Path("/etc").glob(pattern)):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            yield directory.name, os.listdir(directory)  # noqa: PTH208 - bare names

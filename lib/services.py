@@ -1,0 +1,97 @@
+"""What all providers of services have in common: the meaning of the name, and of what is compared and recorded."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from resource_api import BaseProvider
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api import Context, Resource
+
+#: The kinds of units (systemd.unit(5)); any other last part of a name belongs to the name of a service.
+SUFFIXES = (
+    *(".service", ".socket", ".timer", ".target", ".path", ".mount"),
+    *(".automount", ".swap", ".device", ".slice", ".scope"),
+)
+
+
+class ServiceProvider(BaseProvider):
+    """The methods that depend on the declaration alone; they are called on one provider for all."""
+
+    #: The services that a refresh reloads instead of restarting them.
+    _reloaded: ClassVar[set[str]] = set()
+    #: Name → the file that has the number of the process of a service.
+    _pidfiles: ClassVar[dict[str, str]] = {}
+
+    def __init__(self) -> None:
+        """Begin without a service that this run has started."""
+        self.started: set[str] = set()
+
+    @abstractmethod
+    def runs(self, name: str) -> bool:
+        """Return whether a service runs now."""
+
+    @abstractmethod
+    def restart(self, name: str) -> None:
+        """Restart a service that runs."""
+
+    @abstractmethod
+    def reload(self, name: str) -> None:
+        """Have a service that runs read its files again; restart one that cannot."""
+
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Restart or reload the services that run; one that this run has started is new enough."""
+        for name in names:
+            reloads = name in self._reloaded
+            with context.updating(name, message="Reloading" if reloads else "Restarting"):
+                if name in self.started:
+                    context.unchanged(name)
+                elif self.runs(name):
+                    (self.reload if reloads else self.restart)(name)
+                    context.updated(name, message="Reloaded" if reloads else "Restarted")
+                else:
+                    context.unchanged(name, message="Does not run, and is not started")
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Leave out ``.service``; record what ``get`` and a refresh need."""
+        for resource in resources:
+            if resource.get("name") is None:
+                continue
+            name = resource["name"] = short_name(resource["name"])
+            if "refresh" not in resource:
+                continue  # what ``get`` has read says nothing of parameters
+            self._reloaded.discard(name)
+            if resource["refresh"] == "reload":
+                self._reloaded.add(name)
+            self._pidfiles.pop(name, None)
+            if resource.get("pidfile"):
+                self._pidfiles[name] = resource["pidfile"]
+        return resources
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Have a unit stopped that waits for its next attempt to start; say what is neither so nor so, or not known."""
+        waits = str(is_.get("state", "")).startswith("activating")
+        if attribute == "ensure" and should["ensure"] == "stopped" and waits:
+            return False, f"changed from {is_['state']} to stopped"
+        if attribute == "ensure" and "ensure" not in is_:
+            return False, "it is not known whether it runs"
+        if attribute == "enable" and is_.get("state") and "enable" not in is_ and "unit_file" not in is_:
+            return False, "only a part of its links to runlevels is there"
+        return None
+
+
+def unit_name(name: str) -> str:
+    """Return the name of a unit: ``nginx.service`` for ``nginx``, other units as they are."""
+    return name if name.endswith(SUFFIXES) else f"{name}.service"
+
+
+def short_name(unit: str) -> str:
+    """Return the name of a unit without ``.service``, unless it would then be that of another unit."""
+    short = unit.removesuffix(".service")
+    return short if short and unit_name(short) == unit else unit

@@ -1,0 +1,102 @@
+"""Read services with ``rc-status``, all in one call, and change them one after another with ``rc-service``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from lib import init_scripts
+from resource_api import Command, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api import Context
+
+#: Holds the runlevel that OpenRC has brought the machine to.
+BOOTED = "/run/openrc/softlevel"
+#: A line of ``rc-status --servicelist``: a name, and its state in brackets.
+LINE = re.compile(r" (\S+)\s+\[\s*(\w+).*\]\s*")
+#: How a script of OpenRC's own begins; one of another init system keeps no state that ``rc-status`` shows.
+OWN = re.compile(rb"#!\s*\S*/(openrc-run|runscript)\b")
+DEFAULT = "default"
+
+
+class Provider(init_scripts.ScriptProvider):
+    """The services of a machine that was started by OpenRC, such as Alpine Linux and Gentoo."""
+
+    system = "OpenRC"
+    rc_service = Command("rc-service", timeout=600)
+    ask = Command("rc-service", read_only=True, timeout=60)
+    rc_status = Command("rc-status", read_only=True, timeout=60)
+    rc_update = Command("rc-update")
+
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether OpenRC manages this machine."""
+        return os.path.exists(BOOTED) or f"OpenRC does not manage this machine (there is no {BOOTED})"  # noqa: PTH110
+
+    def states(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return name → state: of OpenRC's own scripts in one call, of others by themselves."""
+        own = {name for name in names if _is_own(name)}
+        lines = self.rc_status("--nocolor", "--servicelist", log="debug").stdout.splitlines() if own else []
+        shown = {found[1]: found[2] for line in lines if (found := LINE.fullmatch(line))}
+        return {
+            name: shown.get(name, init_scripts.UNKNOWN) if name in own else self.state_by_script(name, self.ask)
+            for name in names
+        }
+
+    def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
+        """Return name → whether a service is in a runlevel."""
+        levels = _runlevels()
+        return {name: bool(levels[name]) for name in names}
+
+    def enable(self, name: str, should: Mapping[str, Any]) -> None:
+        """Add a service to its runlevel."""
+        self.rc_update("--nocolor", "--quiet", "add", name, should.get("runlevel") or DEFAULT)
+
+    def disable(self, name: str) -> None:
+        """Remove a service from all runlevels in which it is."""
+        self.rc_update("--nocolor", "--quiet", "del", name, *_runlevels()[name])
+
+    def start(self, name: str, state: str) -> None:
+        """Start a service. One that has crashed counts as started for OpenRC until it is reset."""
+        if state == "crashed":
+            self._run(name, "zap")
+        self._run(name, "start")
+
+    def stop(self, name: str) -> None:
+        """Stop a service, and those that need it."""
+        self._run(name, "stop")
+
+    def restart(self, name: str) -> None:
+        """Restart a service, and those that need it."""
+        self._run(name, "restart")
+
+    def reload(self, name: str) -> None:
+        """Reload a service; restart one whose script has no ``reload``."""
+        if self.rc_service.attempt("--nocolor", name, "reload", log="debug").exit_code != 0:
+            self.restart(name)
+
+    def _run(self, name: str, action: str) -> None:
+        """Run an action. Raise ``ResourceError`` with what the script says where it fails."""
+        done = self.rc_service.attempt("--nocolor", name, action, log="debug")
+        if done.exit_code != 0:
+            lines = "".join(f"\n  {line.strip()}" for line in done.stderr.splitlines() if line.strip())
+            msg = f"'rc-service {name} {action}' failed with exit code {done.exit_code}{':' if lines else ''}{lines}"
+            raise ResourceError(msg)
+
+
+def _is_own(name: str) -> bool:
+    with (init_scripts.SCRIPTS / name).open("rb") as file:
+        return OWN.match(file.readline(200)) is not None
+
+
+def _runlevels() -> Mapping[str, list[str]]:
+    """Return name → the runlevels of each service that is in one, as ``rc-update`` has made them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for level, names in init_scripts.runlevel_directories("runlevels/*"):
+        for name in names:
+            found[name].append(level)
+    return found

@@ -1,0 +1,117 @@
+"""Ask the scripts of ``/etc/init.d`` with ``service``, and link them to runlevels with ``update-rc.d``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib import init_scripts
+from resource_api import Command, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api import Context
+
+UPDATE = "/usr/sbin/update-rc.d"
+OVERRIDES = Path("/etc/insserv/overrides")
+#: What exists while another init system manages the machine: systemd, OpenRC.
+OTHERS = ("/run/systemd/system", "/run/openrc/softlevel")
+#: A link of a runlevel: whether it starts or stops, an order, a name.
+LINK = re.compile(r"([SK])\d\d(.+)")
+#: A line of the head of a script (LSB 5.0, 22.3).
+LEVELS = re.compile(r"#\s*Default-(Start|Stop):[ \t]*(.*)", re.IGNORECASE)
+#: The runlevels in which a machine works; in the others it stops.
+WORKING = frozenset("S2345")
+HEAD = 8192
+
+
+class Provider(init_scripts.ScriptProvider):
+    """The scripts of a Debian without systemd, such as Devuan, or a container in which no init system runs."""
+
+    system = "sysvinit"
+    service = Command("service", timeout=600)
+    ask = Command("service", read_only=True, timeout=60)
+    update_rc_d = Command("update-rc.d")
+
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether scripts start the services of this machine."""
+        if not os.path.exists(UPDATE):  # noqa: PTH110 - text in, text out
+            return f"there is no {UPDATE}"
+        other = next(filter(os.path.exists, OTHERS), None)
+        return other is None or f"another init system manages this machine (there is {other})"
+
+    def states(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Return name → state, by one call for each: nothing else knows it."""
+        return {name: self.state_by_script(name, self.ask) for name in names}
+
+    def enabled(self, names: Sequence[str]) -> Mapping[str, bool | None]:
+        """Return name → whether a script is linked as its head says; None where only a part of the links is there."""
+        links = _links()
+        return {name: _is_enabled(links[name], _wanted(name)) for name in names}
+
+    def enable(self, name: str, _should: Mapping[str, Any]) -> None:
+        """Link a script as its head says. What a killed call has left is removed first: it would count as wanted."""
+        links, wanted = _links()[name], _wanted(name)
+        if not any(kind == "S" for kind, _ in wanted):
+            msg = f"{name} cannot be enabled: the head of its script names no runlevel in 'Default-Start'"
+            raise ResourceError(msg)
+        if {level for _, level in links} >= {level for _, level in wanted}:
+            self.update_rc_d(name, "enable")
+            return
+        if links:
+            self.update_rc_d(name, "remove")
+        self.update_rc_d(name, "defaults")
+
+    def disable(self, name: str) -> None:
+        """Have a script stopped in each runlevel in which it was started."""
+        self.update_rc_d(name, "disable", *sorted(level for _, level in _started(_links()[name])))
+
+    def start(self, name: str, _state: str) -> None:
+        """Start a service."""
+        self.service(name, "start")
+
+    def stop(self, name: str) -> None:
+        """Stop a service."""
+        self.service(name, "stop")
+
+    def restart(self, name: str) -> None:
+        """Restart a service."""
+        self.service(name, "restart")
+
+    def reload(self, name: str) -> None:
+        """Reload a service; ``force-reload`` restarts one that cannot (LSB 5.0, 22.2)."""
+        self.service(name, "force-reload")
+
+
+def _links() -> Mapping[str, set[tuple[str, str]]]:
+    """Return name → its links, each as ``S`` or ``K`` and a runlevel."""
+    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for directory, names in init_scripts.runlevel_directories("rc[0-6S].d"):
+        for link in filter(None, map(LINK.fullmatch, names)):
+            found[link[2]].add((link[1], directory[2]))
+    return found
+
+
+def _wanted(name: str) -> set[tuple[str, str]]:
+    """Return the links that the head of a script asks for, or the file that replaces it (insserv(8))."""
+    instead, script = OVERRIDES / name, init_scripts.SCRIPTS / name
+    with (instead if instead.is_file() else script).open(encoding="utf-8", errors="replace") as file:
+        found = {each[1].lower(): each[2].split() for each in map(LEVELS.match, file.read(HEAD).splitlines()) if each}
+    starts = {("S", level) for level in found.get("start", ())}
+    return starts | {("K", level) for level in found.get("stop", ())}
+
+
+def _is_enabled(links: set[tuple[str, str]], wanted: set[tuple[str, str]]) -> bool | None:
+    """Return whether all wanted links are there, or none that starts; otherwise None. A script may want none."""
+    if not _started(links):
+        return False
+    return True if links >= wanted else None
+
+
+def _started(links: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return the links that start a script when the machine starts."""
+    return {link for link in links if link[0] == "S" and link[1] in WORKING}
