@@ -5,13 +5,24 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Command, CommandError, Problem, files
+from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+
+@contextmanager
+def needing(module: str, source: str) -> Iterator[None]:
+    """Raise ``ResourceError`` where a Python module is missing that the block imports; ``source``: what brings it."""
+    try:
+        yield
+    except ImportError as error:
+        msg = f"needs the Python module {module} ({source}): {error}"
+        raise ResourceError(msg) from None
 
 
 def missing_user(attribute: str, user: Any) -> Iterator[Problem]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Attribute, ResourceError, files
+from resource_api import Attribute, CannotList, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
-    from resource_api import Resource
+    from resource_api import Change, Context, Resource
 
 OWNER = r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]"
 #: Longest file in bytes that is read.
@@ -45,7 +45,51 @@ def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
     return above + [should[name] for name in attributes if isinstance(should.get(name), str)]
 
 
-def read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
+def read_all(
+    context: Context, names: Collection[str] | None, kind: str, describe: Callable[[bytes], Resource]
+) -> Iterator[Resource]:
+    """Yield the files in ``names``, with the attributes that ``describe`` returns of a content; one may fail alone.
+
+    Raise ``CannotList`` without ``names``; ``kind`` says what cannot be listed.
+    """
+    if names is None:
+        msg = f"{kind} can be in any file; name it"
+        raise CannotList(msg)
+    with files.Directories() as directories:
+        for path in names:
+            try:
+                row, content = _read(path, directories)
+                yield row | describe(content)
+            except FileNotFoundError:
+                continue
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=files.describe_error(error, path))
+
+
+def write_all(
+    context: Context,
+    changes: Mapping[str, Change],
+    content: Callable[[str, Mapping[str, Any] | None, Mapping[str, Any]], bytes | None],
+) -> None:
+    """Write or remove files; one may fail alone.
+
+    ``content`` returns the new content for a path, its present and its declared attributes; None keeps the present one.
+    """
+    with files.Batch() as batch:
+        for path, (is_, should) in changes.items():
+            try:
+                if should.get("ensure") == "absent":
+                    batch.remove(path)
+                else:
+                    _write(batch, path, content(path, is_, should), should)
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=files.describe_error(error, path))
+            # The next one may be made of this one.
+            for written, failure in batch.flush():
+                context.failed(written, message=files.describe_error(failure, written))
+
+
+def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
     """Return the attributes of a file that are in its status, and its content.
 
     Raise ``OSError``, and ``ResourceError`` for anything but a regular file of at most ``LIMIT`` bytes.
@@ -58,7 +102,7 @@ def read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
     return row | {"owner": files.user_name(seen.st_uid), "group": files.group_name(seen.st_gid)}, content
 
 
-def write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
+def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
     """Write a file with the declared owner, group and mode, or with None for ``content`` change these alone."""
     owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
     wanted: dict[str, Any] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib import prerequisites
 from resource_api import Asset, ResourceError, files
 
 if TYPE_CHECKING:
@@ -29,12 +30,9 @@ class Provider:
         lstrip_blocks: bool,
     ) -> str:
         """Return the text that a template makes. Raise ``ResourceError`` with the line of a mistake."""
-        try:
+        with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
             import jinja2  # noqa: PLC0415 - an extra
             from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
-        except ImportError:
-            msg = "needs the Python package jinja2: pip install 'resource-api[templates]'"
-            raise ResourceError(msg) from None
         name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else "the template"
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = ImmutableSandboxedEnvironment(

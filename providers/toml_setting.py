@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any
 
-from lib import round_trip, structured_settings
+from lib import prerequisites, round_trip, structured_settings
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -27,12 +27,9 @@ class Provider(structured_settings.SettingsProvider):
 
     @staticmethod
     def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
-        try:
+        with prerequisites.needing("tomlkit", "pip install 'resource-api[settings]'"):
             import tomlkit  # noqa: PLC0415 - an extra
             from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415 - the same
-        except ImportError:
-            msg = "needs the Python package tomlkit: pip install 'resource-api[settings]'"
-            raise ResourceError(msg) from None
         try:
             return round_trip.edit(
                 text, wanted, parse=tomllib.loads, load=tomlkit.parse, dump=tomlkit.dumps, convert=lambda _old, new: new

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -71,19 +72,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the certificates in ``names``."""
-        if names is None:
-            msg = "a certificate can be in any file; name it"
-            raise CannotList(msg)
-        issuing = _issuing()
-        with files.Directories() as directories:
-            for path in names:
-                try:
-                    row, content = protected_file.read(path, directories)
-                    yield row | issuing.describe(issuing.load(content))
-                except FileNotFoundError:
-                    continue
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
+        return protected_file.read_all(context, names, "a certificate", _describe)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a certificate: the directory, its owner and group, what it is made of."""
@@ -100,29 +89,21 @@ class Provider(BaseProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Issue or remove certificates, or change their permissions."""
-        with files.Batch() as batch:
-            for path, (is_, should) in changes.items():
-                try:
-                    if should.get("ensure") == "absent":
-                        batch.remove(path)
-                    else:
-                        content = _content(self, context, path, is_, should)
-                        protected_file.write(batch, path, content, should)
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
-                # The next certificate may be signed by this one.
-                for written, failure in batch.flush():
-                    context.failed(written, message=files.describe_error(failure, written))
+        protected_file.write_all(context, changes, partial(_content, self, context))
 
 
 def _issuing() -> ModuleType:
     """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
-    try:
+    with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_issue  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = f"needs the Python module cryptography (Debian: python3-cryptography): {error}"
-        raise ResourceError(msg) from None
     return x509_issue
+
+
+def _describe(content: bytes) -> Resource:
+    """Return what is in a certificate."""
+    issuing = _issuing()
+    described: Resource = issuing.describe(issuing.load(content))
+    return described
 
 
 def _content(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -56,19 +56,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the keys in ``names``."""
-        if names is None:
-            msg = "a key can be in any file; name it"
-            raise CannotList(msg)
-        x509 = _x509()
-        with files.Directories() as directories:
-            for path in names:
-                try:
-                    row, content = protected_file.read(path, directories)
-                    yield row | {"encrypted": x509.is_encrypted(content)} | _inside(x509, content)
-                except FileNotFoundError:
-                    continue
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
+        return protected_file.read_all(context, names, "a key", _inside)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a key: the directory, its owner, its group."""
@@ -81,35 +69,23 @@ class Provider(BaseProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Generate, encrypt or remove keys, or change their permissions."""
-        with files.Batch() as batch:
-            for path, (is_, should) in changes.items():
-                try:
-                    if should.get("ensure") == "absent":
-                        batch.remove(path)
-                    else:
-                        protected_file.write(batch, path, _content(path, is_, should), should)
-                except (OSError, ResourceError) as error:
-                    context.failed(path, message=files.describe_error(error, path))
-            for path, failure in batch.flush():
-                context.failed(path, message=files.describe_error(failure, path))
+        protected_file.write_all(context, changes, _content)
 
 
 def _x509() -> ModuleType:
     """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
-    try:
+    with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
         from lib import x509_files  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        msg = f"needs the Python module cryptography (Debian: python3-cryptography): {error}"
-        raise ResourceError(msg) from None
     return x509_files
 
 
-def _inside(x509: ModuleType, content: bytes) -> dict[str, Any]:
-    """Return the attributes that are in a key; none of one that is encrypted."""
+def _inside(content: bytes) -> Resource:
+    """Return what is in a key; of one that is encrypted, only that it is."""
+    x509 = _x509()
     if x509.is_encrypted(content):
-        return {}
+        return {"encrypted": True}
     key = x509.load_key(content, None)
-    return {**x509.describe(key), "public_key": x509.public_pem(key.public_key()).decode()}
+    return {"encrypted": False, **x509.describe(key), "public_key": x509.public_pem(key.public_key()).decode()}
 
 
 def _content(path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bytes | None:

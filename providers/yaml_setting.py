@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from lib import round_trip, structured_settings
+from lib import prerequisites, round_trip, structured_settings
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -36,11 +36,8 @@ class Provider(structured_settings.SettingsProvider):
 
 
 def _yaml() -> Any:
-    try:
+    with prerequisites.needing("ruamel.yaml", "pip install 'resource-api[settings]'"):
         from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
-    except ImportError:
-        msg = "needs the Python package ruamel.yaml: pip install 'resource-api[settings]'"
-        raise ResourceError(msg) from None
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = structured_settings.LIMIT

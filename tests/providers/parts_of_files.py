@@ -1,4 +1,4 @@
-"""What the laws need to be tested with types that manage a part of a text file: examples, and a hostile neighbour."""
+"""What the laws need to be tested with types of files, or of parts of text files: examples, a hostile neighbour."""
 
 from __future__ import annotations
 
@@ -16,14 +16,29 @@ if TYPE_CHECKING:
     from resource_api import Resource
 
 
-class PartOfFile:
-    """A part of the file of the fixture ``file``; ``records``: what a neighbour writes to a file of their own."""
+class WholeFiles:
+    """Whatever is in the test's directory."""
 
+    @pytest.fixture
+    def world(self, tmp_path: Path) -> Callable[[], Any]:
+        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
+
+
+class PartOfFile:
+    """A part of the file of the fixture ``file``."""
+
+    #: What a neighbour writes to a file of their own.
     records: ClassVar[bytes]
+    #: The attributes that an update changes.
+    update: ClassVar[Resource]
 
     @pytest.fixture
     def world(self, file: Path) -> Callable[[], Any]:
         return file.read_bytes
+
+    @pytest.fixture
+    def updated(self, present: Resource) -> Resource:
+        return {**present, **self.update}
 
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:
@@ -35,14 +50,12 @@ class PartOfFile:
 class Setting(PartOfFile):
     """A value of any kind beneath a key with a special character."""
 
+    update: ClassVar[Resource] = {"value": 2.5}
+
     @pytest.fixture
     def present(self, file: Path) -> Resource:
         value = {"x": [1, True], "y": "caf\u00e9"}
         return {"path": f"{file.parent}/./{file.name}", "key": "['ra-test'].a", "value": value}
-
-    @pytest.fixture
-    def updated(self, present: Resource) -> Resource:
-        return {**present, "value": 2.5}
 
     @pytest.fixture
     def others(self, present: Resource, tmp_path: Path) -> list[Resource]:

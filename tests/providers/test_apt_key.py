@@ -8,10 +8,9 @@ import re
 import shutil
 import subprocess
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -22,6 +21,7 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
+from tests.http_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -90,14 +90,8 @@ def served(*, status: int = 200, body: bytes = b"", location: str = "") -> Itera
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/key.asc"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as base:
+        yield f"{base}/key.asc"
 
 
 def apply(name: str, **attributes: Any) -> Report:

@@ -15,10 +15,9 @@ from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
+from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from resource_api import Resource
     from resource_api.model.report import Report
 
@@ -291,7 +290,7 @@ class TestShown:
         assert str(difference.is_).startswith("sha256:")
 
 
-class TestArchive(ProviderCompliance):
+class TestArchive(WholeFiles, ProviderCompliance):
     """An archive of texts, and another one."""
 
     type_name = "archive"
@@ -303,10 +302,6 @@ class TestArchive(ProviderCompliance):
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
         return {**present, "source": packed(index="two")}
-
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:

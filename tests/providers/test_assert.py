@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import socket
-import threading
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +11,10 @@ import pytest
 from resource_api import ManifestError, Runtime, Sensitive
 from resource_api.testing import ProviderCompliance
 from resource_api.testing.harness import Harness, failures
+from tests.http_server import serving
 from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from resource_api import Resource
@@ -56,22 +54,9 @@ class Answers(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-@contextmanager
-def server() -> Iterator[str]:
-    """Serve on a free port, and yield the beginning of its URLs."""
-    with HTTPServer(("127.0.0.1", 0), Answers) as http:
-        thread = threading.Thread(target=http.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{http.server_port}"
-        finally:
-            http.shutdown()
-            thread.join()
-
-
 def test_urls_are_compared_by_their_status() -> None:
     """Below 400 unless a status is declared; a refused connection and another scheme are clear."""
-    with server() as url:
+    with serving(Answers) as url:
         assert reason(run({"Assert[x]": {"url": f"{url}/200"}})[0]) == ""
         assert reason(run({"Assert[x]": {"url": f"{url}/404", "status": 404}})[0]) == ""
         assert reason(run({"Assert[x]": {"url": f"{url}/503"}})[0]) == f"{url}/503 answers 503"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -106,14 +106,11 @@ class TestBlockInFile(PartOfFile, ProviderCompliance):
 
     type_name = "block_in_file"
     records = b"# BEGIN ra-test-a\n\xff evil\n# END ra-test-a\n"
+    update: ClassVar[Resource] = {"block": "caf\u00e9\n\nthree"}
 
     @pytest.fixture
     def present(self, file: Path) -> Resource:
         return {"path": f"{file.parent}/./{file.name}", "name": "ra-test-a", "block": "one\r\n  two\n"}
-
-    @pytest.fixture
-    def updated(self, present: Resource) -> Resource:
-        return {**present, "block": "caf\u00e9\n\nthree"}
 
     @pytest.fixture
     def others(self, present: Resource, tmp_path: Path) -> list[Resource]:

@@ -21,9 +21,10 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
+from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from resource_api import Resource
 
@@ -391,7 +392,7 @@ class TestDeclarations:
         assert list(types.files({"path": "/"})) == []
 
 
-class TestFile(ProviderCompliance):
+class TestFile(WholeFiles, ProviderCompliance):
     """A file whose attributes are mostly undeclared."""
 
     type_name = "file"
@@ -403,10 +404,6 @@ class TestFile(ProviderCompliance):
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
         return {**present, "content": "two\n"}
-
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:

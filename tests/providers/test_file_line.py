@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -142,14 +142,11 @@ class TestFileLine(PartOfFile, ProviderCompliance):
 
     type_name = "file_line"
     records = b"ra-test-a evil\n\xff\n"
+    update: ClassVar[Resource] = {"line": "ra-test-a\t# caf\u00e9"}
 
     @pytest.fixture
     def present(self, file: Path) -> Resource:
         return {"path": f"{file.parent}/./{file.name}", "match": "^ra-test-a", "line": "ra-test-a = ${x}"}
-
-    @pytest.fixture
-    def updated(self, present: Resource) -> Resource:
-        return {**present, "line": "ra-test-a\t# caf\u00e9"}
 
     @pytest.fixture
     def others(self, present: Resource, tmp_path: Path) -> list[Resource]:

@@ -10,9 +10,8 @@ import subprocess
 import tempfile
 from contextlib import contextmanager, suppress
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -20,10 +19,12 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.testing import ProviderCompliance
 from tests.bundled import directory_of_nobody
+from tests.http_server import serving
 from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from resource_api import Resource
 
@@ -94,18 +95,11 @@ class Guarded(SimpleHTTPRequestHandler):
 def url(published: Path) -> Iterator[str]:
     """Yield the URL of the published repository, which only the password opens."""
     git(published, "update-server-info")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Guarded, directory=str(published / ".git")))
-    thread = Thread(target=server.serve_forever, args=[0.01])
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with serving(partial(Guarded, directory=str(published / ".git"))) as base:
+        yield base
 
 
-class TestGitCheckout(ProviderCompliance):
+class TestGitCheckout(WholeFiles, ProviderCompliance):
     """A tag from a file, and then a branch over HTTP with a password."""
 
     type_name = "git_checkout"
@@ -118,10 +112,6 @@ class TestGitCheckout(ProviderCompliance):
     def updated(self, present: Resource, url: str) -> Resource:
         access = {"username": "deploy", "password": "sesame-street"}
         return {**present, "source": url, "revision": "main", **access}
-
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
     @pytest.fixture
     def neighbours(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,6 +93,14 @@ def test_line_ends_of_other_systems_are_kept(tmp_path: Path) -> None:
     path.write_bytes(b"# a\r\na = 1\r\n")
     run({f"Toml_setting[{path}:b]": {"value": 2}})
     assert path.read_bytes() == b"# a\r\na = 1\r\nb = 2\r\n"
+
+
+def test_the_extra_that_lacks_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what brings it, and the file is as before."""
+    monkeypatch.setitem(sys.modules, "tomlkit", None)
+    needed = "needs the Python module tomlkit (pip install 'resource-api[settings]'): "
+    assert reason(run({f"Toml_setting[{file}:title]": {"value": "z"}})[0]).startswith(needed)
+    assert file.read_text() == CONTENT
 
 
 class TestTomlSetting(Setting, ProviderCompliance):

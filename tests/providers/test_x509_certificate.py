@@ -11,9 +11,9 @@ from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from resource_api import Resource
@@ -39,7 +39,7 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-class TestX509Certificate(ProviderCompliance):
+class TestX509Certificate(WholeFiles, ProviderCompliance):
     """A self-signed certificate, which then is for other names."""
 
     type_name = "x509_certificate"
@@ -53,10 +53,6 @@ class TestX509Certificate(ProviderCompliance):
     def updated(self, present: Resource, key: Path) -> Resource:
         names = ["b.example", "IP:2001:db8:0::1", "b.example"]
         return {**present, "private_key": f"/{key}", "alt_names": names, "mode": "0640"}
-
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,9 +11,9 @@ from resource_api import ManifestError, Runtime
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.providers.applied import REGISTRY, reason, run
+from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from resource_api import Resource
@@ -24,7 +24,7 @@ def openssl(*arguments: object) -> str:
     return subprocess.run(["openssl", *map(str, arguments)], check=False, capture_output=True, text=True).stdout
 
 
-class TestX509Key(ProviderCompliance):
+class TestX509Key(WholeFiles, ProviderCompliance):
     """A key that is encrypted, and then gets other permissions."""
 
     type_name = "x509_key"
@@ -36,10 +36,6 @@ class TestX509Key(ProviderCompliance):
     @pytest.fixture
     def updated(self, present: Resource) -> Resource:
         return {**present, "mode": "0640"}
-
-    @pytest.fixture
-    def world(self, tmp_path: Path) -> Callable[[], Any]:
-        return lambda: [(path, path.lstat()) for path in sorted(tmp_path.rglob("*"))]
 
     @pytest.fixture
     def neighbours(self, present: Resource, tmp_path: Path) -> list[Neighbour]:

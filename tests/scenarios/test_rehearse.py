@@ -12,10 +12,10 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import pytest
@@ -339,11 +339,10 @@ OLD_KERNEL: Final = "mount -t tmpfs tmpfs /proc/sys/kernel && echo 32768 >/proc/
 
 
 @contextmanager
-def on_an_old_kernel(bench: Bench, *words: str | Path, more: str = "true") -> Iterator[subprocess.Popen[str]]:
-    """Run the command with ``words`` where a process table has no limit of its own; it is killed at the end."""
-    command = [sys.executable, "-P", "-m", "resource_api", *map(str, words)]
+def running(bench: Bench, *words: str | Path, within: Sequence[str] = ()) -> Iterator[subprocess.Popen[str]]:
+    """Run the command with ``words``, started by the program ``within``; it is killed at the end."""
     with subprocess.Popen(
-        ["unshare", "--mount", "sh", "-c", f'{OLD_KERNEL} && {more} && exec "$@"', "sh", *command],
+        [*within, sys.executable, "-P", "-m", "resource_api", *map(str, words)],
         env=bench.environment,
         cwd=bench.home,
         stdout=subprocess.PIPE,
@@ -354,6 +353,14 @@ def on_an_old_kernel(bench: Bench, *words: str | Path, more: str = "true") -> It
             yield process
         finally:
             process.kill()
+
+
+def on_an_old_kernel(
+    bench: Bench, *words: str | Path, more: str = "true"
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    """Run the command with ``words`` where a process table has no limit of its own; it is killed at the end."""
+    script = f'{OLD_KERNEL} && {more} && exec "$@"'
+    return running(bench, *words, within=["unshare", "--mount", "sh", "-c", script, "sh"])
 
 
 def control_groups(manifest: Path) -> list[Path]:
@@ -457,6 +464,14 @@ def processes_about(marker: str) -> list[str]:
     return found
 
 
+def assert_ended(text: str) -> None:
+    """Wait until no process is about ``text``."""
+    until = time.monotonic() + 20
+    while processes_about(text) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert processes_about(text) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
     """Whatever ends it, no process, no mount and no file of it is left."""
@@ -471,29 +486,16 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
         """,
     )
     before = mounts()
-    with subprocess.Popen(
-        [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest)],
-        env=bench.environment,
-        cwd=bench.home,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stderr is not None
-            assert any("begun" in line for line in process.stderr)
-            assert processes_about(marker)
+    with running(bench, "rehearse", manifest) as process:
+        assert process.stderr is not None
+        assert any("begun" in line for line in process.stderr)
+        assert processes_about(marker)
+        process.send_signal(number)
+        if number == signal.SIGTERM:  # the first one lets the running call end
+            assert any("interrupted: finishing" in line for line in process.stderr)
             process.send_signal(number)
-            if number == signal.SIGTERM:  # the first one lets the running call end
-                assert any("interrupted: finishing" in line for line in process.stderr)
-                process.send_signal(number)
-            process.wait(timeout=20)
-        finally:
-            process.kill()
-    until = time.monotonic() + 20
-    while processes_about(marker) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert processes_about(marker) == []
+        process.wait(timeout=20)
+    assert_ended(marker)
     assert mounts() == before
     assert not (bench.home / "made").exists()
     if number == signal.SIGTERM:
@@ -504,16 +506,11 @@ def test_a_killed_rehearsal_leaves_nothing(bench: Bench, number: int) -> None:
 def test_a_signal_ends_a_rehearsal_between_its_runs_at_once(bench: Bench, number: int) -> None:
     """The exit code is that of the signal, and nothing is said of what is not known."""
     manifest = bench.write("site.yaml", "resources: {}")
-    words = [sys.executable, "-P", "-m", "resource_api", "rehearse", str(manifest), "--test", "echo begun; sleep 300"]
-    streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, env=bench.environment, **streams) as process:
-        try:
-            assert process.stderr is not None
-            assert any("begun" in line for line in process.stderr)
-            process.send_signal(number)
-            shown, told = process.communicate(timeout=20)
-        finally:
-            process.kill()
+    with running(bench, "rehearse", manifest, "--test", "echo begun; sleep 300") as process:
+        assert process.stderr is not None
+        assert any("begun" in line for line in process.stderr)
+        process.send_signal(number)
+        shown, told = process.communicate(timeout=20)
     assert process.returncode == 128 + number
     assert shown.splitlines()[-1] == "Interrupted before anything was known; nothing of the rehearsal is left."
     assert told == ""
@@ -542,10 +539,7 @@ def test_a_rehearsal_is_killed_at_any_moment_and_leaves_nothing(bench: Bench) ->
             except subprocess.TimeoutExpired:
                 one.send_signal(signal.SIGTERM if number % 2 else signal.SIGKILL)
             one.wait(timeout=20)
-    until = time.monotonic() + 20
-    while processes_about(str(manifest)) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert processes_about(str(manifest)) == []
+    assert_ended(str(manifest))
     assert mounts() == before
     assert sorted(path.name for path in bench.home.iterdir()) == ["modules", "site.yaml", "things"]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-import threading
 import time
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -28,9 +27,9 @@ from resource_api.model.values.assets import (
 )
 from resource_api.system.filesystem import download
 from resource_api.system.filesystem.assets import AssetReader
+from tests.http_server import serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LIMITS = Limits(1 << 20, 100)
@@ -272,27 +271,13 @@ class Server(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
-@contextmanager
-def serving() -> Iterator[str]:
-    """Run a server on loopback; return the beginning of its URLs."""
-    Server.asked.clear()
-    server = HTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
 class TestUrls:
     """Contents from URLs."""
 
     def test_a_url_is_fetched_once_and_only_when_it_is_opened(self) -> None:
         """Its digest is declared, so a plan needs no network."""
-        with serving() as base:
+        Server.asked.clear()
+        with serving(Server) as base:
             assets = AssetReader()
             wish = {"asset": {"url": f"{base}/on", "sha256": sha(Server.body)}}
             first, second = (build_contents(wish, lambda each: assets(each, "site.yaml")) for _ in range(2))
@@ -313,12 +298,13 @@ class TestUrls:
     )
     def test_a_failed_download_raises_its_reason(self, path: str, message: str) -> None:
         """A truncated, too large or redirected response is refused."""
-        with serving() as base, pytest.raises(ResourceError, match=message):
+        with serving(Server) as base, pytest.raises(ResourceError, match=message):
             download.fetch(base + path, sha(Server.body), largest=1000)
 
     def test_other_bytes_are_refused(self) -> None:
         """An attacker in the network cannot change the content."""
-        with serving() as base, pytest.raises(ResourceError, match=f"has the SHA-256 {sha(Server.body)}, not 000"):
+        refusal = f"has the SHA-256 {sha(Server.body)}, not 000"
+        with serving(Server) as base, pytest.raises(ResourceError, match=refusal):
             download.fetch(f"{base}/it", "0" * 64)
 
     def test_an_unreachable_server_is_named(self) -> None:
@@ -329,7 +315,7 @@ class TestUrls:
     def test_a_slow_server_does_not_prolong_a_download(self) -> None:
         """The limit counts from the start of the transfer, not from the last byte."""
         begin = time.monotonic()
-        with serving() as base, pytest.raises(ResourceError, match="was not fetched within"):
+        with serving(Server) as base, pytest.raises(ResourceError, match="was not fetched within"):
             download.fetch(f"{base}/slow", timeout=0.2)
         assert time.monotonic() - begin < 3.0
 

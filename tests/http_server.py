@@ -1,0 +1,25 @@
+"""A server on loopback for one test."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from http.server import BaseHTTPRequestHandler
+
+
+@contextmanager
+def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+    """Serve on a free port, and yield the beginning of its URLs; nothing of the server is left afterwards."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
