@@ -6,7 +6,7 @@ import errno
 import hashlib
 import os
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from os import stat_result
 
+    from lib.backups import Backups
     from resource_api import Change, Context, Resource
 
 #: Longest content in bytes that is read, and that is written from a text.
@@ -34,8 +35,9 @@ class Provider(BaseProvider):
     """The files of the local machine."""
 
     def __init__(self) -> None:
-        """Start without a known owner."""
+        """Start without a known owner, and without copies."""
         self._ids: dict[tuple[Any, Any], int] = {}
+        self._backups: Backups | None = None
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
@@ -150,24 +152,31 @@ class Provider(BaseProvider):
         """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""
         self._ids.clear()
         written: set[str] = set()
-        with files.Batch() as batch:
+        self._backups = None
+        with ExitStack() as stack, files.Batch() as batch:
             for path, change in changes.items():
                 if change.should.get("source") in written:
-                    _flush(context, batch)
+                    self._flush(context, batch)
                     written.clear()
                 try:
-                    self._apply(batch, path, *change)
+                    self._apply(batch, stack, path, change)
                 except (OSError, ValueError, ResourceError) as error:
+                    if self._backups is not None:
+                        self._backups.discard(path)
                     context.failed(path, message=_why(error, path))
                 else:
                     written.add(path)
-            _flush(context, batch)
+            self._flush(context, batch)
 
-    def _apply(self, batch: files.Batch, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+    def _apply(self, batch: files.Batch, stack: ExitStack, path: str, change: Change) -> None:
         """Apply one change; a directory is removed, or replaces something, only with ``force``."""
+        is_, should = change
         found = "absent" if is_ is None else is_["ensure"]
         ensure, force = should.get("ensure", found), should.get("force", False)
+        keep = partial(self._keep, stack, path, should.get("backup"))
         if ensure == "absent":
+            if force or found == "file":
+                keep(at_once=True)
             with suppress(FileNotFoundError):
                 batch.remove(path, recursive=force)
             return
@@ -175,6 +184,7 @@ class Provider(BaseProvider):
             if not force:
                 msg = f"it is a {found} and should be a {ensure}; with force it is replaced, and what is in it is lost"
                 raise ResourceError(msg)
+            keep(at_once=True)
             batch.remove(path, recursive=True)
             found, is_ = "absent", None
         owner = {
@@ -187,15 +197,33 @@ class Provider(BaseProvider):
         kept = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":
             if is_ is None or is_.get("target") != should["target"]:
+                keep(at_once=True)
                 batch.make_link(path, should["target"], **owner)
             else:
                 batch.set_mode_owner(path, **owner, former_uid=is_.get("uid"))
         elif ensure == "directory" and found == "absent":
             batch.make_directory(path, mode=mode, **owner)
         elif ensure == "file" and (content := _content(path, is_, should, kept=kept)) is not None:
+            keep(at_once=False)
             batch.replace(path, content, mode=mode, **owner, check=_check(batch, path, should.get("validate_cmd")))
         else:
             batch.set_mode_owner(path, mode=mode, **owner, former_uid=None if is_ is None else is_.get("uid"))
+
+    def _keep(self, stack: ExitStack, path: str, backup: Any, *, at_once: bool) -> None:
+        """Keep a copy of what is at ``path``, if it is declared; ``at_once``: before the next call changes it."""
+        if backup:
+            if self._backups is None:
+                from lib.backups import Backups  # noqa: PLC0415 - few files are kept
+
+                self._backups = stack.enter_context(Backups())
+            self._backups.keep(path, backup, at_once=at_once)
+
+    def _flush(self, context: Context, batch: files.Batch) -> None:
+        """Let the replaced files appear, after the copies of the old ones are on disk."""
+        if self._backups is not None:
+            self._backups.flush()
+        for path, error in batch.flush():
+            context.failed(path, message=_why(error, path))
 
     def _id(self, lookup: Callable[[int | str], int], owner: int | str | None) -> int | None:
         """Return the number of a user or group, looked up once per call of ``set``; None for None."""
@@ -204,11 +232,6 @@ class Provider(BaseProvider):
         if (lookup, owner) not in self._ids:
             self._ids[lookup, owner] = lookup(owner)
         return self._ids[lookup, owner]
-
-
-def _flush(context: Context, batch: files.Batch) -> None:
-    for path, error in batch.flush():
-        context.failed(path, message=_why(error, path))
 
 
 def _content(

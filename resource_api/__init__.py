@@ -39,12 +39,14 @@ if TYPE_CHECKING:
     from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.filesystem.account_files import change_accounts
+    from resource_api.system.filesystem.backups import BackupStore, backup_directory
 
 __all__ = [
     "UNKNOWN",
     "Archive",
     "Asset",
     "Attribute",
+    "BackupStore",
     "BaseProvider",
     "CannotList",
     "Change",
@@ -77,6 +79,7 @@ __all__ = [
     "SimpleProvider",
     "StateError",
     "TypeDefinition",
+    "backup_directory",
     "change_accounts",
 ]
 
@@ -100,6 +103,7 @@ _HOMES = {
     ),
     "resource_api.model.function": ("Function",),
     "resource_api.system.filesystem.account_files": ("change_accounts",),
+    "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
     "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),

@@ -20,7 +20,7 @@ DIRECTORY: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 #: The schema of a stream of events, one a line.
 _STREAM: Final = "apply"
 #: Commands with subcommands.
-_GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "bundle"))
+_GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle"))
 #: Commands, with their subcommands, whose documents have another schema than one of their own name.
 OTHERS: Final = {
     "show": "plan",

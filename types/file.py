@@ -45,6 +45,10 @@ is not declared stays as it is; a new file has mode 0644, a new directory 0755, 
 already as declared are not written. Hard links to the old file keep the old content. A symbolic link on the path is
 followed only if no other user than root and the caller could have put it there.
 
+With `backup: true` the content that a run overwrites or removes is kept by its SHA-256, with the permissions of the
+file, for 90 days, readable by the user of the run alone. `resource-api backup list` shows what there is, and
+`resource-api backup restore PATH` restores it. A file that cannot be copied is not changed.
+
 ACLs and extended attributes are kept, but never file capabilities with new content. They end when the file or directory
 gets another owner, or is changed with both `mode` and `owner` declared, as these are all rights then; a directory's
 default ACL too. A new file inherits from the default ACL of its directory under the same conditions, and only if the
@@ -97,6 +101,13 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
             "Whether a directory may be removed with its content, or replace or be replaced by another kind of file.",
             kind="parameter",
             default=False,
+        ),
+        "backup": Attribute(
+            r"Optional[Variant[Boolean, Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]]]",
+            "Whether copies of regular files are kept before they are overwritten or removed, or the directory of the"
+            " copies. `resource-api backup` lists and restores them.",
+            kind="parameter",
+            must_be="true, false, or the absolute path of a directory",
         ),
         "validate_cmd": Attribute(
             "Optional[Variant[String[1], Array[String[1], 2]]]",

@@ -53,6 +53,7 @@ COMMAND_GROUPS: Final = {
         "history": "List the runs; show one, or what was different between two.",
         "report": "Print what a run did, as text, JSON or an HTML page.",
         "import": "Take over an existing resource into state.",
+        "backup": "List and restore copies of overwritten files.",
         "refresh": "Read everything again into state; change nothing else.",
     },
     "For authors and shells": {

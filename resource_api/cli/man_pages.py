@@ -46,6 +46,7 @@ _VARIABLES: Final = {
 }
 _FILES: Final = {
     "/var/lib/resource-api/state.db": "The state of root.",
+    "/var/lib/resource-api/backups": "Copies of files that were overwritten or removed.",
     "~/.local/state/resource-api/state.db": "The state of another user, unless XDG_STATE_HOME is set.",
 }
 

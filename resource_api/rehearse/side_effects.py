@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 Verb = Literal["made", "changed", "deleted"]
 #: Beneath these, files come and go without anybody asking.
-_CACHES: Final = ("/var/cache/", "/var/log/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/lib/systemd/deb-systemd-")
+_CACHES: Final = (
+    "/var/cache/",
+    "/var/log/",
+    "/var/lib/apt/",
+    "/var/lib/dpkg/",
+    "/var/lib/resource-api/backups/",
+    "/var/lib/systemd/deb-systemd-",
+)
 #: What every change of a user or group rewrites.
 _ACCOUNTS: Final = frozenset(
     f"/etc/{name}{end}" for name in ("passwd", "shadow", "group", "gshadow", "subuid", "subgid") for end in ("", "-")

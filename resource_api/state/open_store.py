@@ -33,17 +33,7 @@ def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
 
 
 def default_path(environment: Mapping[str, str]) -> str:
-    """Return the default path: for root that of the machine, for any other user their own.
+    """Return the default path: for root that of the machine, for any other user their own. Raise ``UsageError``."""
+    from resource_api.system.state_directory import state_directory  # noqa: PLC0415 - only for the default
 
-    A relative ``XDG_STATE_HOME`` is ignored (XDG Base Directory Specification 0.8). Raises ``UsageError`` when there is
-    no home directory.
-    """
-    if os.geteuid() == 0:
-        return "/var/lib/resource-api/state.db"
-    home = environment.get("XDG_STATE_HOME", "")
-    if not home.startswith("/"):
-        home = os.path.expanduser("~/.local/state")
-    if not home.startswith("/"):
-        msg = "there is no home directory for the state; name a place with --state sqlite:PATH"
-        raise UsageError(msg)
-    return f"{home}/resource-api/state.db"
+    return f"{state_directory(environment)}/state.db"

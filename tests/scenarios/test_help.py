@@ -34,12 +34,16 @@ EXAMPLES: Final = sorted(
     {line for command in COMMANDS.values() for line in getattr(command, "examples", ()) if " watch " not in line}
 )
 
+#: Commands that need a run before them.
+APPLIED: Final = {"backup", "destroy", "history", "import", "output", "refresh", "report", "stack", "state"}
 #: What has to be typed before an example, because its command needs it.
 BEFORE: Final = {
     "resource-api show later.json": "resource-api plan site.yaml -o later.json",
     "resource-api state untaint 'File[/etc/motd]'": "resource-api state taint 'File[/etc/motd]'",
     "resource-api state import web.json": "resource-api state export > web.json",
     "resource-api history diff last-1 last": "resource-api apply site.yaml -i port=81",
+    "resource-api backup restore motd": "resource-api apply site.yaml -i port=81",
+    "resource-api backup restore motd --at 1dead9bdf5e0": "resource-api apply site.yaml -i port=81",
     "resource-api state rekey --to file:state.key": "resource-api new key state.key",
 }
 
@@ -99,13 +103,14 @@ def test_an_example_works(bench: Bench, example: str) -> None:
         inputs:
           port: {{type: Integer, default: 80}}
         resources:
-          File[/etc/motd]: {{path: {bench.home}/motd, content: "port ${{inputs.port}}"}}
+          File[/etc/motd]: {{path: {bench.home}/motd, content: "port ${{inputs.port}}", backup: {"backup" in example}}}
         outputs:
           checksum: ${{File[/etc/motd].checksum}}
     """
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+    bench.environment["RESOURCE_API_BACKUPS"] = f"{bench.home}/copies"
     bench.write("site.yaml", manifest)
-    if {"state", "stack", "output", "import", "refresh", "destroy", "history", "report"}.intersection(example.split()):
+    if APPLIED.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
     if example in BEFORE:
         assert typed(bench, BEFORE[example]).code == 0

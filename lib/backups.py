@@ -1,0 +1,50 @@
+"""Copies of the files that a call of ``set`` overwrites or removes, where the attribute ``backup`` asks for them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Self
+
+from resource_api import BackupStore, backup_directory, files
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+class Backups:
+    """The stores of the copies of one call of ``set``; a context manager, whose end removes the oldest copies."""
+
+    def __init__(self) -> None:
+        """Start without a store."""
+        self._stores: dict[str, BackupStore] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Close the stores."""
+        self._stack.__exit__(kind, error, _)
+
+    def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
+        """Copy a file, or all files of a directory, as declared by ``backup``. Raise ``OSError``, ``ResourceError``.
+
+        The copies are durable on return if they are to be made ``at_once``, otherwise after ``flush``.
+        """
+        directory = backup_directory() if backup is True else files.canonical_path(backup)
+        if directory not in self._stores:
+            self._stores[directory] = self._stack.enter_context(BackupStore(directory))
+        self._stores[directory].keep(path)
+        if at_once:
+            self._stores[directory].flush()
+
+    def discard(self, path: str) -> None:
+        """Forget the copies of ``path`` since the last ``flush``: the file was not changed."""
+        for store in self._stores.values():
+            store.discard(path)
+
+    def flush(self) -> None:
+        """Make all copies durable; only now may their files be changed. Raise ``OSError``."""
+        for store in self._stores.values():
+            store.flush()

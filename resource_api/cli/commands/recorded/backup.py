@@ -1,0 +1,133 @@
+"""``backup``: list the copies of files that runs have overwritten or removed, and restore one."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.text import escape
+from resource_api.render.table import table
+from resource_api.render.text import time_of
+from resource_api.system.filesystem import backups
+from resource_api.system.filesystem.directories import canonical_path
+from resource_api.system.filesystem.files import describe_error
+from resource_api.system.filesystem.owners import group_name, user_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from resource_api.cli.session import Session
+    from resource_api.system.filesystem.backups import Backup
+
+#: Digits of a SHA-256 that a list for people shows, and that `--at` needs.
+_SHOWN: Final = 12
+_FEWEST: Final = 4
+
+_directory = click.option(
+    "--directory",
+    type=click.Path(),
+    envvar=backups.DIRECTORY_VARIABLE,
+    help="The directory of the copies, where it is not the default.",
+)
+
+
+@options.group(examples=("resource-api backup list", "resource-api backup restore motd"))
+def backup() -> None:
+    """List and restore copies of files, which runs have made where 'backup' is declared."""
+
+
+@backup.command("list", examples=("resource-api backup list", "resource-api backup list /etc --json"))
+@click.argument("path", required=False, type=click.Path())
+@_directory
+@options.common
+@with_session()
+def list_(session: Session, path: str | None, directory: str | None, **_settings: Any) -> None:
+    """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
+    found = list(_copies(_place(directory), path))
+    session.show(lambda: [_row(each) for each in found], lambda: _lines(found))
+
+
+def _lines(found: Sequence[Backup]) -> Iterator[str]:
+    """Yield the lines of a table whose last column, the path, is never cut: it is what is typed next."""
+    rows = [{**_row(each), "time": time_of(each.time), "sha256": each.sha256[:_SHOWN]} for each in found]
+    paths = ["path", *(escape(row.pop("path")) for row in rows)]
+    return (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
+
+
+@backup.command(
+    "restore",
+    examples=("resource-api backup restore motd", "resource-api backup restore motd --at 1dead9bdf5e0"),
+)
+@click.argument("path", type=click.Path())
+@click.option("--at", metavar="SHA256", help="The content to restore, by the first digits of its SHA-256.")
+@_directory
+@options.common
+@with_session()
+def restore(session: Session, path: str, at: str | None, directory: str | None, **_settings: Any) -> None:
+    """Restore PATH with the content and permissions of its newest copy.
+
+    What PATH contains now is kept before, so that restoring again undoes it.
+    """
+    place = _place(directory)
+    copy = _chosen(list(_copies(place, path, beneath=False)), _absolute(path), at)
+    try:
+        with backups.BackupStore(place) as store:
+            store.restore(copy)
+    except OSError as error:
+        msg = f"{copy.path}: {describe_error(error, copy.path)}"
+        raise ResourceError(msg) from error
+    session.show(lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN]}")
+
+
+def _place(directory: str | None) -> str:
+    return backups.backup_directory() if directory is None else _absolute(directory)
+
+
+def _absolute(path: str) -> str:
+    return canonical_path(os.path.abspath(path))  # noqa: PTH100 - a link is not followed: it is kept by its own path
+
+
+def _copies(place: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:
+    """Yield the copies in a directory of a path, and of all beneath it. Raise ``ResourceError``."""
+    try:
+        found = backups.list_backups(place)
+    except OSError as error:
+        msg = f"the copies in {place} cannot be read: {describe_error(error, place)}"
+        raise ResourceError(msg) from error
+    wanted = None if path is None else _absolute(path)
+    for each in found:
+        if wanted in {None, "/", each.path} or (beneath and each.path.startswith(f"{wanted}/")):
+            yield each
+
+
+def _chosen(found: Sequence[Backup], path: str, at: str | None) -> Backup:
+    """Return the newest copy, or that ``at`` a digest. Raise ``UsageError`` for too few digits, ``ResourceError``."""
+    if at is not None and len(at) < _FEWEST:
+        msg = f"--at {at}: give at least {_FEWEST} digits"
+        raise UsageError(msg)
+    matching = [each for each in found if at is None or each.sha256.startswith(at.lower())]
+    if not matching:
+        what = "copy" if at is None else f"copy with a SHA-256 that begins with {at}"
+        msg = f"there is no {what} of {path}; 'resource-api backup list' shows all"
+        raise ResourceError(msg)
+    if at is not None and len({each.sha256 for each in matching}) > 1:
+        msg = f"--at {at}: several copies of {path} begin so; give more digits"
+        raise UsageError(msg)
+    return matching[-1]
+
+
+def _row(copy: Backup) -> dict[str, Any]:
+    return {
+        "time": copy.time,
+        "sha256": copy.sha256,
+        "size": copy.size,
+        "mode": f"{copy.mode:04o}",
+        "owner": user_name(copy.uid),
+        "group": group_name(copy.gid),
+        "path": copy.path,
+    }
