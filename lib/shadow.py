@@ -27,6 +27,8 @@ FILES = {"subuids": "subuid", "subgids": "subgid"}
 #: Days from which an age is no limit: the value that all systems have by default.
 FOREVER = 99999
 DAY = 86400  # seconds
+#: The last day of the calendar, counted from 1970; a later one is no limit.
+LAST = 2932896
 
 
 def read() -> dict[str, dict[str, Any]]:
@@ -103,7 +105,7 @@ def _value(attribute: str, field: str) -> Any:
     """Return the value of a field; one that is no number is no limit, as for the programs that read it."""
     number = int(field) if field.isdecimal() and field.isascii() else -1
     if attribute == "expiry":
-        return NONE[attribute] if number < 0 else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))
+        return NONE[attribute] if not 0 <= number <= LAST else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))
     return NONE[attribute] if number < 0 or number >= FOREVER else number
 
 

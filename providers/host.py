@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +115,12 @@ def format_line(host: Mapping[str, Any]) -> str:
     return f"{host['ip']}\t{names}" + (f"\t# {comment}" if comment else "")
 
 
+@lru_cache(1024)  # a list of blocked hosts repeats one address a hundred thousand times
 def _address(text: str) -> str | None:
+    """Return an address in its shortest form; None if it is none."""
+    zone = text.partition("%")[2]
+    if zone and not NAME.fullmatch(zone):  # which the library accepts
+        return None
     try:
         return str(ip_address(text))
     except ValueError:
