@@ -23,27 +23,27 @@ class ServiceProvider(BaseProvider):
     """The methods that depend on the declaration alone; they are called on one provider for all."""
 
     #: The services that a refresh reloads instead of restarting them.
-    _reloaded: ClassVar[set[str]] = set()
+    _reloaded: ClassVar[set[Any]] = set()
     #: Name → the file that has the number of the process of a service.
-    _pidfiles: ClassVar[dict[str, str]] = {}
+    _pidfiles: ClassVar[dict[Any, str]] = {}
 
     def __init__(self) -> None:
         """Begin without a service that this run has started."""
-        self.started: set[str] = set()
+        self.started: set[Any] = set()
 
     @abstractmethod
-    def runs(self, name: str) -> bool:
+    def runs(self, name: Any) -> bool:
         """Return whether a service runs now."""
 
     @abstractmethod
-    def restart(self, name: str) -> None:
+    def restart(self, name: Any) -> None:
         """Restart a service that runs."""
 
     @abstractmethod
-    def reload(self, name: str) -> None:
+    def reload(self, name: Any) -> None:
         """Have a service that runs read its files again; restart one that cannot."""
 
-    def refresh(self, context: Context, names: Sequence[str]) -> None:
+    def refresh(self, context: Context, names: Sequence[Any]) -> None:
         """Restart or reload the services that run; one that this run has started is new enough."""
         for name in names:
             reloads = name in self._reloaded
@@ -56,12 +56,17 @@ class ServiceProvider(BaseProvider):
                 else:
                     context.unchanged(name, message="Does not run, and is not started")
 
+    def name_of(self, resource: Resource) -> Any:
+        """Return what identifies a service."""
+        return resource["name"]
+
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Leave out ``.service``; record what ``get`` and a refresh need."""
         for resource in resources:
             if resource.get("name") is None:
                 continue
-            name = resource["name"] = short_name(resource["name"])
+            resource["name"] = short_name(resource["name"])
+            name = self.name_of(resource)
             if "refresh" not in resource:
                 continue  # what ``get`` has read says nothing of parameters
             self._reloaded.discard(name)
@@ -73,7 +78,7 @@ class ServiceProvider(BaseProvider):
         return resources
 
     def insync(
-        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+        self, _context: Context, _name: Any, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
         """Have a unit stopped that waits for its next attempt to start; say what is neither so nor so, or not known."""
         waits = str(is_.get("state", "")).startswith("activating")

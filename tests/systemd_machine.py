@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -10,6 +11,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from tests import type_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -97,6 +100,33 @@ class Machine:
         """Apply a manifest that is given as text."""
         self.write("/root/site.yaml", manifest)
         return self.command("apply", "/root/site.yaml", *options, check=check)
+
+    def run_tests(self, *arguments: str, **options: Any) -> int:
+        """Run tests on the machine, which must pass; return their number."""
+        place = ("--rootdir", str(ROOT), "-c", str(ROOT / "setup.cfg"))
+        variables = ["env", f"FAULTS_ALL_POINTS={os.environ.get('FAULTS_ALL_POINTS', '')}"]
+        words = (*variables, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *place, *arguments)
+        done = self.run(*words, check=False, **options)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return int(re.findall(r"(\d+) passed", done.stdout)[0])
+
+    def run_laws(self, test: str, type_name: str, *laws: str) -> None:
+        """Run a class of laws on the machine, or some of them, and leave its report for the table of types."""
+        report = "/run/laws.xml"
+        only = ("-k", " or ".join(laws)) if laws else ()
+        assert self.run_tests(test, *only, f"--junitxml={report}") >= (len(laws) or 10)
+        if directory := os.environ.get(type_table.DIRECTORY):
+            Path(directory, f"{type_name}.xml").write_text(self.read(report), encoding="utf-8")
+
+    def run_sweeps(self, type_name: str) -> None:
+        """Kill runs of a type, and refuse them calls, on the machine; those that send systemd a message are points."""
+        tests = ("test_a_run_may_be_killed_at_any_system_call", "test_any_system_call_may_be_refused")
+        file = ROOT / "tests" / "faults" / "test_bundled_types.py"
+        counts = Path(os.environ.get("FAULTS_ALL_POINTS") or "/nonexistent").absolute()
+        self.run("mkdir", "-p", counts)
+        assert self.run_tests(*(f"{file}::{test}[{type_name}]" for test in tests), timeout=3500) == len(tests)
+        for name in self.run("ls", counts).stdout.split() if counts.is_dir() else ():
+            (counts / name).write_text(self.read(str(counts / name)), encoding="utf-8")
 
 
 @contextmanager

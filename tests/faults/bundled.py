@@ -25,8 +25,8 @@ APT: Final = r"var/(log|cache/apt|lib/apt/(lists|periodic|mirrors)|lib/dpkg)(/.*
 GIT: Final = r"srv/[a-z]+/\.git(/.*)?"
 #: What a killed pip leaves beside packages, and its next run ignores; compiled code, which holds times.
 PIP: Final = r".*/site-packages/~.*|.*/__pycache__(/.*)?"
-#: The types that need a machine which systemd has started; ``tests/providers/test_service.py`` runs their sweeps there.
-ON_A_MACHINE: Final = {"service"}
+#: The types that need a machine which systemd has started; their tests in ``tests/providers`` run their sweeps there.
+ON_A_MACHINE: Final = {"service", "user_service"}
 #: What a killed update-alternatives leaves, which its next run ignores, and its log.
 ALTERNATIVES: Final = r"var/log/.*|(etc/alternatives|var/lib/dpkg/alternatives|srv)/[^/]+\.dpkg-(new|old|tmp)"
 DPKG: Final = ("dpkg-query", "-W", "-f", "${Package} ${Version} ${Status} ${Conffiles}\n")
@@ -57,6 +57,12 @@ nCGeQ+oD9zF/i7JTOWD+Z3cP
 }
 
 
+#: Asks the service manager of the user of the tests.
+AS_USER: Final = (
+    "setpriv --reuid ra-user --regid ra-user --init-groups env HOME=/home/ra-user"
+    " XDG_RUNTIME_DIR=/run/user/$(id -u ra-user) systemctl --user"
+)
+USERS_STATE: Final = f"{AS_USER} show -pId,ActiveState,UnitFileState ra-a ra-b; ls /var/lib/systemd/linger"
 SLEEP: Final = {"Service": {"ExecStart": "/bin/sleep 1000"}}
 TMPFS: Final = {"device": "tmpfs", "fstype": "tmpfs", "options": "size=64k"}
 
@@ -529,6 +535,22 @@ CASES: Final[dict[str, Case]] = {
             "Toml_setting[/srv/app.toml:c.created]": {"value": [4]},
             "Toml_setting[/srv/other.toml:created]": {"value": 5},
         },
+    ),
+    "user_service": Case(
+        "apply",
+        {
+            "User_service[ra-a ra-user]": {"ensure": "stopped", "enable": False},
+            "User_service[ra-b ra-user]": {"ensure": "running", "enable": True, "linger": True},
+        },
+        before=[
+            {
+                "User_service[ra-a ra-user]": {"ensure": "running", "enable": True, "linger": True},
+                "User_service[ra-b ra-user]": {"ensure": "stopped", "enable": False},
+            }
+        ],
+        observation=(*("sh", "-c"), USERS_STATE),
+        restoration=(*("sh", "-c"), f"{AS_USER} -q enable --now ra-a && {AS_USER} -q disable --now ra-b"),
+        watched=("socket:",),
     ),
     "user": case(
         {

@@ -44,6 +44,7 @@ ELSEWHERE: Final = {
     "template",
     "tidy",
     "timezone",
+    "user_service",
     "wait_for",
 }
 TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - ELSEWHERE)

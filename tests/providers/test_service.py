@@ -14,7 +14,6 @@ import pytest
 from resource_api import ManifestError, Runtime
 from resource_api.plugins.registry import Registry
 from resource_api.testing import ProviderCompliance
-from tests import type_table
 from tests.faults.bench import WHOLE
 from tests.systemd_machine import INSIDE, ROOT, Machine, started_machine
 
@@ -388,35 +387,17 @@ def test_a_run_that_systemd_stops_is_consistent(machine: Machine, *, killed: boo
     assert ("2 updated" if killed else "1 updated, 1 unchanged") in again.stdout, again.stdout + again.stderr
 
 
-def run_tests(machine: Machine, *arguments: str, **options: Any) -> int:
-    """Run tests on the machine, which must pass; return their number."""
-    machine.run("rm", "/run/counted")
-    place = ("--rootdir", str(ROOT), "-c", str(ROOT / "setup.cfg"))
-    variables = ["env", f"FAULTS_ALL_POINTS={os.environ.get('FAULTS_ALL_POINTS', '')}"]
-    words = (*variables, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *place, *arguments)
-    done = machine.run(*words, check=False, **options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return int(re.findall(r"(\d+) passed", done.stdout)[0])
-
-
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:
     """The class below, run there."""
-    report = "/run/laws.xml"
-    assert run_tests(machine, f"{__file__}::TestService", f"--junitxml={report}") > 10
-    if directory := os.environ.get(type_table.DIRECTORY):
-        Path(directory, "service.xml").write_text(machine.read(report), encoding="utf-8")
+    machine.run("rm", "/run/counted")
+    machine.run_laws(f"{__file__}::TestService", "service")
 
 
 @pytest.mark.timeout(3600 if WHOLE else 60)
 def test_a_run_may_be_killed_or_refused_at_any_system_call(machine: Machine) -> None:
-    """The sweeps of all bundled types, on the machine; calls that send systemd a message are points too."""
-    tests = ("test_a_run_may_be_killed_at_any_system_call", "test_any_system_call_may_be_refused")
-    file = ROOT / "tests" / "faults" / "test_bundled_types.py"
-    counts = Path(os.environ.get("FAULTS_ALL_POINTS") or "/nonexistent").absolute()
-    machine.run("mkdir", "-p", counts)
-    assert run_tests(machine, *(f"{file}::{test}" for test in tests), timeout=3500) == 2
-    for name in machine.run("ls", counts).stdout.split() if counts.is_dir() else ():
-        (counts / name).write_text(machine.read(str(counts / name)), encoding="utf-8")
+    """The sweeps of all bundled types, on the machine."""
+    machine.run("rm", "/run/counted")
+    machine.run_sweeps("service")
 
 
 class TestService(ProviderCompliance):

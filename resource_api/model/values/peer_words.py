@@ -363,6 +363,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
         **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),
+        **dict.fromkeys(("systemd_user_service", "loginctl_user", "linger"), ("user_service", "")),
         **dict.fromkeys(("unit", "unit_file", "systemd_timer", "dropin", "dropin_file"), ("systemd_unit", "")),
         **dict.fromkeys(
             ("command", "shell", "cmd", "script", "raw", "run", "local_exec", "null_resource"), ("exec", "")

@@ -1,0 +1,186 @@
+"""Read units with ``systemctl show``, all in one call, and change them one after another with ``systemctl``.
+
+A manager of units is that of the machine, or one of a user's own, which is asked as that user.
+"""
+
+from __future__ import annotations
+
+import json
+import pwd
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.services import short_name, unit_name
+from resource_api import Command, CommandError, ProviderError, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api import Resource
+
+#: Exists while systemd manages this machine: sd_booted(3).
+BOOTED = "/run/systemd/system"
+PROPERTIES = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload")
+#: Names in one call of ``systemctl show``: far below the limit of the arguments of a program.
+BATCH = 1000
+#: The states of unit files that ``systemctl enable`` does not change, and why.
+UNCHANGEABLE = {
+    "static": "it is static: its unit file has no section [Install], other units start it",
+    "indirect": "it is indirect: its unit file enables other units only",
+    "generated": "its unit file is generated when the machine starts",
+    "transient": "it was started by a program and has no unit file",
+}
+#: How much of the log of a unit is shown: lines, and characters of each.
+LINES, WIDTH = 10, 200
+#: The longest that the manager of a user, who can make it hang, may take to answer.
+USERS_LIMIT = 60.0
+systemctl = Command("systemctl")
+journalctl = Command("journalctl", read_only=True, timeout=30)
+
+
+class Units:
+    """The units of one manager: that of the machine, or of a user by name."""
+
+    def __init__(self, user: str | None = None) -> None:
+        """Use a manager. Raise ``KeyError`` for a user without an account."""
+        self._user = user
+        self.uid = None if user is None else pwd.getpwnam(user).pw_uid
+
+    @property
+    def directory(self) -> Path:
+        """The directory in which the manager of the user has its socket."""
+        return Path(f"/run/user/{self.uid}")
+
+    def answers(self) -> bool:
+        """Return whether there is a manager to ask."""
+        return self._user is None or (self.directory / "systemd/private").is_socket()
+
+    def systemctl(self, *arguments: str) -> str:
+        """Run ``systemctl`` for this manager, as its user, and return its output."""
+        return systemctl(*self._arguments(arguments), **self._options()).stdout
+
+    def _arguments(self, arguments: Sequence[str]) -> Sequence[str]:
+        return arguments if self._user is None else ("--user", *arguments)
+
+    def _options(self) -> dict[str, Any]:
+        """Return what leads to the manager of a user; where there is none, files alone are read and changed."""
+        if self._user is None:
+            return {}
+        place = {"XDG_RUNTIME_DIR": str(self.directory)}
+        alone = {} if self.answers() else {"SYSTEMD_OFFLINE": "1"}
+        return {"env": {**place, **alone}, "user": self._user, "timeout": USERS_LIMIT}
+
+    def set_enable(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
+        """Enable, disable or mask a unit as declared; return whether systemd must read its files again."""
+        wanted, now = should.get("enable"), enabled(unit)
+        if wanted is None or wanted == now:
+            return False
+        if now == "mask":
+            self.systemctl("unmask", "--", unit_name(name))
+            self.systemctl("unmask", "--runtime", "--", unit_name(name))
+            unit = self.current(name)
+            now = enabled(unit)
+        if wanted == now:
+            return False
+        verb = "mask" if wanted == "mask" else "enable" if wanted else "disable"
+        if verb != "mask" and (why := UNCHANGEABLE.get(unit["UnitFileState"])):
+            msg = f"{name} cannot be {verb}d: {why}"
+            raise ResourceError(msg)
+        self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
+        return True
+
+    def set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
+        """Start or stop a unit as declared, unless that is done; return whether it was started."""
+        wanted = should.get("ensure")
+        if wanted == "stopped" and (is_running(unit) or unit["ActiveState"] == "activating"):
+            self.systemctl("stop", "--", unit_name(name))
+        elif wanted == "running" and not is_running(unit):
+            self.run("start", name)
+            return True
+        return False
+
+    def run(self, verb: str, name: str) -> None:
+        """Start a unit, or start it again. Raise ``ResourceError`` with its log where it does not run afterwards."""
+        began = int(time.time())
+        try:
+            self.systemctl(verb, "--", unit_name(name))
+        except CommandError as error:
+            msg = f"{error}{self._log(name, began)}"
+            raise ResourceError(msg) from error
+        [unit] = self.show([name])
+        if unit["ActiveState"] == "failed" or unit["SubState"] == "auto-restart":
+            msg = f"{name} was started and has failed{self._log(name, began)}"
+            raise ResourceError(msg)
+
+    def _log(self, name: str, began: int) -> str:
+        """Return the last lines that a unit has logged since a time, behind the words that introduce them."""
+        limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
+        unit = unit_name(name)
+        which = (f"--unit={unit}",) if self._user is None else (f"_UID={self.uid}", f"_SYSTEMD_USER_UNIT={unit}")
+        result = journalctl.attempt(*limits, *which)
+        lines = [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]
+        return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
+
+    def current(self, name: str) -> Mapping[str, str]:
+        """Return the present state of a unit; before, have systemd read the unit files if that of this one is newer."""
+        [unit] = self.show([name])
+        if unit["NeedDaemonReload"] == "yes":
+            self.systemctl("daemon-reload")
+            [unit] = self.show([name])
+        return unit
+
+    def show(self, names: Sequence[str]) -> list[Mapping[str, str]]:
+        """Return the properties of units, in the order of ``names``."""
+        if not self.answers():
+            return list(map(self._show_file, names))
+        found: list[Mapping[str, str]] = []
+        for start in range(0, len(names), BATCH):
+            units = [unit_name(name) for name in names[start : start + BATCH]]
+            text = self.systemctl("show", f"--property={','.join(PROPERTIES)}", "--no-pager", "--", *units)
+            blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
+            if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES) for block in blocks):
+                msg = f"systemctl showed {len(blocks)} of {len(units)} units; does systemd manage this machine?"
+                raise ProviderError(msg)
+            found += blocks
+        return found
+
+    def _show_file(self, name: str) -> Mapping[str, str]:
+        """Return the properties of a unit as its file tells them; nothing runs where there is no manager."""
+        state = systemctl.attempt(*self._arguments(("is-enabled", "--", unit_name(name))), **self._options()).stdout
+        loaded = {"LoadState": "loaded" if state.strip() else "not-found", "UnitFileState": state.strip()}
+        return {**dict.fromkeys(PROPERTIES, ""), **loaded, "ActiveState": "inactive", "SubState": "dead"}
+
+    def services(self) -> list[str]:
+        """Return the names of all services, without templates and second names."""
+        options = ("--type=service", "--output=json", "--no-pager")
+        files = json.loads(self.systemctl("list-unit-files", *options))
+        loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
+        units = {each["unit_file"] for each in files if each["state"] != "alias"}
+        units |= {each["unit"] for each in loaded if each["load"] not in {"not-found", "error", "bad-setting"}}
+        return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
+
+
+def row(unit: Mapping[str, str]) -> Resource:
+    """Return the attributes of a unit, without its name."""
+    loaded = unit["LoadState"] in {"loaded", "masked"}
+    found: Resource = {
+        "ensure": "running" if is_running(unit) else "stopped",
+        "state": f"{unit['ActiveState']} ({unit['SubState']})" if loaded else unit["LoadState"],
+        "unit_file": unit["UnitFileState"] or None,
+    }
+    if unit["UnitFileState"] not in {"generated", "transient"}:
+        found["enable"] = enabled(unit)
+    return found
+
+
+def is_running(unit: Mapping[str, str]) -> bool:
+    """Return whether a unit runs now."""
+    return unit.get("ActiveState") in {"active", "reloading", "refreshing"}
+
+
+def enabled(unit: Mapping[str, str]) -> bool | str:
+    """Return whether a unit is started with the machine, or ``mask``."""
+    if unit["LoadState"] == "masked" or unit["UnitFileState"].startswith("masked"):
+        return "mask"
+    return unit["UnitFileState"] == "enabled"

@@ -1,0 +1,156 @@
+"""The units of users' own service managers, one query a user, changed one after another as that user."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections import defaultdict
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lib.services import ServiceProvider
+from lib.systemd_units import BOOTED, Units, is_running, row
+from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from resource_api import Change, Context, Resource
+
+    #: The name of a unit, and its user.
+    Name = tuple[str, str]
+
+#: Has a file for each user whose manager runs without a login; only systemd-logind writes there.
+LINGERING = Path("/var/lib/systemd/linger")
+#: Has a directory for each user with a manager, by number.
+RUNNING = Path("/run/user")
+MISSING: Resource = {"ensure": "stopped", "enable": False, "state": "not-found"}
+
+
+class Provider(ServiceProvider):
+    """The services of the users of a machine that was started by systemd."""
+
+    systemctl = Command("systemctl")
+    loginctl = Command("loginctl")
+
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether systemd manages this machine."""
+        return os.path.isdir(BOOTED) or f"systemd does not manage this machine (there is no {BOOTED})"  # noqa: PTH112
+
+    def name_of(self, resource: Resource) -> Name:
+        """Return the name of a unit with its user."""
+        return resource["name"], resource.get("user", "")
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Return the units in ``names``, also those that do not exist, or all services of users with a manager.
+
+        What a user's manager does not answer is a failure of that user's units.
+        """
+        wanted: dict[str, list[str]] = defaultdict(list)
+        for name, user in names or ():
+            wanted[user].append(name)
+        for user in _users() if names is None else wanted:
+            try:
+                found = _rows(user, None if names is None else wanted[user])
+            except (CommandError, ProviderError, ValueError) as error:
+                why = f"the service manager of '{user}' cannot be asked: {files.printable(str(error))}"
+                if names is None:
+                    context.warning(why)
+                else:
+                    context.failed([(name, user) for name in wanted[user]], message=why)
+            else:
+                yield from context.accepted(found)
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield what is missing for a service: its user."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name in changes:
+            yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
+
+    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
+        """Change one unit after another, in their order; have each manager read the changed unit files once."""
+        written: dict[str, Units] = {}
+        try:
+            for name, (is_, should) in changes.items():
+                with context.updating(name):
+                    units = _units(name[1])
+                    self._start_manager(name[1], units, is_ or {}, should)
+                    unit = units.current(name[0])
+                    if units.set_enable(name[0], unit, should):
+                        written[name[1]] = units
+                    if should.get("ensure") == "running" and not units.answers():
+                        msg = f"the service manager of '{name[1]}' does not run: declare 'linger: true', or log in"
+                        raise ResourceError(msg)
+                    if units.set_ensure(name[0], unit, should):
+                        self.started.add(name)
+                    if should.get("linger") is False and (is_ or {}).get("linger"):
+                        self._end_lingering(name[1], units)
+        finally:
+            for units in written.values():
+                if units.answers():
+                    units.systemctl("daemon-reload")
+
+    def _start_manager(self, user: str, units: Units, is_: Mapping[str, Any], should: Mapping[str, Any]) -> None:
+        """Have the manager of a user who lingers run, and wait for it."""
+        if should.get("linger") is True and not is_.get("linger"):
+            self.loginctl("enable-linger", "--", user)
+        if _lingers(user) and not units.answers():
+            self.systemctl("start", f"user@{units.uid}.service")
+
+    def _end_lingering(self, user: str, units: Units) -> None:
+        """Have the manager of a user run during logins only; one that nothing keeps is stopped before this returns."""
+        self.loginctl("disable-linger", "--", user)
+        if self.loginctl.attempt("show-user", "--property=Sessions", "--value", "--", user).stdout.strip() == "":
+            self.systemctl("stop", f"user@{units.uid}.service")
+
+    def runs(self, name: Name) -> bool:
+        """Return whether a unit runs now."""
+        return is_running(_units(name[1]).current(name[0]))
+
+    def restart(self, name: Name) -> None:
+        """Restart a unit that runs."""
+        _units(name[1]).run("try-restart", name[0])
+
+    def reload(self, name: Name) -> None:
+        """Reload a unit that runs, or restart it."""
+        _units(name[1]).run("try-reload-or-restart", name[0])
+
+
+def _units(user: str) -> Units:
+    """Return the units of a user. Raise ``ResourceError`` for an account that does not exist."""
+    try:
+        return Units(user)
+    except KeyError:
+        msg = f"there is no user '{user}'"
+        raise ResourceError(msg) from None
+
+
+def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
+    """Return units of a user, or all services."""
+    linger = _lingers(user)
+    try:
+        units = Units(user)
+    except KeyError:
+        return [{"name": name, "user": user, "linger": linger, **MISSING} for name in names or ()]
+    wanted = units.services() if names is None else names
+    shown = units.show(wanted)
+    return [
+        {"name": name, "user": user, "linger": linger, **row(unit)} for name, unit in zip(wanted, shown, strict=True)
+    ]
+
+
+def _lingers(user: str) -> bool:
+    return (LINGERING / user).exists()
+
+
+def _users() -> list[str]:
+    """Return the users who have a service manager now, sorted."""
+    found = []
+    for number in os.listdir(RUNNING) if RUNNING.is_dir() else ():  # noqa: PTH208 - bare names
+        with suppress(KeyError, ValueError):
+            user = pwd.getpwuid(int(number)).pw_name
+            if Units(user).answers():
+                found.append(user)
+    return sorted(found)
