@@ -1,4 +1,4 @@
-"""Packages of the distribution, installed and removed by apt or dnf."""
+"""Packages of the distribution, installed and removed by apt, dnf or zypper."""
 
 from resource_api import Attribute, TypeDefinition
 
@@ -8,7 +8,7 @@ VERSION = r"Pattern[/\A[0-9]([A-Za-z0-9+.:~^_-]*[A-Za-z0-9+.~^_])?\z/]"
 
 TYPE = TypeDefinition(
     name="package",
-    docs="""Manage the packages of the distribution, with apt or dnf.
+    docs="""Manage the packages of the distribution, with apt, dnf or zypper.
 
     Package[nginx]:
       ensure: latest
@@ -18,11 +18,12 @@ TYPE = TypeDefinition(
     Package[kernel-tools]:
       implementation: dnf
 
-The machine decides which of the two is used: apt where dpkg manages the packages, otherwise dnf where it is installed.
-With apt, packages that are adjacent in a manifest are installed and removed in one transaction, and purged in a second
-one; with dnf, removed in one and installed in another. With dnf a version is written with its release, and its epoch if
-that is not 0, `2:9.1.309-1.fc40`; `name.arch` stands for `name:arch`; nothing can be held; and rpm decides which
-configuration files stay.
+The machine decides which one is used: apt where dpkg manages the packages, otherwise dnf where it is installed,
+otherwise zypper. With apt, packages that are adjacent in a manifest are installed and removed in one transaction, and
+purged in a second one; with dnf, removed in one and installed in another; with zypper, installed and removed in one.
+With dnf and zypper a version is written with its release, and its epoch if that is not 0, `2:9.1.309-1.fc40`;
+`name.arch` stands for `name:arch`; and rpm decides which configuration files stay. With dnf nothing can be held; with
+zypper `hold` is a lock, which keeps a package also from `latest`.
 
 Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
 fetched. A virtual package cannot be managed: declare a package that provides it. `purged` also removes
@@ -52,7 +53,8 @@ the configuration files of a package that was removed before.
         ),
         "install_options": Attribute(
             "Optional[Array[String[1]]]",
-            "Options for `apt-get install`, such as `--no-install-recommends` or `--target-release=stable`.",
+            "Options for the installing program, with apt for instance `--no-install-recommends` or"
+            " `--target-release=stable`.",
             kind="parameter",
         ),
         "version": Attribute("Optional[String]", "The installed version.", kind="read_only"),

@@ -49,3 +49,25 @@ def private_apt() -> Iterator[Path]:
         for part in ("apt.conf.d", "preferences.d", "sources.list.d", "trusted.gpg.d"):
             Path("/etc/apt", part).mkdir()
         yield stage
+
+
+@pytest.fixture
+def rpm_packages(private_etc: None) -> Iterator[Path]:  # noqa: ARG001 - /etc is a copy
+    """Enter a mount namespace with an empty database of rpm; return a directory with a repository of packages."""
+    stage = Path("/srv")
+    spec = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%files\n"
+    with private_mounts():
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", stage], check=True)
+        for place in ("/var/cache/dnf", "/var/lib/dnf", "/var/cache/zypp", "/var/lib/zypp", "/var/lib/rpm", "/var/log"):
+            own = stage / place.replace("/", "-")
+            own.mkdir()
+            Path(place).mkdir(exist_ok=True)
+            subprocess.run(["mount", "--bind", own, place], check=True)
+        Path("/etc/rpm").mkdir(exist_ok=True)
+        Path("/etc/rpm/macros").write_text("%_dbpath /var/lib/rpm\n")
+        for name, version in (("ra-Test", "1.0"), ("ra-Test", "1.1"), ("ra-other", "2.0")):
+            (stage / "x.spec").write_text(spec.format(name, version))
+            places = ["--define", f"_topdir {stage}/top", "--define", f"_rpmdir {stage}/repository"]
+            subprocess.run(["rpmbuild", "-bb", "--quiet", *places, stage / "x.spec"], check=True, capture_output=True)
+        subprocess.run(["createrepo_c", "-q", stage / "repository"], check=True)
+        yield stage

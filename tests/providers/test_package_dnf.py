@@ -11,16 +11,11 @@ import pytest
 from resource_api import Registry, Runtime
 from resource_api.system.log import Log
 from tests import bundled
-from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from resource_api.model.report import Report
 
-dnf = bundled.execute("providers", "package/dnf")
-STAGE: Final = Path("/srv")  # a file system in memory covers it while these tests run
-SPEC: Final = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%files\n"
+rpm = bundled.execute("lib", "rpm")
 #: What rpm says of a Fedora 40: several kernels, two architectures of one package, an epoch, a key.
 RECORDED: Final = """\
 1713900000|kernel-core|0:6.8.5-301.fc40|x86_64
@@ -34,24 +29,10 @@ RECORDED: Final = """\
 
 
 @pytest.fixture
-def _machine(private_etc: None) -> Iterator[None]:  # noqa: ARG001 - this comes after it
-    """Enter a mount namespace with a repository of packages, and leave it after the test."""
-    with private_mounts():
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", STAGE], check=True)
-        for place in ("/var/cache/dnf", "/var/lib/dnf", "/var/log"):
-            own = STAGE / place.replace("/", "-")
-            own.mkdir()
-            subprocess.run(["mount", "--bind", own, place], check=True)
-        Path("/etc/rpm").mkdir(exist_ok=True)
-        Path("/etc/rpm/macros").write_text(f"%_dbpath {STAGE}/rpm\n")
-        for name, version in (("ra-Test", "1.0"), ("ra-Test", "1.1"), ("ra-other", "2.0")):
-            (STAGE / "x.spec").write_text(SPEC.format(name, version))
-            places = ["--define", f"_topdir {STAGE}/top", "--define", f"_rpmdir {STAGE}/repository"]
-            subprocess.run(["rpmbuild", "-bb", "--quiet", *places, STAGE / "x.spec"], check=True, capture_output=True)
-        subprocess.run(["createrepo_c", "-q", STAGE / "repository"], check=True)
-        text = f"[main]\nreposdir={STAGE}\n[ra-test]\nname=x\nbaseurl=file://{STAGE}/repository\ngpgcheck=0\n"
-        Path("/etc/dnf/dnf.conf").write_text(text)
-        yield
+def _machine(rpm_packages: Path) -> None:
+    """Have dnf use the repository of the tests alone."""
+    text = f"[main]\nreposdir={rpm_packages}\n[ra-test]\nname=x\nbaseurl=file://{rpm_packages}/repository\ngpgcheck=0\n"
+    Path("/etc/dnf/dnf.conf").write_text(text)
 
 
 def apply(**wanted: Any) -> Report:
@@ -77,7 +58,7 @@ def test_dnf_installs_changes_and_removes() -> None:
 
 def test_what_rpm_lists_is_read() -> None:
     """The newest of several versions, each architecture, an epoch; no keys."""
-    found = dnf._by_name(RECORDED)
+    found = rpm.by_name(RECORDED)
     assert {name: row["version"] for name, row in found.items() if "." not in name} == {
         "kernel-core": "6.8.9-300.fc40",
         "glibc": "2.39-8.fc40",

@@ -1,0 +1,74 @@
+"""Read the database of rpm: what the providers of packages for dnf and zypper share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, ClassVar
+
+from lib import packages
+from resource_api import Command
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from typing import Any
+
+    from resource_api import Context, Problem, Resource
+
+#: Of an installed package: when it was installed, as of a kernel several versions are.
+INSTALLED = "%{INSTALLTIME}|%{NAME}|%{EPOCHNUM}:%{VERSION}-%{RELEASE}|%{ARCH}\\n"
+FIELDS = 4
+#: Packages that rpm writes for the keys that it trusts.
+KEY = "gpg-pubkey"
+UNIVERSAL = "noarch"
+
+
+class RpmProvider(packages.PackageProvider):
+    """The packages of rpm's database; a subclass knows the program that installs them."""
+
+    rpm: ClassVar[Command] = Command("rpm", read_only=True)
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
+        """Return the packages of rpm's database; those that are wanted as ``latest`` with their candidate version."""
+        found = by_name(self.rpm.lines("-qa", "--qf", INSTALLED))
+        if names is None:
+            # The second name of a package, with the architecture, is needed only where the first one is another's.
+            seen = {id(row): name for name, row in reversed(found.items())}
+            rows = [{**row, "name": name} for name, row in found.items() if seen[id(row)] == name]
+            return context.accepted(rows)
+        rows = [{**found[name], "name": name} for name in names if name in found]
+        if latest := [row["name"] for row in rows if row["name"] in self._latest]:
+            candidates = self.candidates(latest)
+            for row in rows:
+                if row["name"] in self._latest:
+                    row["candidate"] = candidates.get(row["name"], row["version"])
+        return rows
+
+    def candidates(self, names: list[str]) -> Mapping[str, str]:
+        """Return name → the version that would be installed now; nothing for one that no repository has or renews."""
+        raise NotImplementedError
+
+    def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the packages that no repository has."""
+        raise NotImplementedError
+
+
+def by_name(lines: Iterable[str]) -> dict[str, Resource]:
+    """Return the packages of a listing, the newest of each, by name and by name with architecture."""
+    found: dict[str, Resource] = {}
+    for line in sorted(lines, key=lambda each: (int(each.partition("|")[0] or 0), each)):
+        fields = line.split("|")
+        if len(fields) != FIELDS or fields[1] == KEY:
+            continue
+        _, name, version, architecture = fields
+        row = {"name": name, "ensure": "present", "version": version.removeprefix("0:"), "status": "installed"}
+        native = architecture in {UNIVERSAL, os.uname().machine}
+        if native or name not in found:
+            found[name] = row
+        found[f"{name}.{architecture}"] = row
+    return found
+
+
+def without_architecture(name: str) -> tuple[str, str]:
+    """Return the name of a package, and the architecture that it ends in; none if it ends in something else."""
+    base, dot, architecture = name.rpartition(".")
+    return (base, architecture) if dot and architecture in {UNIVERSAL, os.uname().machine, "i686"} else (name, "")

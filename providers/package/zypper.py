@@ -1,0 +1,128 @@
+"""Read the database of rpm, and change it with ``zypper``, in one transaction for each set of options."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree as ET
+
+from lib import rpm
+from resource_api import Command, Problem, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+ZYPPER = "/usr/bin/zypper"
+LOCKS = "/etc/zypp/locks"
+#: Ask nothing, and print what other programs read.
+QUIET = ("--non-interactive", "--quiet")
+#: A reboot or a restart of zypper is advised, or a repository was left out; the packages are installed (zypper(8)).
+DONE = frozenset({0, 102, 103, 106})
+NOT_FOUND = 104
+#: A line of the file of locks.
+FIELD = re.compile(r"([a-z_]+): *(.*)")
+#: The fields of a lock that holds a package of one name, whatever its version and repository.
+LOCK = frozenset({"type", "solvable_name"})
+IGNORED = frozenset({"match_type", "case_sensitive", "comment", "time"})
+PATTERN = re.compile(r"[*?\[\]\\]")
+
+
+class Provider(rpm.RpmProvider):
+    """The packages of openSUSE and SUSE Linux Enterprise."""
+
+    zypper = Command("zypper", timeout=3600)
+    query = Command("zypper", read_only=True, timeout=600)
+
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether zypper is installed."""
+        return os.path.exists(ZYPPER) or f"there is no {ZYPPER}"  # noqa: PTH110 - text in, text out
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
+        """Return the packages of rpm's database, and which of them are locked."""
+        held = _held()
+        for row in super().get(context, names):
+            yield {**row, "mark": "hold"} if row["name"] in held else row
+
+    def candidates(self, names: list[str]) -> Mapping[str, str]:
+        """Return the newer versions to which zypper would update, by name."""
+        shown = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
+        found = {}
+        for each in ET.fromstring(shown).iter("update"):  # noqa: S314 - the output of a program of the system
+            for name in (each.get("name", ""), f"{each.get('name')}.{each.get('arch')}"):
+                found[name] = each.get("edition", "").removeprefix("0:")
+        return {name: found[name] for name in names if name in found}
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield the packages that no repository has."""
+        wanted = {name: rpm.without_architecture(name)[0] for name in changes}
+        search = ("search", "--match-exact", "--type", "package", "--", *sorted({*wanted.values()}))
+        done = self.query.attempt(*QUIET, "--xmlout", "--no-refresh", *search, log="debug")
+        if done.exit_code not in {0, NOT_FOUND}:
+            return  # what cannot be asked now, such as without a repository, may be later
+        known = {each.get("name") for each in ET.fromstring(done.stdout).iter("solvable")}  # noqa: S314 - as above
+        for name, base in wanted.items():
+            if base not in known and changes[name]["ensure"] != "absent":
+                yield name, Problem(None, f"zypper knows no package '{name}'")
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Install and remove in one transaction for each set of options; locks are no reason against a declaration."""
+        transactions: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        held = _held()
+        for name, (is_, should) in changes.items():
+            if not is_ or self.insync(context, name, "ensure", is_, should) is not True:
+                transactions[tuple(should.get("install_options") or ())].append(_argument(name, should["ensure"]))
+        changed = {argument.lstrip("-").partition("=")[0] for each in transactions.values() for argument in each}
+        if locked := sorted(changed & held):
+            self._run("removelock", "--", *locked)
+        try:
+            for options, arguments in transactions.items():
+                self._run("install", "--name", "--oldpackage", "--auto-agree-with-licenses", *options, "--", *arguments)
+        finally:
+            self._mark(changes, held)
+
+    def _mark(self, changes: Mapping[str, Change], before: Collection[str]) -> None:
+        """Lock and unlock packages as declared; without a declaration as before."""
+        now = _held()
+        for verb, wanted in (("addlock", True), ("removelock", False)):
+            names = [
+                name
+                for name, (_, should) in changes.items()
+                if should["ensure"] != "absent"
+                if ((should.get("mark") or ("hold" if name in before else "none")) == "hold") is wanted
+                if (name in now) is not wanted
+            ]
+            if names:
+                self._run(verb, "--", *names)
+
+    def _run(self, *arguments: str) -> None:
+        """Run zypper. Raise ``ResourceError`` with what it says where nothing was done, or not all."""
+        done = self.zypper.attempt(*QUIET, *arguments, log="debug")
+        if done.exit_code not in DONE:
+            lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+            why = "".join(f"\n  {line}" for line in lines[-10:])
+            msg = f"'zypper {arguments[0]}' failed with exit code {done.exit_code}{':' if why else ''}{why}"
+            raise ResourceError(msg)
+
+
+def _argument(name: str, ensure: str) -> str:
+    """Return the argument for ``zypper install``, which also removes, and updates what is installed."""
+    if ensure == "absent":
+        return f"-{name}"
+    return name if ensure in {"present", "latest"} else f"{name}={ensure}"
+
+
+def _held() -> set[str]:
+    """Return the packages that are locked by name alone; a lock of a pattern or a version is somebody's own."""
+    found = set()
+    with suppress(FileNotFoundError), open(LOCKS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as it is
+        for paragraph in file.read().split("\n\n"):
+            fields = {each[1]: each[2] for each in map(FIELD.fullmatch, paragraph.splitlines()) if each}
+            names = {key: value for key, value in fields.items() if key not in IGNORED}
+            if names.keys() == LOCK and names["type"] == "package" and not PATTERN.search(names["solvable_name"]):
+                found.add(names["solvable_name"])
+    return found
