@@ -20,7 +20,7 @@ DIRECTORY: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 #: The schema of a stream of events, one a line.
 _STREAM: Final = "apply"
 #: Commands with subcommands.
-_GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle"))
+_GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent"))
 #: Commands, with their subcommands, whose documents have another schema than one of their own name.
 OTHERS: Final = {
     "show": "plan",
@@ -30,6 +30,9 @@ OTHERS: Final = {
     "history show": "run",
     "history diff": "run-diff",
     "state history": "history",
+    "agent once": "apply",
+    "agent run": "apply",
+    **dict.fromkeys(("agent pause", "agent resume"), "agent-message"),
     **dict.fromkeys(("bundle make", "bundle sign", "bundle verify"), "bundle"),
     **dict.fromkeys(("new type", "new component", "new key"), "new"),
     **dict.fromkeys(("state rm", "state mv", "state taint", "state untaint"), "state-edit"),

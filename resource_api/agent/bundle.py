@@ -189,7 +189,7 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
     todo = [""]
     while todo:
         directory = todo.pop()
-        with os.scandir(os.path.join(top, directory)) as entries:  # noqa: PTH118 - text
+        with os.scandir(os.path.join(top, directory)) as entries:
             for entry in entries:
                 name = f"{directory}{entry.name}"
                 if entry.is_dir(follow_symlinks=False):

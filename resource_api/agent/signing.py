@@ -36,7 +36,7 @@ def sign(raw: bytes, key: str) -> bytes:
     Raise ``ResourceError`` if it cannot be made.
     """
     variables = {name: os.environ[name] for name in _ASK if name in os.environ}
-    argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))  # noqa: PTH100 - text
+    argv = ("-Y", "sign", "-q", "-n", NAMESPACE, "-f", os.path.abspath(key))
     try:
         return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()
     except CommandError as error:
@@ -77,7 +77,7 @@ def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
 
     Raise ``UsageError`` if there is none, ``Untrusted`` for one that others can change.
     """
-    found = os.path.abspath(path)  # noqa: PTH100 - text
+    found = os.path.abspath(path)
     try:
         check_file(found, exempt)
     except OSError as error:

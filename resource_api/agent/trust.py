@@ -23,7 +23,7 @@ class Untrusted(ResourceAPIError):  # noqa: N818 - reads as what it says
 
 def check_file(path: str, exempt: Iterable[str] = ()) -> None:
     """Raise ``Untrusted`` for a file that others can change, unless it is beneath an exempt directory; ``OSError``."""
-    if why := CodeTrust(exempt).why_not(os.path.abspath(path)):  # noqa: PTH100 - text
+    if why := CodeTrust(exempt).why_not(os.path.abspath(path)):
         msg = f"{path}: is not used, because others could have changed it: {why}"
         raise Untrusted(msg)
 
@@ -37,9 +37,15 @@ def check_tree(directory: str, exempt: Iterable[str] = ()) -> None:
     for place, directories, names in os.walk(directory, onerror=_fail):
         directories[:] = sorted(set(directories) - IGNORED)
         for name in (".", *sorted(names)):
-            if why := trust.why_not(os.path.abspath(f"{place}/{name}")):  # noqa: PTH100 - text
+            if why := trust.why_not(os.path.abspath(f"{place}/{name}")):
                 msg = f"{directory}: is not used, because others could have changed it: {why}"
                 raise Untrusted(msg)
+
+
+def make_directory(directory: str) -> None:
+    """Make the directory of an agent, and those above it. Raise ``Untrusted`` for one that others can write to."""
+    os.makedirs(directory, 0o700, exist_ok=True)
+    check_file(directory)
 
 
 def _fail(error: OSError) -> None:

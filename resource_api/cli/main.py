@@ -44,6 +44,7 @@ COMMAND_GROUPS: Final = {
         "graph": "Print the relationships in a manifest.",
     },
     "Many machines": {
+        "agent": "Apply a signed manifest again and again, by itself.",
         "bundle": "Pack a manifest and its modules, sign the bundle, verify it.",
     },
     "What is recorded": {

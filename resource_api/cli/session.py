@@ -278,6 +278,11 @@ class Session:
         """Whether a document of what this command does is wanted."""
         return bool(self._targets)
 
+    def take_targets(self) -> Sequence[Target]:
+        """Return the targets of reports, to which this session reports nothing from now on."""
+        targets, self._targets = self._targets, ()
+        return targets
+
     def _check_targets(self) -> None:
         if self._targets:
             from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
@@ -330,17 +335,18 @@ class Session:
 
             self.output.error_text("".join(traceback.format_exception(error)).rstrip("\n"))
         for problem in problems:
-            if self._streams:
-                self._emit_problem(problem)
-            self.report_problem(problem, cause)
+            self.announce(problem, cause)
         if self.json:
             self._end_json(problems, code)
         return code
 
-    def _emit_problem(self, problem: Problem) -> None:
-        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+    def announce(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+        """Write a problem to stderr as ``report_problem`` does, and to the JSON of a run."""
+        if self._streams:
+            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
 
-        self.output.emit(documents.line("diagnostic", documents.problem(problem)))
+            self.output.emit(documents.line("diagnostic", documents.problem(problem)))
+        self.report_problem(problem, cause)
 
     def _end_json(self, problems: Sequence[Problem], code: int) -> None:
         """Write the last line of a stream, or the only document of a command that has failed."""

@@ -46,13 +46,18 @@ def report(text: str) -> Target:
     if found := _FUNCTION.fullmatch(text):
         return Target(text, _imported(*found.groups()))
     if Path(text).is_dir():
-        return Target(text, partial(add_to_directory, Path(text)))
+        return report_directory(text)
     form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
     if form is None:
         msg = f"'{text}' ends in none of {', '.join(_FORMS)}, and is neither a directory nor MODULE:FUNCTION"
         raise UsageError(msg)
     # The content of files is in it.
     return _file(text, form, 0o600)
+
+
+def report_directory(path: str) -> Target:
+    """Return a target that writes a file of its own for each run into a directory, which is made if it is missing."""
+    return Target(path, partial(_add_to_directory, Path(path)))
 
 
 def metrics(text: str) -> Target:
@@ -71,11 +76,12 @@ def check(targets: Iterable[Target], sources: Iterable[str]) -> None:
                     raise UsageError(msg)
 
 
-def add_to_directory(directory: Path, document: Document) -> None:
+def _add_to_directory(directory: Path, document: Document) -> None:
     """Write a document into a file of its own, and remove the oldest files beyond the last ``KEPT``. Raise ``OSError``.
 
     The file is named after the time at which the run began and the run, so that names sort by time.
     """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
     _write(directory / f"{stamp}-{document.get('run') or secrets.token_hex(8)}.json", _json, 0o600, document)

@@ -10,6 +10,7 @@ import compileall
 import json
 import os
 import re
+import subprocess
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
@@ -204,3 +205,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module, name = str(metafunc.module.__name__).rpartition(".")[2], metafunc.function.__name__
     if "isolate" in metafunc.fixturenames and module in ISOLATED and name not in IN_PROCESS:
         metafunc.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the keys of alice and mallory, and a list of signers that names alice alone."""
+    home = tmp_path_factory.mktemp("keys")
+    for name in ("alice", "mallory"):
+        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
+        subprocess.run(keygen, check=True)
+    kind, key, _ = (home / "alice.pub").read_text().split()
+    (home / "signers").write_text(f"alice@example.org {kind} {key}\n")
+    return home

@@ -16,18 +16,6 @@ MAKE = ("bundle", "make", "site", "-o", "site.bundle")
 VERIFY = ("bundle", "verify", "site.bundle", "--signers", "signers")
 
 
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a directory with the keys of alice and mallory, and a list of signers that names alice alone."""
-    home = tmp_path_factory.mktemp("keys")
-    for name in ("alice", "mallory"):
-        keygen = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(home / name)]
-        subprocess.run(keygen, check=True)
-    kind, key, _ = (home / "alice.pub").read_text().split()
-    (home / "signers").write_text(f"alice@example.org {kind} {key}\n")
-    return home
-
-
 @pytest.fixture
 def site(bench: Bench, keys: Path) -> Bench:
     """Return the bench with a site of one file, keys, and no module path but the manifest's directory."""

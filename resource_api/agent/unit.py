@@ -1,0 +1,132 @@
+"""The systemd units of an agent, with all restrictions that do not hinder it (systemd.exec(5)).
+
+What applies a manifest may have to write anywhere, make mounts and start services, so restrictions that need a mount
+namespace of its own, or no new privileges, would break types. What only reports gets these too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAME: Final = "resource-api-agent"
+_HOUR, _DAY, _MINUTE = 3600, 86400, 60
+_ONCE: Final = "Type=oneshot\n"
+_FOREVER: Final = "Type=exec\nRestart=always\nRestartSec=60\n"
+
+#: For every agent: nothing that the bundled types or the programs that they run need.
+_RESTRICTIONS: Final = """\
+UMask=0077
+LimitCORE=0
+LockPersonality=yes
+RestrictRealtime=yes
+KeyringMode=private
+SystemCallFilter=~@clock @cpu-emulation @obsolete @raw-io
+SystemCallErrorNumber=EPERM
+RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6 AF_NETLINK
+"""
+_CHANGING: Final = """\
+CapabilityBoundingSet=~CAP_BLOCK_SUSPEND CAP_BPF CAP_LEASE CAP_MAC_OVERRIDE CAP_PERFMON CAP_SYS_BOOT
+CapabilityBoundingSet=~CAP_SYS_PACCT CAP_SYS_RAWIO CAP_SYS_TIME CAP_SYS_TTY_CONFIG CAP_WAKE_ALARM
+"""
+#: For one that only reports: nothing but its own directories can be written, and everything can be read.
+_REPORTING: Final = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelTunables=yes
+RestrictNamespaces=yes
+RestrictSUIDSGID=yes
+CapabilityBoundingSet=CAP_DAC_READ_SEARCH CAP_NET_ADMIN CAP_SETGID CAP_SETUID
+SystemCallFilter=~@module @mount @reboot @swap
+SystemCallArchitectures=native
+RuntimeDirectory=resource-api-agent
+RuntimeDirectoryMode=0700
+Environment=TMPDIR=/run/resource-api-agent
+"""
+
+
+def units(
+    arguments: Sequence[str], settings: Mapping[str, Any], variables: Mapping[str, str], state: str
+) -> dict[str, str]:
+    """Return name → text of the service, and of its timer if ``settings`` want one.
+
+    ``arguments`` are those of ``agent run``, ``variables`` the variables of the environment that it uses, ``state`` is
+    the directory of the default state. Raise ``UsageError`` for a relative path, which would mean another file in a
+    service, and for a period that no timer can have.
+    """
+    _check_paths(settings)
+    timer, spread = settings["timer"], settings["every"] if settings["splay"] is None else settings["splay"]
+    command = " ".join(map(_quoted, [*_program(), "agent", "once" if timer else "run", *arguments]))
+    environment = "".join(f"Environment={_quoted(f'{name}={text}', '%')}\n" for name, text in variables.items())
+    service = (
+        "[Unit]\nDescription=Apply a signed manifest periodically\n"
+        "Wants=network-online.target\nAfter=network-online.target\n\n"
+        f"[Service]\n{_ONCE if timer else _FOREVER}ExecStart={command}\n{environment}WorkingDirectory=/\n"
+        "KillMode=mixed\nTimeoutStopSec=15min\nSuccessExitStatus=SIGTERM 143\n"
+        f"{_directories(settings, state)}{_RESTRICTIONS}{_REPORTING if settings['mode'] == 'noop' else _CHANGING}"
+    )
+    if not timer:
+        return {f"{NAME}.service": service + "\n[Install]\nWantedBy=multi-user.target\n"}
+    text = (
+        "[Unit]\nDescription=Apply a signed manifest periodically\n\n"
+        f"[Timer]\nOnCalendar={_calendar(int(settings['every']))}\nRandomizedDelaySec={int(spread)}\n"
+        "FixedRandomDelay=yes\nPersistent=yes\nAccuracySec=1s\n\n[Install]\nWantedBy=timers.target\n"
+    )
+    return {f"{NAME}.service": service, f"{NAME}.timer": text}
+
+
+def _directories(settings: Mapping[str, Any], state: str) -> str:
+    """Return the settings for what the agent writes itself."""
+    lines = "StateDirectory=resource-api\nStateDirectoryMode=0700\n" if state == "/var/lib/resource-api" else ""
+    if settings["mode"] == "noop":
+        own = dict.fromkeys(filter(None, (state, settings["directory"], *(each.text for each in _targets(settings)))))
+        lines += f"ReadWritePaths={' '.join(_quoted(f'-{path}', '%') for path in own)}\n"
+    return lines
+
+
+def _targets(settings: Mapping[str, Any]) -> list[Any]:
+    return [each for each in (*settings["reports"], *settings["metrics"]) if each.text.startswith("/")]
+
+
+def _calendar(period: int) -> str:
+    """Return the beginnings of periods (systemd.time(7))."""
+    if period % _MINUTE == 0 and _HOUR % period == 0:
+        return f"*:0/{period // _MINUTE}" if period < _HOUR else "hourly"
+    if period % _HOUR == 0 and _DAY % period == 0:
+        return f"0/{period // _HOUR}:00" if period < _DAY else "daily"
+    msg = "a timer needs a period that divides an hour into minutes, or a day into hours, such as 30m or 6h"
+    raise UsageError(msg)
+
+
+def _program() -> list[str]:
+    found = f"{os.path.dirname(sys.executable)}/resource-api"
+    return [found] if os.access(found, os.X_OK) else [sys.executable, "-P", "-m", "resource_api"]
+
+
+def _check_paths(settings: Mapping[str, Any]) -> None:
+    source = settings["source"]
+    paths = [*settings["module_path"], *settings["trust_path"], *settings["input_files"], settings["signers"]]
+    paths += [settings["directory"], None if "://" in source else source]
+    for path in paths:
+        if path and not os.path.isabs(path):
+            msg = f"'{path}' would be another file in a service, which is started in /; write its full path"
+            raise UsageError(msg)
+
+
+def _quoted(word: str, doubled: str = "%$") -> str:
+    """Return one word as systemd reads it; characters of ``doubled`` would begin something (systemd.service(5))."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    for each in doubled:
+        escaped = escaped.replace(each, each * 2)
+    plain = word and all(char.isalnum() or char in "/._-:=,@+#" for char in word)
+    return escaped if plain else f'"{escaped}"'

@@ -1,0 +1,393 @@
+"""``agent``: only what is signed and newer is applied; what was verified last stays in force (laws F7 and F12)."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests import command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.scenarios.conftest import Bench, Outcome
+
+SITE = "project: web\nresources:\n  Widget[a]: {{size: {}}}\n"
+GIT = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null", "PATH": "/usr/bin:/bin"}
+
+
+class Site:
+    """A site on a bench, and an agent for it."""
+
+    def __init__(self, bench: Bench, keys: Path) -> None:
+        """Write a site into the bench's directory."""
+        self.bench = bench
+        self.home = bench.home
+        self.source: tuple[str, ...] = ("--from", "site")
+        bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
+        bench.environment["RESOURCE_API_AGENT"] = f"{bench.home}/agent"
+        for file in keys.iterdir():
+            (bench.home / file.name).write_bytes(file.read_bytes())
+            (bench.home / file.name).chmod(0o600)
+        self.write(1)
+
+    def write(self, size: int) -> None:
+        """Write the manifest."""
+        self.bench.write("site/site.yaml", SITE.format(size))
+
+    def bundle(self, size: int, *options: str, key: str = "alice") -> None:
+        """Make and sign a bundle, and let the agent use it."""
+        self.write(size)
+        made = self.bench.run("bundle", "make", "site", "-o", "site.bundle", *options, RESOURCE_API_MODULE_PATH="")
+        assert made.code == 0, made.err
+        assert self.bench.run("bundle", "sign", "site.bundle", "--key", key).code == 0
+        self.source = ("--from", "site.bundle", "--signers", "signers")
+
+    def git(self, *words: str) -> None:
+        """Run git in the repository ``site``."""
+        who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gpg.format=ssh"]
+        who += ["-c", f"user.signingkey={self.home}/alice"]
+        subprocess.run(["git", *who, *words], cwd=self.home / "site", env=GIT, check=True, capture_output=True)
+
+    def commit(self, size: int, *options: str) -> None:
+        """Commit a manifest, and let the agent use the repository."""
+        self.write(size)
+        if not (self.home / "site" / ".git").exists():
+            self.git("init", "-q", "-b", "main")
+        self.git("add", "site.yaml")
+        self.git("commit", "-q", "-m", f"size {size}", *options)
+        self.source = ("--from", f"git+file://{self.home}/site#main", "--signers", "signers")
+
+    def once(self, *options: str) -> Outcome:
+        """Let the agent run once."""
+        return self.bench.run("agent", "once", *self.source, "site.yaml", *options)
+
+    def status(self) -> tuple[int, Any]:
+        """Return the exit code for monitoring, and the document."""
+        found = self.bench.run("agent", "status", "--json")
+        return found.code, found.document
+
+    @property
+    def size(self) -> int | None:
+        """The size that the widget has on the machine."""
+        found = self.bench.things("widget").get("a")
+        return None if found is None else found["size"]
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """The last report."""
+        found: dict[str, Any] = json.loads(max((self.home / "agent" / "reports").iterdir()).read_text())
+        return found
+
+
+@pytest.fixture
+def site(bench: Bench, keys: Path) -> Site:
+    """Return a site that is a directory, with keys."""
+    return Site(bench, keys)
+
+
+def test_a_directory_of_a_trusted_owner_is_applied(site: Site) -> None:
+    """Each time as it is then; drift is corrected and reported apart."""
+    assert site.once().code == 0
+    assert site.status() == (0, {"code": 0, "reasons": [], "paused": None, "last": site.status()[1]["last"]})
+    site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
+    assert site.once("--metrics", "run.prom").code == 0
+    code, found = site.status()
+    assert (site.size, code, found["reasons"]) == (1, 2, ["1 had drifted and were corrected"])
+    assert site.report["agent"]["trust"] == "directory"
+    text = (site.home / "run.prom").read_text()
+    samples = {each.name: each.value for family in text_string_to_metric_families(text) for each in family.samples}
+    assert (samples["resource_api_run_corrective"], samples["resource_api_generation"]) == (1, 0)
+
+
+def test_a_directory_that_others_can_change_is_not_applied(site: Site) -> None:
+    """Not even a file that the manifest does not use."""
+    site.bench.write("site/types/readme", "").chmod(0o646)
+    done = site.once()
+    assert (done.code, "could have changed it" in done.err, site.size) == (65, True, None)
+    assert site.report["agent"]["trust"] == "untrusted"
+    code, found = site.status()
+    assert (code, "types/readme" in found["reasons"][0]) == (4, True)
+
+
+def test_noop_reports_drift_and_changes_nothing(site: Site) -> None:
+    """What would be changed is drift for monitoring."""
+    assert site.once("--mode", "noop").code == 0
+    assert (site.size, site.status()[0]) == (None, 2)
+    assert site.status()[1]["reasons"] == ["1 would be changed"]
+
+
+def test_a_newer_signed_bundle_is_applied(site: Site) -> None:
+    """Its generation and signer are in status, report and metrics, and only its files are kept."""
+    site.bundle(1)
+    assert site.once().code == 0
+    site.bundle(2)
+    assert site.once("--metrics", "run.prom").code == 0
+    assert (site.size, site.status()[0]) == (2, 0)
+    last = site.status()[1]["last"]
+    assert (last["generation"], last["signer"], last["trust"]) == (2, "alice@example.org", "verified")
+    assert (site.report["generation"], site.report["agent"]["signer"]) == (2, "alice@example.org")
+    assert (
+        'resource_api_generation{project="web",stack="default",command="apply"} 2'
+        in (site.home / "run.prom").read_text().splitlines()
+    )
+    assert len(list((site.home / "agent" / "versions").iterdir())) == 1
+
+
+def test_a_bundle_brings_its_module_path(site: Site) -> None:
+    """Types beside the manifest, and of further directories."""
+    site.bench.probe("""
+        def get(self, context, names=None): return list(self._rows().values())
+        def set(self, context, changes): self._done(changes)
+    """)
+    site.bench.modules.rename(site.home / "more")
+    site.bench.modules.mkdir()
+    site.bundle(1)
+    site.bench.write("site/site.yaml", "project: web\nresources: {'Probe[a]': {size: 1}}\n")
+    made = site.bench.run("bundle", "make", "site", "-o", "site.bundle", "--module-path", "more")
+    assert made.code == 0, made.err
+    site.bench.run("bundle", "sign", "site.bundle", "--key", "alice")
+    (site.home / "more").rename(site.home / "gone")
+    done = site.once()
+    assert (done.code, list(site.bench.things("probe"))) == (0, ["a"]), done.err
+
+
+def _unsigned(site: Site) -> None:
+    site.bundle(3)
+    (site.home / "site.bundle.sig").unlink()
+
+
+def _signed_by_another(site: Site) -> None:
+    site.bundle(3, key="mallory")
+
+
+def _older(site: Site) -> None:
+    site.bundle(3, "--generation", "1")
+
+
+def _replaced(site: Site) -> None:
+    site.bundle(3, "--generation", "2")
+
+
+def _of_another_name(site: Site) -> None:
+    site.bundle(3, "--name", "other", "--generation", "9")
+
+
+def _changed(site: Site) -> None:
+    site.bundle(3)
+    with (site.home / "site.bundle").open("ab") as file:
+        file.write(b"\0")
+
+
+def _revoked(site: Site) -> None:
+    site.bundle(3)
+    (site.home / "signers").write_bytes(b"mallory " + (site.home / "mallory.pub").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_unsigned, "it is not signed"),
+        (_signed_by_another, "no key in"),
+        (_older, "generation 1 is older than the newest that was applied, generation 2"),
+        (_replaced, "generation 2 is another one than the newest that was applied, generation 2"),
+        (_of_another_name, "it is a bundle of 'other', not of 'site'"),
+        (_changed, "is not valid"),
+        (_revoked, "no key in"),
+    ],
+)
+def test_nothing_of_an_untrusted_bundle_is_applied(site: Site, spoil: Callable[[Site], None], why: str) -> None:
+    """The last verified one stays in force, and corrects drift; report, status and exit code say it."""
+    site.bundle(1)
+    site.bundle(2)
+    assert site.once().code == 0
+    spoil(site)
+    site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
+    done = site.once()
+    assert (done.code, site.size) == (65, 2), done.err
+    assert why in done.err
+    assert "the last verified version stays in force" in done.err
+    assert (site.report["agent"]["trust"], why in site.report["agent"]["problem"]) == ("untrusted", True)
+    code, found = site.status()
+    assert (code, why in found["reasons"][0]) == (6, True)
+
+
+def test_without_a_verified_version_nothing_is_applied(site: Site) -> None:
+    """The first one must be verified too; who writes it anew with a record of older ones does not help either."""
+    site.bundle(1, key="mallory")
+    done = site.once()
+    assert (done.code, site.size, "stays in force" in done.err) == (65, None, False)
+    assert site.report["agent"]["trust"] == "untrusted"
+    assert site.status()[0] == 4
+    site.bench.write("agent/accepted.json", "{")
+    assert site.once().code == 74
+
+
+def test_lost_files_are_fetched_again(site: Site) -> None:
+    """An older version is refused all the same."""
+    site.bundle(1)
+    site.bundle(2)
+    assert site.once().code == 0
+    subprocess.run(["rm", "-rf", site.home / "agent" / "versions"], check=True)
+    assert site.once().code == 0
+    subprocess.run(["rm", "-rf", site.home / "agent" / "versions"], check=True)
+    site.bundle(3, "--generation", "1")
+    assert (site.once().code, site.size) == (65, 2)
+
+
+def test_a_signed_commit_is_applied(site: Site) -> None:
+    """The next one too, and its generation is the number of commits."""
+    site.commit(1, "-S")
+    assert site.once().code == 0
+    site.commit(2, "-S")
+    assert site.once().code == 0
+    last = site.status()[1]["last"]
+    assert (site.size, last["generation"], last["signer"]) == (2, 2, "alice@example.org")
+
+
+def _unsigned_commit(site: Site) -> None:
+    site.commit(3)
+
+
+def _older_commit(site: Site) -> None:
+    site.git("reset", "-q", "--hard", "HEAD~")
+
+
+def _rewritten(site: Site) -> None:
+    site.commit(3, "-S", "--amend")
+
+
+def _commit_of_another(site: Site) -> None:
+    (site.home / "alice").write_bytes((site.home / "mallory").read_bytes())
+    (site.home / "alice.pub").write_bytes((site.home / "mallory.pub").read_bytes())
+    site.commit(3, "-S")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_unsigned_commit, "is not signed by any key in"),
+        (_commit_of_another, "is not signed by any key in"),
+        (_older_commit, "does not follow"),
+        (_rewritten, "does not follow"),
+    ],
+)
+def test_nothing_of_an_untrusted_commit_is_applied(site: Site, spoil: Callable[[Site], None], why: str) -> None:
+    """Unsigned, signed by another, older, rewritten: the last verified one stays in force."""
+    site.commit(1, "-S")
+    site.commit(2, "-S")
+    assert site.once().code == 0
+    spoil(site)
+    site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
+    done = site.once()
+    assert (done.code, site.size, why in done.err) == (65, 2, True), done.err
+    assert site.report["agent"]["trust"] == "untrusted"
+
+
+def test_a_source_that_cannot_be_reached_leaves_the_last_version_in_force(site: Site) -> None:
+    """It is no reason to stop correcting drift, but a failure."""
+    site.commit(1, "-S")
+    assert site.once().code == 0
+    (site.home / "site" / ".git").rename(site.home / "away")
+    site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
+    done = site.once()
+    assert (done.code, site.size, site.status()[0]) == (1, 1, 6), done.err
+    assert site.report["agent"]["trust"] == "unreachable"
+
+
+def test_a_paused_agent_does_nothing(site: Site) -> None:
+    """Until it is resumed; monitoring is told why."""
+    assert site.bench.run("agent", "status").code == 1
+    assert site.bench.run("agent", "pause", "disk change", "--json").document == {"message": "Paused: disk change"}
+    done = site.once()
+    assert (done.code, site.size, "paused: disk change" in done.err) == (0, None, True)
+    assert site.bench.run("agent", "resume").out == "Resumed.\n"
+    assert site.bench.run("agent", "resume").out == "The agent was not paused.\n"
+    assert site.once().code == 0
+    site.bench.run("agent", "pause", "disk change")
+    code, found = site.status()
+    assert (code, found["reasons"], found["paused"]["reason"]) == (1, ["it is paused: disk change"], "disk change")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (("--from", "ftp://x/y", "site.yaml"), "write a directory"),
+        (("--from", "site.bundle", "site.yaml"), "needs --signers FILE"),
+        (("--from", "site", "--signers", "signers", "site.yaml"), "a directory has no signature"),
+        (("--from", "site", "../site.yaml"), "MANIFEST is a path in the source"),
+        (("--from", "site", "/site.yaml"), "MANIFEST is a path in the source"),
+        (("--from", "site", "-"), "MANIFEST is a path in the source"),
+        (("--from", "git+https://u:p@x/y", "site.yaml"), "a password cannot stand in a URL"),
+        (("--from", "https://u:p@x/y", "site.yaml"), "a user or password cannot stand in a URL"),
+        (("--from", "git+ssh://x/y#-x", "site.yaml"), "can be no name of a branch"),
+        (("--from", "site", "--every", "soon", "site.yaml"), "no length of time"),
+        (("--from", "site", "--every", "0s", "site.yaml"), "is less than 1 s"),
+        (("statsu",), "did you mean 'status'?"),
+        (("site.yaml", "--every", "1h"), "Missing option '--from'"),
+    ],
+)
+def test_wrong_usage_is_told_at_once(site: Site, arguments: tuple[str, ...], why: str) -> None:
+    """Not after the first wait; nothing is made."""
+    done = site.bench.run("agent", *arguments)
+    assert (done.code, why in done.err) == (64, True), done.err
+    assert not (site.home / "agent").exists()
+
+
+def test_the_directory_of_an_agent_is_its_owners(site: Site) -> None:
+    """Who could write there could put another version in force."""
+    (site.home / "agent").mkdir()
+    (site.home / "agent").chmod(0o777)
+    done = site.once()
+    assert (done.code, "could have changed it" in done.err) == (65, True), done.err
+
+
+def _wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it has not come"
+        time.sleep(0.02)
+
+
+def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
+    """It ends with the exit code of the signal, and nothing of it is left."""
+    reports = site.home / "agent" / "reports"
+    arguments = ["agent", *site.source, "--every", "1s", "--splay", "0", "site.yaml"]
+    with (site.home / "err").open("w+") as err, Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno(), nothing.fileno(), err.fileno()]
+        with command.start(arguments, cwd=site.home, env=site.bench.environment, streams=streams) as agent:
+            _wait_for(lambda: reports.is_dir() and len(list(reports.iterdir())) >= 2)
+            assert site.size == 1
+            os.kill(agent.pid, signal.SIGTERM)
+            assert agent.wait() == 143
+        text = (site.home / "err").read_text()
+    assert text.count("The next run is at ") >= 1
+    assert site.status()[0] == 0
+
+
+def test_one_run_at_a_time(site: Site) -> None:
+    """The second says who runs."""
+    site.bench.probe("""
+        def get(self, context, names=None): return []
+        def set(self, context, changes):
+            Path(os.environ["BENCH"], "began").touch()
+            while not Path(os.environ["BENCH"], "end").exists(): __import__("time").sleep(0.02)
+    """)
+    site.bench.write("site/site.yaml", "project: web\nresources: {'Probe[a]': {size: 1}}\n")
+    with Path(os.devnull).open("r+") as nothing:
+        streams = [nothing.fileno()] * 3
+        words = ["agent", "once", *site.source, "site.yaml"]
+        with command.start(words, cwd=site.home, env=site.bench.environment, streams=streams) as first:
+            _wait_for((site.bench.things_of / "began").exists)
+            done = site.once()
+            assert (done.code, f"the agent is running: pid {first.pid}" in done.err) == (75, True), done.err
+            (site.bench.things_of / "end").touch()
+            first.wait()
