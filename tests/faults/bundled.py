@@ -294,6 +294,28 @@ CASES: Final[dict[str, Case]] = {
             "File_line[deleted]": {"path": "/srv/lines", "line": "gone", "ensure": "absent"},
         },
     ),
+    "file_tree": case(
+        {
+            **{f"File[/srv/{name}]": {"ensure": "directory"} for name in ("one", "one/inner", "two", "two/new")},
+            "File[/srv/one/inner/page]": {"content": "one\n"},
+            "File[/srv/one/gone]": {"content": "gone\n"},
+            "File[/srv/two/page]": {"content": "two\n"},
+            "File[/srv/two/new/link]": {"target": "../page"},
+            "File_tree[/srv/changed]": {"source": "/srv/one"},
+            "File_tree[/srv/deleted]": {"source": "/srv/two"},
+        },
+        {
+            "File_tree[/srv/changed]": {
+                "source": "/srv/two",
+                "purge": True,
+                "owner": "daemon",
+                "backup": "/srv/copies",
+            },
+            "File_tree[/srv/deleted]": {"ensure": "absent"},
+            "File_tree[/srv/created]": {"source": "/srv/two", "mode": "u=rwX,go="},
+        },
+        meaning=_copies,
+    ),
     "git_checkout": case(
         {
             **_repository(),

@@ -56,6 +56,7 @@ UNLISTED: Final = {
     "exec",
     "file",
     "file_line",
+    "file_tree",
     "git_checkout",
     "ini_setting",
     "json_setting",
@@ -164,6 +165,7 @@ MANIFEST: Final = """
       Archive[/etc/ra-test/site]:
         source: {archive: {files: {index.html: {asset: {text: "hi"}}, css/a.css: {asset: {text: "a {}"}}}}}
         mode: "0640"
+      File_tree[/etc/ra-test/tree]: {source: /etc/ra-test/site, purge: true, mode: "u=rwX,g=rX,o="}
       File[/etc/ra-test/copy]: {source: /srv/ra-test-tool/README, require: "Package[ra-test-tool]"}
       Exec[ra-test-reload]:
         command: echo reloaded >> /etc/ra-test/reloads

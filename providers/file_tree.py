@@ -1,0 +1,311 @@
+"""Compare directory trees, and change what differs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lib import file_trees
+from lib.backups import Backups
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from lib.file_trees import Member, Tree
+    from resource_api import Change, Context, Resource
+
+#: What is taken from the mode of a source: no set-id bits, and no right to write for others than the owner.
+COPIED = 0o755
+#: The end of the name of an unfinished file, which a killed run has left: it is purged, and no copy is kept.
+UNFINISHED = ".resource-api~"
+#: A directory that does not exist, or is not declared.
+NOTHING = file_trees.Tree({}, frozenset())
+
+
+class Wanted(NamedTuple):
+    """What a member should be; None is what it is, or what a new one gets."""
+
+    kind: str
+    mode: int | None
+    uid: int | None
+    gid: int | None
+    target: str
+
+
+class Provider(BaseProvider):
+    """The directory trees of the local machine."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
+        for resource in resources:
+            for attribute in ("path", "source"):
+                if isinstance(resource.get(attribute), str):
+                    resource[attribute] = files.canonical_path(resource[attribute])
+            mode = resource.get("mode")
+            if mode is not None and mode[0].isdigit():
+                resource["mode"] = mode.rjust(4, "0")
+            for attribute in ("owner", "group"):
+                if (number := files.owner_number(resource.get(attribute))) is not None:
+                    resource[attribute] = str(number)
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse the root, a source within the directory or the reverse, and a purge without a source."""
+        path, source = should.get("path"), should.get("source")
+        if path in files.PROTECTED_DIRECTORIES:
+            yield Problem("path", "a system directory is not managed with all that is in it")
+        if isinstance(path, str) and isinstance(source, str) and f"{path}/".startswith(f"{source}/"):
+            yield Problem("source", "the directory is in its source")
+        elif isinstance(path, str) and isinstance(source, str) and f"{source}/".startswith(f"{path}/"):
+            yield Problem("source", "the source is in the directory")
+        if should.get("purge") is True and source is None and should.get("ensure") != "absent":
+            yield Problem("purge", "needs a source: everything would be removed")
+
+    def insync(
+        self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare the whole tree, which is read here: ``get`` cannot know what it is compared with."""
+        if attribute == "ensure":
+            return None
+        try:
+            compared = _Comparison(name, should, must_exist=False)
+        except FileNotFoundError as error:
+            return attribute != "source" or (False, f"'{error.filename}' does not exist")
+        found = compared.different(attribute)
+        return (
+            (False, f"{'removes' if attribute == 'purge' else 'differs in'} {file_trees.listed(found)}")
+            if found
+            else True
+        )
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return the directories in ``names`` that exist; what is in them is compared by ``insync``."""
+        if names is None:
+            msg = "any directory is a tree; name it"
+            raise CannotList(msg)
+        with files.Directories() as directories:
+            for path in names:
+                try:
+                    directories.reach(path)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    context.failed(path, message=files.describe_error(error, path))
+                else:
+                    yield {"ensure": "present", "path": path}
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a tree: the directory above it, its source, its owner, its group."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for path, should in changes.items():
+            missing = [
+                *prerequisites.missing_place(path, should),
+                *prerequisites.missing_directory("source", should.get("source")),
+            ]
+            yield from ((path, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Change one tree after another; what a tree loses is kept before, if that is declared."""
+        for path, (_, should) in changes.items():
+            try:
+                with Backups() as backups, files.Batch() as batch:
+                    if should.get("ensure") == "absent":
+                        _remove(batch, backups, path, should)
+                    else:
+                        _change(batch, backups, path, should)
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=files.describe_error(error, path))
+
+
+class _Comparison:
+    """A tree as it is beside what it should be."""
+
+    def __init__(self, path: str, should: Mapping[str, Any], *, must_exist: bool) -> None:
+        """Read the tree and its source. Raise ``OSError``, and ``ResourceError`` above the limits.
+
+        ``must_exist``: whether an unknown owner is an error; otherwise nothing belongs to it.
+        """
+        self._should = should
+        self.path, self.source = path, should.get("source")
+        is_ignored, most = file_trees.ignored(should.get("ignore")), should["max_files"]
+        self._origin = NOTHING if self.source is None else file_trees.read_tree(self.source, is_ignored, most)
+        try:
+            self.now: Tree = file_trees.read_tree(path, is_ignored, most)
+        except FileNotFoundError:
+            self.now = NOTHING
+        if special := [name for name, member in self._origin.members.items() if not member.kind]:
+            msg = f"the source has what is neither a file, a directory nor a link: {file_trees.listed(special)}"
+            raise ResourceError(msg)
+        uid = _number(files.user_id, should.get("owner"), must_exist=must_exist)
+        gid = _number(files.group_id, should.get("group"), must_exist=must_exist)
+        wanted = {
+            name: Wanted(member.kind, self._mode(member), uid, gid, member.target)
+            for name, member in (self.now if self.source is None else self._origin).members.items()
+            if member.kind
+        }
+        self.wanted = wanted or {"": Wanted("directory", self._mode(None), uid, gid, "")}
+        #: What is to be removed, the deepest first.
+        self.purged = self._purged()
+
+    def _mode(self, member: Member | None) -> int | None:
+        """Return the mode for a copy of a member of the source, or for a member of the tree itself."""
+        mode = self._should.get("mode")
+        if member is not None and member.kind == "link":
+            return None
+        present = 0o755 if member is None else member.mode if self.source is None else member.mode & COPIED
+        if mode is None:
+            return None if self.source is None else present
+        directory = member is None or member.kind == "directory"
+        if mode[0].isdigit():
+            return files.directory_mode(int(mode, 8)) if directory else int(mode, 8)
+        from lib import symbolic_mode  # noqa: PLC0415 - few modes are written in letters
+
+        return symbolic_mode.apply(mode, present, directory=directory)
+
+    def _purged(self) -> list[str]:
+        if not self._should.get("purge"):
+            return []
+        extra = [name for name in self.now.members if name not in self.wanted and name not in self.now.with_ignored]
+        if len(extra) > (most := self._should["max_purged"]):
+            msg = (
+                f"{len(extra)} files and directories are not in the source, such as {file_trees.listed(extra)};"
+                f" at most {most} are purged, raise max_purged if that is right"
+            )
+            raise ResourceError(msg)
+        return extra[::-1]
+
+    def different(self, attribute: str) -> list[str]:
+        """Return the members that an attribute is different for."""
+        if attribute == "purge":
+            return self.purged[::-1]
+        now = self.now.members
+        if attribute == "source":
+            with files.Directories() as directories:
+                return [name for name, wanted in self.wanted.items() if not self._copied(directories, name, wanted)]
+        field = {"owner": "uid", "group": "gid", "mode": "mode"}[attribute]
+        return [
+            name
+            for name, wanted in self.wanted.items()
+            if name in now and getattr(wanted, field) not in {None, getattr(now[name], field)}
+        ]
+
+    def _copied(self, directories: files.Directories, name: str, wanted: Wanted) -> bool:
+        """Return whether a member is as in the source; its mode only if no other is declared."""
+        member = self.now.members.get(name)
+        if member is None or member.kind != wanted.kind:
+            return False
+        same_mode = self._should.get("mode") is not None or wanted.mode in {None, member.mode}
+        return same_mode and self.has_content(directories, name, wanted)
+
+    def keeps_inode(self, name: str) -> bool:
+        """Return whether only owner and mode of a present member are changed, and not by a new file in its place."""
+        return self.source is None or self.wanted[name].kind == "directory"
+
+    def has_content(self, directories: files.Directories, name: str, wanted: Wanted) -> bool:
+        """Return whether a member of the right kind has the right content or target."""
+        member = self.now.members[name]
+        if wanted.kind == "link":
+            return member.target == wanted.target
+        if wanted.kind == "directory" or self.source is None:
+            return True
+        size = self._origin.members[name].size
+        return member.size == size and file_trees.same_bytes(
+            directories, _at(self.path, name), _at(self.source, name), size
+        )
+
+
+def _number(find: Callable[[str], int], owner: str | None, *, must_exist: bool) -> int | None:
+    """Return the number of a user or group; None if none is declared, and -1 for one that need not exist yet."""
+    if owner is None:
+        return None
+    try:
+        return find(owner)
+    except (ResourceError, ValueError):
+        if must_exist:
+            raise
+        return -1
+
+
+def _at(top: str, name: str) -> str:
+    return f"{top}/{name}" if name else top
+
+
+def _remove(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
+    """Remove a directory with all that is in it."""
+    try:
+        file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
+    except FileNotFoundError:
+        return
+    if should.get("backup"):
+        backups.keep(path, should["backup"], at_once=True)
+    batch.remove(path, recursive=True)
+
+
+def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str, Any]) -> None:
+    """Bring a tree to what it should be. Raise ``ResourceError``, with nothing changed, for what is in the way."""
+    compared = _Comparison(path, should, must_exist=True)
+    now = compared.now.members
+    turned = _turned(compared, force=should["force"])
+    rewritten = [name for name in compared.wanted if not _stays(batch, compared, name)]
+    if backup := should.get("backup"):
+        lost = [name for name in compared.purged if now[name].kind == "file" and not name.endswith(UNFINISHED)]
+        lost += [name for name in rewritten if name in now and (name in turned or now[name].kind == "file")]
+        for name in lost:
+            backups.keep(_at(path, name), backup, at_once=False)
+        backups.flush()
+    for name in [*compared.purged, *turned]:
+        with suppress(FileNotFoundError):
+            batch.remove(_at(path, name), recursive=name in turned)
+    changed = [name for name in rewritten if name in now and name not in turned and compared.keeps_inode(name)]
+    for name in rewritten:
+        if name not in changed:
+            _write(batch, compared, name)
+    # The deepest first: in a directory that belongs to somebody else already, nothing more is given away.
+    for name in reversed(changed):
+        wanted = compared.wanted[name]
+        former, path = now[name].uid, _at(compared.path, name)
+        batch.set_mode_owner(path, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid, former_uid=former)
+
+
+def _turned(compared: _Comparison, *, force: bool) -> list[str]:
+    """Return the members that are removed because another kind has their name. Raise ``ResourceError``."""
+    now = compared.now.members
+    found = [
+        name
+        for name, wanted in compared.wanted.items()
+        if name in now and now[name].kind != wanted.kind and not {now[name].kind, wanted.kind} <= {"file", "link"}
+    ]
+    if found and not force:
+        msg = (
+            f"is there, and something else in the source: {file_trees.listed(found)};"
+            " with force it is replaced, and what is in it is lost"
+        )
+        raise ResourceError(msg)
+    if with_ignored := [name for name in found if name in compared.now.with_ignored]:
+        msg = f"cannot be replaced, because it contains what is ignored: {file_trees.listed(with_ignored)}"
+        raise ResourceError(msg)
+    return found
+
+
+def _stays(batch: files.Batch, compared: _Comparison, name: str) -> bool:
+    """Return whether a member is as it should be."""
+    member, wanted = compared.now.members.get(name), compared.wanted[name]
+    if member is None or member.kind != wanted.kind:
+        return False
+    same = [getattr(wanted, field) in {None, getattr(member, field)} for field in ("mode", "uid", "gid")]
+    return all(same) and compared.has_content(batch.directories, name, wanted)
+
+
+def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
+    """Create a member, or replace a file or link."""
+    place, wanted = _at(compared.path, name), compared.wanted[name]
+    if wanted.kind == "directory":
+        batch.make_directory(place, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid)
+    elif wanted.kind == "link":
+        batch.make_link(place, wanted.target, uid=wanted.uid, gid=wanted.gid)
+    else:
+        # A new file has the rights from its beginning: somebody may hold the present one open.
+        content = file_trees.content(batch.directories, _at(compared.source or "", name))
+        batch.replace(place, content, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid)
