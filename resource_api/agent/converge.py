@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.agent.sources import Source
+    from resource_api.agent.versions import Version
 
 
 class Agent(NamedTuple):
@@ -59,31 +60,41 @@ def locked(directory: str) -> Iterator[None]:
 
 
 def find(agent: Agent) -> Found:
-    """Return what is to be applied now. Raise ``UsageError``; any other error is part of the answer."""
-    error: ResourceAPIError | None = None
-    trust = "directory"
+    """Return what is to be applied now; every error is part of the answer."""
     if agent.source.kind == "directory":
         try:
             sources.check_directory(agent.source, agent.trusted)
-            return Found(agent.source.place, (), _about(agent, trust))
-        except (Untrusted, ResourceError) as problem:
-            return Found(None, (), _about(agent, _trust(problem), problem), problem)
-    signers = check_signers(str(agent.signers), agent.trusted)
-    kept = Versions(agent.directory, agent.source.key)
-    trust = "verified"
+        except ResourceAPIError as problem:
+            return _nothing(agent, problem)
+        return Found(agent.source.place, (), _about(agent, "directory"))
     try:
-        sources.update(agent.source, kept, agent.directory, signers)
+        kept = Versions(agent.directory, agent.source.key)
     except ResourceAPIError as problem:
-        kind = Untrusted if isinstance(problem, Untrusted) else ResourceError
-        error, trust = kind(f"{agent.source.text}: {problem}"), _trust(problem)
+        return _nothing(agent, problem)
+    error: ResourceAPIError | None = None
+    try:
+        signers = check_signers(str(agent.signers), agent.trusted)
+        sources.update(agent.source, kept, agent.directory, signers)
+    except Untrusted as problem:
+        error = Untrusted(f"{agent.source.text}: {problem}")
+    except ResourceAPIError as problem:
+        error = ResourceError(f"{agent.source.text}: {problem}")
     except OSError as problem:
-        error, trust = ResourceError(f"{agent.source.text}: {problem.strerror}"), "unreachable"
-    newest = kept.newest
-    if newest is None or not kept.has_files(newest):
-        return Found(None, (), _about(agent, trust, error), error)
-    place = kept.path(newest)
-    about = {**_about(agent, trust, error), "generation": newest.generation, "version": newest.id}
-    return Found(place, [f"{place}/{each}" for each in newest.modules], {**about, "signer": newest.signer}, error)
+        error = ResourceError(f"{agent.source.text}: {problem.filename or ''}: {problem.strerror}")
+    if kept.newest is None or not kept.has_files(kept.newest):
+        return _nothing(agent, error)
+    return _verified(agent, kept.path(kept.newest), kept.newest, error)
+
+
+def _nothing(agent: Agent, error: ResourceAPIError | None) -> Found:
+    return Found(None, (), _about(agent, _trust(error), error), error)
+
+
+def _verified(agent: Agent, place: str, version: Version, error: ResourceAPIError | None) -> Found:
+    """Return the newest verified version; ``error``: why it is not the present one of the source."""
+    about = _about(agent, _trust(error), error)
+    about |= {"generation": version.generation, "version": version.id, "signer": version.signer}
+    return Found(place, [f"{place}/{each}" for each in version.modules], about, error)
 
 
 def record(agent: Agent, found: Found, document: Mapping[str, Any], code: int, began: float) -> None:
@@ -117,5 +128,7 @@ def _about(agent: Agent, trust: str, error: Exception | None = None) -> dict[str
     }
 
 
-def _trust(error: Exception) -> str:
+def _trust(error: Exception | None) -> str:
+    if error is None:
+        return "verified"
     return "untrusted" if isinstance(error, Untrusted) else "unreachable"

@@ -50,7 +50,7 @@ class Repository:
         os.makedirs(path, 0o700, exist_ok=True)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
             lock.unlink(missing_ok=True)
-        self._run("init", "--quiet", "--bare", path)
+        self._run("init", "--quiet", "--bare", "--template=", path)
 
     def fetch(self, url: str, branch: str | None) -> str:
         """Return the commit that a branch has, or the default one for None. Raise ``ResourceError``."""

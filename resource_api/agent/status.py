@@ -129,6 +129,9 @@ def _read(path: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
         return None
+    except OSError as error:
+        msg = f"{path}: cannot be read: {error.strerror}"
+        raise StateError(msg) from error
     except (ValueError, RecursionError) as error:
         msg = f"{path}: is damaged; remove it"
         raise StateError(msg) from error

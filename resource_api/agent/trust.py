@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.errors import ResourceAPIError, StateError
 from resource_api.system.filesystem.code_trust import CodeTrust
 
 if TYPE_CHECKING:
@@ -43,9 +43,16 @@ def check_tree(directory: str, exempt: Iterable[str] = ()) -> None:
 
 
 def make_directory(directory: str) -> None:
-    """Make the directory of an agent, and those above it. Raise ``Untrusted`` for one that others can write to."""
-    os.makedirs(directory, 0o700, exist_ok=True)
-    check_file(directory)
+    """Make the directory of an agent, and those above it.
+
+    Raise ``Untrusted`` for one that others can write to, ``StateError`` for one that cannot be made.
+    """
+    try:
+        os.makedirs(directory, 0o700, exist_ok=True)
+        check_file(directory)
+    except OSError as error:
+        msg = f"{error.filename or directory}: cannot be made: {error.strerror}"
+        raise StateError(msg) from error
 
 
 def _fail(error: OSError) -> None:

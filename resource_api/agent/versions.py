@@ -87,6 +87,9 @@ def _read(path: str) -> dict[str, Version]:
         return {str(source): _version(each) for source, each in found["sources"].items() if found["format"] == _FORMAT}
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        msg = f"{path}: cannot be read: {error.strerror}"
+        raise StateError(msg) from error
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         msg = f"{path}: is damaged; remove it to accept any signed version anew, also an older one"
         raise StateError(msg) from error

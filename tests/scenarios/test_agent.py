@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
+import threading
 import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -292,6 +296,43 @@ def test_nothing_of_an_untrusted_commit_is_applied(site: Site, spoil: Callable[[
     assert site.report["agent"]["trust"] == "untrusted"
 
 
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of a key and a certificate for 127.0.0.1 that nobody has signed."""
+    home = tmp_path_factory.mktemp("tls")
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "both", "-out", "crt"]
+    subprocess.run(words, cwd=home, check=True, capture_output=True)
+    (home / "both").write_text((home / "both").read_text() + (home / "crt").read_text())
+    return home / "both"
+
+
+def test_a_bundle_is_fetched_over_https(site: Site, certificate: Path) -> None:
+    """From a server whose certificate is trusted; without its signature nothing is applied."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    handler = partial(_Quiet, directory=str(site.home))
+    site.bundle(1)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        site.source = ("--from", f"https://127.0.0.1:{server.server_port}/site.bundle", "--signers", "signers")
+        untrusted = site.once()
+        assert (untrusted.code, site.size, "certificate verify failed" in untrusted.err) == (1, None, True)
+        assert site.report["agent"]["trust"] == "unreachable"
+        site.bench.environment["SSL_CERT_FILE"] = str(certificate)
+        assert (site.once().code, site.size) == (0, 1)
+        (site.home / "site.bundle.sig").unlink()
+        unsigned = site.once()
+        server.shutdown()
+    assert (unsigned.code, "it is not signed: there is no https://" in unsigned.err) == (65, True), unsigned.err
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
 def test_a_source_that_cannot_be_reached_leaves_the_last_version_in_force(site: Site) -> None:
     """It is no reason to stop correcting drift, but a failure."""
     site.commit(1, "-S")
@@ -348,6 +389,39 @@ def test_the_directory_of_an_agent_is_its_owners(site: Site) -> None:
     (site.home / "agent").chmod(0o777)
     done = site.once()
     assert (done.code, "could have changed it" in done.err) == (65, True), done.err
+
+
+def test_a_variable_that_forbids_changes_holds_for_an_agent(site: Site) -> None:
+    """Unless its mode is given."""
+    site.bench.environment["RESOURCE_API_NOOP"] = "1"
+    assert (site.once().code, site.size, site.status()[0]) == (0, None, 2)
+    assert (site.once("--mode", "apply").code, site.size) == (0, 1)
+
+
+def test_what_is_damaged_names_its_file(site: Site) -> None:
+    """And what to do; it is told as a failure, not as a bug."""
+    site.bench.write("agent/status.json", "{")
+    assert (site.bench.run("agent", "status").code, site.once().code, site.status()[0]) == (74, 0, 0)
+    site.bench.write("agent/paused.json", "[]")
+    done = site.once()
+    assert (done.code, "paused.json: was written by another version" in done.err) == (74, True), done.err
+    (site.home / "agent" / "paused.json").unlink()
+    (site.home / "agent" / "paused.json").mkdir()
+    assert site.once().code == 74
+    (site.home / "file").write_text("")
+    done = site.bench.run("agent", "pause", "x", "--directory", "file/agent")
+    assert (done.code, "file/agent: cannot be made" in done.err) == (74, True), done.err
+
+
+def test_a_list_of_signers_that_others_can_change_is_not_used(site: Site) -> None:
+    """What was verified before stays in force."""
+    site.bundle(1)
+    assert site.once().code == 0
+    (site.home / "signers").chmod(0o646)
+    done = site.once()
+    assert (done.code, "signers: is not used" in done.err, site.status()[0]) == (65, True, 4)
+    (site.home / "signers").unlink()
+    assert (site.once().code, site.size) == (1, 1)
 
 
 def _wait_for(condition: Callable[[], object], seconds: float = 30) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 #: The entry of a context's ``meta`` with the arguments after the name of the subcommand, as they were given.
 _ARGUMENTS: Final = "resource_api.agent_arguments"
+#: Seconds that a run waits for one that somebody has started by hand.
+_LOCK_TIMEOUT: Final = 300.0
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:(\d{1,6})([smhd]))+")
 
@@ -79,6 +81,11 @@ def _directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
     )(function)
 
 
+def _default_mode() -> str:
+    """Return the mode where none is given: who has set the variable of ``--noop`` expects that nothing is changed."""
+    return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
+
+
 def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a function the options of an agent, and those of ``apply``."""
     for decorate in (
@@ -88,8 +95,8 @@ def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--mode",
             type=options.Choice(["apply", "noop"]),
-            default="apply",
-            help="Change the machine, or only report what differs.",
+            default=_default_mode,
+            help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
         ),
         click.option(
             "--splay",
@@ -192,6 +199,7 @@ def once(**settings: Any) -> int:
     from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
 
     about: dict[str, Any] = {}
+    _checked(settings)
     settings["reports"] = [_about(each, about) for each in settings["reports"] or _default_reports(settings)]
     settings["metrics"] = [_about(each, about) for each in settings["metrics"]]
     session = Session(settings, runs=True)
@@ -253,6 +261,7 @@ def _apply(session: Session, found: Found, settings: Mapping[str, Any], keep: Ca
         "module_path": [*settings["module_path"], *found.modules],
         "noop": settings["mode"] == "noop",
         "explain": (),
+        "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
         "reports": [*session.take_targets(), Target("the agent", keep)],
         "metrics": [],
     }
