@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.scenarios.conftest import Bench, Outcome
 
@@ -447,21 +448,58 @@ def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
     assert site.status()[0] == 0
 
 
-def test_one_run_at_a_time(site: Site) -> None:
-    """The second says who runs."""
+@pytest.fixture
+def slow(site: Site) -> Site:
+    """Return a site whose only change ends when the file ``end`` is there."""
     site.bench.probe("""
-        def get(self, context, names=None): return []
+        def get(self, context, names=None): return list(self._rows().values())
         def set(self, context, changes):
             Path(os.environ["BENCH"], "began").touch()
             while not Path(os.environ["BENCH"], "end").exists(): __import__("time").sleep(0.02)
+            self._done(changes)
     """)
-    site.bench.write("site/site.yaml", "project: web\nresources: {'Probe[a]': {size: 1}}\n")
+    site.bench.write("site/site.yaml", "project: web\nresources: {'Probe[a]': {size: 1}, 'Widget[a]': {size: 1}}\n")
+    return site
+
+
+@contextmanager
+def running(site: Site, *words: str) -> Iterator[command.Running]:
+    """Let an agent run beside the test, until its first change has begun."""
     with Path(os.devnull).open("r+") as nothing:
+        arguments = ["agent", *words, *site.source, "site.yaml"]
         streams = [nothing.fileno()] * 3
-        words = ["agent", "once", *site.source, "site.yaml"]
-        with command.start(words, cwd=site.home, env=site.bench.environment, streams=streams) as first:
+        with command.start(arguments, cwd=site.home, env=site.bench.environment, streams=streams) as started:
             _wait_for((site.bench.things_of / "began").exists)
-            done = site.once()
-            assert (done.code, f"the agent is running: pid {first.pid}" in done.err) == (75, True), done.err
-            (site.bench.things_of / "end").touch()
-            first.wait()
+            yield started
+
+
+def test_one_run_at_a_time(slow: Site) -> None:
+    """The second says who runs."""
+    with running(slow, "once") as first:
+        done = slow.once()
+        assert (done.code, f"the agent is running: pid {first.pid}" in done.err) == (75, True), done.err
+        (slow.bench.things_of / "end").touch()
+        assert first.wait() == 0
+
+
+def test_a_signal_lets_the_running_step_end(slow: Site) -> None:
+    """It comes to the agent, goes on to its run, and nothing is started after that step; the next run does the rest."""
+    with running(slow, "run", "--splay", "0") as agent:
+        os.kill(agent.pid, signal.SIGTERM)
+        time.sleep(0.2)
+        (slow.bench.things_of / "end").touch()
+        assert agent.wait() == 143
+    assert (list(slow.bench.things("probe")), slow.bench.things("widget")) == (["a"], {})
+    assert (slow.status()[0], slow.status()[1]["last"]["exit_code"]) == (4, 143)
+    assert (slow.once().code, slow.size) == (0, 1)
+
+
+def test_a_killed_agent_leaves_a_run_that_ends_by_itself(slow: Site) -> None:
+    """Another agent makes none beside it."""
+    with running(slow, "run", "--splay", "0") as agent:
+        os.kill(agent.pid, signal.SIGKILL)
+        assert agent.wait() == -signal.SIGKILL
+        assert slow.once().code == 75
+        (slow.bench.things_of / "end").touch()
+        _wait_for((slow.home / "agent" / "status.json").exists)
+    assert (slow.once().code, slow.size, slow.status()[0]) == (0, 1, 0)

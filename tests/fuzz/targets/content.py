@@ -18,6 +18,8 @@ from urllib.parse import quote, quote_plus
 
 from hypothesis import strategies as st
 
+from resource_api.agent import bundle as bundles
+from resource_api.agent.bundle import Bundle, File
 from resource_api.model.values.assets import Archive, Limits
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
@@ -91,6 +93,25 @@ def archive(data: bytes) -> None:
         seen.add(member.name)
         for _ in member.parts:
             pass
+
+
+@target(
+    generate=st.builds(
+        lambda name, generation, files: Bundle(name, generation, [], files).raw,
+        NAMES.filter(lambda name: name.isprintable()),
+        st.integers(0, 1 << 64),
+        st.dictionaries(
+            NAMES.filter(lambda name: "\0" not in name and name.isprintable()),
+            st.builds(File, st.binary(max_size=20), st.booleans()),
+            max_size=3,
+        ),
+    ),
+    words="bundle.json .modules/ ustar path= linkpath= ../ {} [] null true 1e999",
+    readings=2,
+)
+def bundle(data: bytes) -> None:
+    """Bundles: what is accepted is byte for byte what its own files make."""
+    assert bundles.read(data).raw == data, "another archive of the same files"
 
 
 #: Bytes.
