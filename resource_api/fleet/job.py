@@ -1,0 +1,103 @@
+"""A job: everything that one host needs for one command, as a value that has a digest.
+
+What a host may answer is in ``fleet/carriers/carrier``.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b, sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.values import Sensitive
+from resource_api.plugins.worker import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+#: The commands that a job can carry out.
+COMMANDS: Final = ("apply", "plan", "destroy", "refresh", "resource", "validate", "output", "state")
+#: The kind of the frame that holds a job.
+_KIND: Final = "job"
+
+
+class Job(NamedTuple):
+    """One command for one host."""
+
+    #: The digest of all other fields, secrets by their keyed digest: the same job has the same id.
+    id: str
+    #: Counts up per project where jobs are made; a host does nothing that is older than what it has done.
+    generation: int
+    #: One of ``COMMANDS``.
+    command: str
+    #: SHA-256 of the archive with this package.
+    payload: str
+    #: SHA-256 of the archive with the user's module path; None: there is none.
+    modules: str | None
+    #: The manifest's files in the order of reading: parsed ones with their positions, Python manifests as text.
+    documents: Sequence[Mapping[str, Any]]
+    #: The other files that the manifest names, by their path as it is written there: contents of assets, templates.
+    files: Mapping[str, bytes]
+    #: Values by name; secrets are ``Sensitive``.
+    inputs: Mapping[str, Any]
+    #: ``name``, ``groups`` and ``address``: what ``${host.…}`` means there.
+    host: Mapping[str, Any]
+    #: The fields of ``Options`` and the other options of that command, by name.
+    options: Mapping[str, Any]
+    #: The trace that this run is part of (W3C Trace Context), None: none.
+    traceparent: str | None
+
+
+def make_job(
+    command: str,
+    *,
+    generation: int,
+    payload: str,
+    modules: str | None = None,
+    documents: Sequence[Mapping[str, Any]] = (),
+    files: Mapping[str, bytes] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    host: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+    traceparent: str | None = None,
+    key: bytes = b"",
+) -> Job:
+    """Return a job with its id.
+
+    ``key``: up to 64 bytes with which secrets are digested for the id, so that nobody who knows the rest can guess
+    them from it; the same key where the same job is made again.
+    """
+    body = (generation, command, payload, modules, tuple(documents), files or {}, inputs or {}, host or {})
+    job = Job("", *body, options or {}, traceparent)
+    return job._replace(id=sha256(encode(_without_secrets(job, key))).hexdigest())
+
+
+def encode(job: Job) -> bytes:
+    """Return the bytes of a job, secrets in clear: for a channel that nobody else reads."""
+    return protocol.encode(_KIND, job._asdict())
+
+
+def decode(frame: protocol.Frame) -> Job:
+    """Return the job of a frame. Raise ``ValueError`` for a frame that holds none."""
+    if frame.kind != _KIND or frame.body.keys() != set(Job._fields):
+        msg = "this is no job"
+        raise ValueError(msg)
+    job = Job(**frame.body)
+    if job.command not in COMMANDS:
+        msg = f"a job for the unknown command {job.command!r:.40}"
+        raise ValueError(msg)
+    return job
+
+
+def _without_secrets(job: Job, key: bytes) -> Job:
+    return job._replace(inputs=_digested(job.inputs, key), options=_digested(job.options, key))
+
+
+def _digested(value: Any, key: bytes) -> Any:
+    """Return a value with sorted keys, and with each secret in it replaced by its keyed digest."""
+    if isinstance(value, Sensitive):
+        text = protocol.encode(_KIND, {"value": _digested(value.reveal(), key)})
+        return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]
+    if isinstance(value, dict):
+        return {name: _digested(value[name], key) for name in sorted(value)}
+    return [_digested(item, key) for item in value] if isinstance(value, (list, tuple)) else value
