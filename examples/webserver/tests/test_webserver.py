@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +27,9 @@ CHANGING: Final = (
     r"/etc/hostname$|/etc/systemd/system/multi-user.target.wants(/postgresql.service)?$"
     r"|/etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|/etc/\.pwd\.lock$"
 )
+
+#: The indexes of insserv(8).
+INDEXES: Final = "/etc/init.d/.depend.*"
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not Path("/lib/systemd/systemd").exists() or shutil.which("apt-get") is None,
@@ -55,7 +60,10 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     subprocess.run(["apt-get", "install", *options, *PACKAGES], check=True, capture_output=True)
     directory = tmp_path_factory.mktemp("machine")
     (directory / "mounts").mkdir()
-    with started_machine(directory / "mounts", kept=("postgresql", "postgresql@"), network=False) as machine:
+    with (
+        unchanging_packages(),
+        started_machine(directory / "mounts", kept=("postgresql", "postgresql@"), network=False) as machine,
+    ):
         machine.run("rm", "-f", "/usr/sbin/policy-rc.d", "/etc/motd")
         machine.run("cp", "-r", str(HOME), "/root/webserver")
         commit = "git -c user.name=ra -c user.email=ra@localhost"
@@ -89,10 +97,25 @@ def page(machine: Machine, path: str = "/") -> str:
 
 
 def listing(machine: Machine) -> list[str]:
-    """Return what the machine consists of: packages, and the files of /etc, /home and /srv with their contents."""
-    files = "find /etc /home /srv -xdev -type f -exec sha256sum {} +; find /etc /home /srv -xdev -printf '%M %u %p\\n'"
-    done = machine.run("sh", "-c", f"dpkg-query -W; {files}", timeout=120)
-    return sorted(done.stdout.splitlines())
+    """Return what the machine consists of: packages, and the files of /etc, /home and /srv with their contents.
+
+    insserv(8), which openrc brings, writes indexes with the words of a line in the order in which the file system lists
+    a directory; that order is no part of their contents.
+    """
+    contents = f"find /etc /home /srv -xdev -type f ! -path '{INDEXES}' -exec sha256sum {{}} +"
+    done = machine.run(
+        "sh", "-c", f"dpkg-query -W; {contents}; find /etc /home /srv -xdev -printf '%M %u %p\\n'", timeout=120
+    )
+    indexes = machine.run("sh", "-c", f"grep -H . {INDEXES}", check=False).stdout.splitlines()
+    return sorted([*done.stdout.splitlines(), *(" ".join(sorted(line.split())) for line in indexes)])
+
+
+@contextmanager
+def unchanging_packages() -> Iterator[None]:
+    """Keep apt and dpkg from changing this machine: what they change beneath the other one appears there too."""
+    with Path("/var/lib/dpkg/lock-frontend").open("wb") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.mark.timeout(300)
