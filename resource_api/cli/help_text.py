@@ -69,12 +69,13 @@ def write_options(command: Command, context: click.Context, formatter: click.Hel
 
 def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     everything = bool(context.meta.get(ALL))
+    rare = _RARE | getattr(command, "rare", frozenset())
     found = groups(command, context)
     for title, members in found.items():
-        if shown := [each for each in members if everything or each.name not in _RARE]:
+        if shown := [each for each in members if everything or each.name not in rare]:
             with formatter.section(title):
                 formatter.write_dl(list(_records(shown, context, everything=everything)))
-    if not everything and any(each.name in _RARE for members in found.values() for each in members):
+    if not everything and any(each.name in rare for members in found.values() for each in members):
         _write_line(f"All options: resource-api help {_name(context)} --all", formatter)
 
 

@@ -9,7 +9,7 @@ import click
 from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.runtime.reporters import Target
     from resource_api.state.encryption.keys import Key
@@ -23,10 +23,16 @@ INPUT_PREFIX: Final = "RESOURCE_API_INPUT_"
 class Command(click.Command):
     """A command whose help shows examples, and its options in groups: ``cli/help_text.py`` has them."""
 
-    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
-        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs."""
+    def __init__(
+        self, *arguments: Any, examples: Sequence[str] = (), rare: Iterable[str] = (), **settings: Any
+    ) -> None:
+        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs.
+
+        ``rare`` are names of parameters that ``--help`` leaves out, beside those that it leaves out of every command.
+        """
         super().__init__(*arguments, **settings)
         self.examples = examples
+        self.rare = frozenset(rare)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Return the arguments that are left. Raise ``UsageError``, naming the variable that has a wrong value."""

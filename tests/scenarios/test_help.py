@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -29,22 +31,30 @@ def commands(group: click.Group = cli.cli, *names: str) -> Iterator[tuple[str, c
 
 
 COMMANDS: Final = dict(commands())
-#: ``watch`` ends at a signal only.
+#: What ends at a signal only.
+ENDLESS: Final = ("resource-api watch ", "resource-api agent --from ")
 EXAMPLES: Final = sorted(
-    {line for command in COMMANDS.values() for line in getattr(command, "examples", ()) if " watch " not in line}
+    line
+    for line in {line for command in COMMANDS.values() for line in getattr(command, "examples", ())}
+    if not line.startswith(ENDLESS)
 )
 
 #: Commands that need a run before them.
 APPLIED: Final = {"backup", "destroy", "history", "import", "output", "refresh", "report", "stack", "state"}
+MAKE: Final = "resource-api bundle make site -o site.bundle"
+SIGN: Final = "resource-api bundle sign site.bundle --key ~/.ssh/id_ed25519"
 #: What has to be typed before an example, because its command needs it.
 BEFORE: Final = {
-    "resource-api show later.json": "resource-api plan site.yaml -o later.json",
-    "resource-api state untaint 'File[/etc/motd]'": "resource-api state taint 'File[/etc/motd]'",
-    "resource-api state import web.json": "resource-api state export > web.json",
-    "resource-api history diff last-1 last": "resource-api apply site.yaml -i port=81",
-    "resource-api backup restore motd": "resource-api apply site.yaml -i port=81",
-    "resource-api backup restore motd --at 1dead9bdf5e0": "resource-api apply site.yaml -i port=81",
-    "resource-api state rekey --to file:state.key": "resource-api new key state.key",
+    "resource-api show later.json": ("resource-api plan site.yaml -o later.json",),
+    "resource-api state untaint 'File[/etc/motd]'": ("resource-api state taint 'File[/etc/motd]'",),
+    "resource-api state import web.json": ("resource-api state export > web.json",),
+    "resource-api history diff last-1 last": ("resource-api apply site.yaml -i port=81",),
+    "resource-api backup restore motd": ("resource-api apply site.yaml -i port=81",),
+    "resource-api backup restore motd --at 1dead9bdf5e0": ("resource-api apply site.yaml -i port=81",),
+    "resource-api state rekey --to file:state.key": ("resource-api new key state.key",),
+    "resource-api agent status": ("resource-api agent once --from site site.yaml",),
+    SIGN: (MAKE,),
+    "resource-api bundle verify site.bundle --signers signers": (MAKE, SIGN),
 }
 
 
@@ -112,15 +122,28 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     bench.write("site.yaml", manifest)
     if APPLIED.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
-    if example in BEFORE:
-        assert typed(bench, BEFORE[example]).code == 0
+    if {"agent", "bundle"}.intersection(example.split()):
+        give_source(bench)
+    for line in BEFORE.get(example, ()):
+        assert typed(bench, line).code == 0
     done = typed(bench, example)
     assert done.code == 0, done.err
 
 
+def give_source(bench: Bench) -> None:
+    """Make the directory ``site`` with the manifest, a key that signs, and the file that names its owner."""
+    bench.environment["RESOURCE_API_AGENT"] = f"{bench.home}/agent"
+    bench.home.joinpath("site").mkdir()
+    shutil.copy(bench.home / "site.yaml", bench.home / "site")
+    key = bench.home / ".ssh/id_ed25519"
+    key.parent.mkdir(mode=0o700)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    bench.write("signers", f"alice {key.with_suffix('.pub').read_text(encoding='ascii')}")
+
+
 def typed(bench: Bench, line: str) -> Outcome:
-    """Run a command as a shell does; ``> FILE`` is the only thing of a shell that it may contain."""
-    program, *words = shlex.split(line)
+    """Run a command as a shell does; ``> FILE`` and ``~/`` are the only things of a shell that it may contain."""
+    program, *words = shlex.split(line.replace(" ~/", f" {bench.home}/"))
     assert program == "resource-api"
     words, target = (words[:-2], words[-1]) if words[-2:-1] == [">"] else (words, "")
     done = bench.run(*words)

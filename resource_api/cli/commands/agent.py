@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _ARGUMENTS: Final = "resource_api.agent_arguments"
 #: Seconds that a run waits for one that somebody has started by hand.
 _LOCK_TIMEOUT: Final = 300.0
+#: Options of ``apply`` that ``--help`` does not show here: whoever runs a part of a manifest by hand needs them.
+_RARE: Final = ("splay", "targets", "excludes", "tags", "replace", "prune", "fail_fast")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:(\d{1,6})([smhd]))+")
 
@@ -62,8 +64,8 @@ class _Agent(options.Group):
 @click.group(
     cls=_Agent,
     examples=(
-        "resource-api agent --from git+https://git.example.org/site.git#main --signers /etc/ra/signers site.yaml",
-        "resource-api agent once --from /srv/site site.yaml",
+        "resource-api agent --from git+https://git.example.org/web.git#main --signers signers site.yaml",
+        "resource-api agent once --from site site.yaml",
         "resource-api agent status",
     ),
 )
@@ -119,7 +121,9 @@ def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @agent.command(
-    "run", examples=("resource-api agent --from https://site.example/web.bundle --signers signers site.yaml",)
+    "run",
+    examples=("resource-api agent --from https://site.example/web.bundle --signers signers site.yaml",),
+    rare=_RARE,
 )
 @_converging
 @click.pass_context
@@ -192,7 +196,7 @@ def _base() -> str:
     return os.path.dirname(default_path(os.environ))  # noqa: PTH120 - text
 
 
-@agent.command("once", examples=("resource-api agent once --from /srv/site site.yaml",))
+@agent.command("once", examples=("resource-api agent once --from site site.yaml",), rare=_RARE)
 @_converging
 def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
@@ -361,6 +365,7 @@ def _changing(settings: Mapping[str, Any], work: Callable[[str], str]) -> int:
 @agent.command(
     "unit",
     examples=("resource-api agent unit --from https://site.example/web.bundle --signers /etc/sign site.yaml",),
+    rare=_RARE,
 )
 @click.option("--timer", is_flag=True, help="A timer that starts 'agent once', instead of a service that stays.")
 @_converging
