@@ -169,14 +169,17 @@ class Provider(packages.PackageProvider):
         return found
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
-        """Return the versions that apt knows by name; a name that it does not know is missing."""
+        """Return the versions that apt knows by name; a name that it does not know is missing.
+
+        Lines before the first name belong to no package.
+        """
         found: dict[str, list[str]] = {}
         name = ""
         for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
             if not line.startswith(" "):
                 name = line.removesuffix(":")
                 found[name] = []
-            elif version := VERSION.fullmatch(line):
+            elif name in found and (version := VERSION.fullmatch(line)):
                 found[name].append(version[1])
         return found
 
