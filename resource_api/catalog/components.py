@@ -14,7 +14,7 @@ from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.model.values.expression import Expression
-from resource_api.model.values.reference import capitalize_type, component_chain, title_problem
+from resource_api.model.values.reference import MAX_COMPONENTS, capitalize_type, component_chain, title_problem
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, reveal
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ class Expander:
         if component.type in {each.type for each in chain}:
             names = [*map(str, chain), f"{capitalize_type(component.type)}[{component.title}]"]
             return f"a component cannot hold itself: {' => '.join(names)}"
+        if len(chain) == MAX_COMPONENTS:
+            return f"components are nested deeper than {MAX_COMPONENTS}"
         lifecycle = component.declaration.meta.get("lifecycle") or {}
         if key := next((key for key in _NOT_FOR_COMPONENTS if key in lifecycle), ""):
             return f"lifecycle.{key} applies to single resources; set it in the component's file"

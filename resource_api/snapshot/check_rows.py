@@ -9,11 +9,12 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
+from resource_api.model import codec
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, is_secret, same_value
+from resource_api.model.values.values import Sensitive, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -115,6 +116,7 @@ class RowChecker:
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
+            return _unrecordable(clean) or clean
         return clean
 
     def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
@@ -122,7 +124,7 @@ class RowChecker:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
             message = _uncanonical(definition, row, canonical)
-            if message and (self.strict == "error" or first_unknown(canonical) is not None):
+            if message and (self.strict == "error" or _unrecordable(canonical)):
                 return message
             if message:
                 self._warn(definition, _name(definition, row), message)
@@ -146,6 +148,16 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
         if len(rows) == 1:
             return [f"canonicalize failed: {reason(error)}"]
         return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
+
+
+def _unrecordable(row: Resource) -> str:
+    """Return which value of a row cannot be recorded, such as a set or an unknown one; empty if all can."""
+    for key, value in row.items():
+        try:
+            codec.encode(reveal(value))
+        except (TypeError, ValueError, RecursionError):
+            return f"get returned a value of '{key}' that cannot be recorded"
+    return ""
 
 
 def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:

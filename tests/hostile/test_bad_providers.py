@@ -172,6 +172,17 @@ def apply(box: Box, case: str, features: str) -> Done:
     return done
 
 
+@pytest.mark.parametrize("strict", ["warning", "off"])
+@pytest.mark.parametrize("case", ["get_set", "get_object"])
+def test_what_cannot_be_recorded_is_refused_at_any_strictness(box: Box, case: str, strict: str) -> None:
+    """Its resource fails alone, before anything of it is recorded."""
+    box.bad(case)
+    done = box.run("apply", "site.json", "--json", "--strict", strict)
+    assert (done.code, done.steps["Bad[b]"]["status"]) == (1, "failed")
+    assert "that cannot be recorded" in done.steps["Bad[b]"]["error"]
+    assert done.steps["Bad[c]"]["status"] == "success"
+
+
 def test_every_bad_provider_is_tested() -> None:
     """Each file in ``modules/bad`` is in a table."""
     assert {path.stem for path in MODULES.iterdir() if path.is_file()} == {

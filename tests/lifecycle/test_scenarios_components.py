@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -159,6 +160,18 @@ def test_a_recursive_component_is_an_error_with_the_chain(bench: Bench) -> None:
     add(bench, "one", lambda m: m.two("x"))
     add(bench, "two", lambda m: m.one("y"))
     assert "a component cannot hold itself: One[a] => Two[x] => One[y]" in problems(bench, {"One[a]": {}})
+
+
+def test_components_nested_too_deep_are_an_error(bench: Bench) -> None:
+    """The hundredth within another is the last."""
+    for number in range(102):
+        add(bench, f"c{number}", partial(_hold, f"c{number + 1}"))
+    add(bench, "c102", lambda m: m.thing(m.title))
+    assert "components are nested deeper than 100" in problems(bench, {"C0[a]": {}})
+
+
+def _hold(inner: str, m: Any) -> None:
+    getattr(m, inner)("a")
 
 
 def test_an_exception_in_a_build_is_reported_with_its_line(bench: Bench) -> None:

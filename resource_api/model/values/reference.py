@@ -12,6 +12,8 @@ from typing import Final
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 
+#: How many components may be around a resource; more come from a damaged document only.
+MAX_COMPONENTS: Final = 100
 TYPE_NAME: Final = regex(r"[a-z][a-z0-9_]*\Z")
 STACK_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _STEP: Final = regex(r"\]/(?=([A-Z][a-z0-9_]*)\[)")
@@ -93,7 +95,13 @@ def child_reference(parent: str, type_name: str, title: str) -> Reference:
 
 
 def component_chain(parent: str) -> list[Reference]:
-    """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first."""
+    """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first.
+
+    Raises ``ValueError`` for what is no such text, and for more than ``MAX_COMPONENTS``.
+    """
+    if parent.count("]/") >= MAX_COMPONENTS:
+        msg = f"components are nested deeper than {MAX_COMPONENTS}"
+        raise ValueError(msg)
     return [parse(text) for text in parent.replace("]/", "]\n").split("\n")] if parent else []
 
 
@@ -120,7 +128,10 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
 
 
 def enclosing_components(parent: str) -> list[str]:
-    """Return ``parent`` and each component around it by its full reference, the innermost first."""
+    """Return ``parent`` and each component around it by its full reference, the innermost first.
+
+    ``parent`` is a text that ``component_chain`` accepts.
+    """
     names = [parent] if parent else []
     while "]/" in (names[-1] if names else ""):
         names.append(names[-1].rpartition("]/")[0] + "]")

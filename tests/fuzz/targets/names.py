@@ -98,7 +98,9 @@ def names(data: bytes) -> None:
     with suppress(ValueError):
         reference.parse_alias(text, "Web_site[b]", "thing")
     reference.title_problem(text)
-    reference.enclosing_components(text)
+    with suppress(ValueError):
+        reference.component_chain(text)
+        reference.enclosing_components(text)
 
 
 @cache
@@ -136,6 +138,7 @@ def _resolve(path: expression.Path) -> Any:
         lambda each: "".join(each).encode("utf-8", "surrogatepass")
     ),
     words="${ $${ } ${inputs.a} ${values.x.0} ${facts.os} ${Thing[a].size} ${Thing[${inputs.a}].x} ]. [ . $",
+    readings=8,
 )
 def expressions(data: bytes) -> None:
     """References in values: parsed, written again, found at any depth, evaluated."""

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.model.values.reference import (
+    MAX_COMPONENTS,
     Reference,
     child_reference,
     component_chain,
@@ -117,3 +118,11 @@ def test_a_name_is_split_from_its_components(around: list[tuple[str, str]], type
         parent,
         (f"t_{type_name}", title),
     )
+
+
+def test_components_are_nested_at_most_a_hundred_deep() -> None:
+    """A document of a state with more is refused, instead of taking a memory that grows with the square."""
+    around = [f"C{number}[a]" for number in range(MAX_COMPONENTS)]
+    assert len(component_chain("/".join(around))) == MAX_COMPONENTS
+    with pytest.raises(ValueError, match="components are nested deeper than 100"):
+        component_chain("/".join([*around, "C[b]"]))
