@@ -1,4 +1,4 @@
-"""Run a program that the user has named and that uses the terminal: a pager, an editor, or a line for the shell.
+"""Run a program that the user has named, as the user would: a pager, an editor, a line for the shell.
 
 It gets the user's own environment and search path. Programs that manage resources are run by ``process``.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 
 def page(text: str, command: str, stdout: int) -> bool:
@@ -41,10 +41,28 @@ def edit(path: str, command: str, stdout: int) -> int:
         return editor.wait()
 
 
-def shell(command: str) -> int:
-    """Run a line for the shell, with no input; return its exit code, 128 + N after signal N."""
-    code = subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, check=False).returncode  # noqa: S603 - see above
+def shell(command: str, text: str = "") -> int:
+    """Run a line for the shell with a text as its input; return its exit code, 128 + N after signal N.
+
+    It need not read the text.
+    """
+    code = subprocess.run(["/bin/sh", "-c", command], input=text.encode(), check=False).returncode  # noqa: S603 - see above
     return code if code >= 0 else 128 - code
+
+
+def output(words: Sequence[str], directory: str) -> bytes:
+    """Return what a program prints; its errors go where ours go, and it has no input.
+
+    Raise ``OSError`` where it cannot be started, ``ValueError`` with its exit code where it fails.
+    """
+    if not words:
+        msg = "no program is named"
+        raise ValueError(msg)
+    done = subprocess.run(words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)  # noqa: S603 - see above
+    if done.returncode:
+        msg = f"{words[0]} has failed with exit code {done.returncode}"
+        raise ValueError(msg)
+    return done.stdout
 
 
 @contextmanager

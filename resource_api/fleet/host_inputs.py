@@ -1,0 +1,164 @@
+"""The inputs of each host: whose value wins, and those that an inventory only names, from files and programs.
+
+They are checked against what the manifest declares before any host is touched. A secret is never in an inventory: a
+mapping whose only key is `file` or `command` says where its text is, and `${host.name}` in it is the host's name.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.fleet import hosts
+from resource_api.manifest.read import read_file
+from resource_api.manifest.scope import EnvironmentInput, FileInput, Scope
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.document import MAX_BYTES
+from resource_api.model.values.errors import DataTypeError, ManifestError, Problem
+from resource_api.model.values.values import Sensitive
+from resource_api.system.process import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from resource_api.fleet.inventory import Inventory, Settings, Value
+    from resource_api.model.declaration import Input, Manifest
+
+_HOST: Final = "${host.name}"
+_INDIRECT: Final = ("file", "command")
+
+
+class Given(NamedTuple):
+    """The inputs that hold for every host: those that an inventory wins over, and those that win over it."""
+
+    weaker: Mapping[str, Any]
+    stronger: Mapping[str, Any]
+
+
+class HostInputs:
+    """Finds the inputs of hosts; what is equal for many of them is found once."""
+
+    def __init__(
+        self, manifest: Manifest | None, given: Given, read: Callable[[str, str, str], str] | None = None
+    ) -> None:
+        """Use what ``manifest`` declares; None: a program that declares its inputs where it is executed.
+
+        ``read`` returns the text that a file or a program has: see ``read_indirect``.
+        """
+        self._manifest = manifest
+        self._given = given
+        self._read = read or read_indirect
+        self._secret = {name for name, each in manifest.inputs.items() if _is_secret(each)} if manifest else set[str]()
+        #: What was read, by kind, text and directory.
+        self._texts: dict[tuple[str, str, str], str] = {}
+        self._found: dict[int, Mapping[str, Any]] = {}
+        #: Problem → the hosts that have it.
+        self._problems: dict[Problem, list[str]] = {}
+
+    def of_all(self, found: Iterable[tuple[str, Inventory]]) -> dict[str, Mapping[str, Any]]:
+        """Return the inputs of each host. Raise ``ManifestError`` with every problem and the hosts that have it."""
+        inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in found}
+        if self._problems:
+            raise ManifestError(
+                problem._replace(reference=",".join(hosts.fold(names))) for problem, names in self._problems.items()
+            )
+        return inputs
+
+    def _of(self, name: str, settings: Settings) -> Mapping[str, Any]:
+        own = any(_HOST in str(each.value) for each in settings.inputs.values() if _indirect(each.value))
+        if own or (known := self._found.get(id(settings))) is None:
+            problems = dict[Problem, None]()
+            known = self._resolved(name, settings, problems)
+            for problem in problems:
+                self._problems.setdefault(problem, []).append(name)
+            if not own and not problems:
+                self._found[id(settings)] = known
+        return known
+
+    def _resolved(self, name: str, settings: Settings, problems: dict[Problem, None]) -> Mapping[str, Any]:
+        """Return the inputs of one host, of their data types, secrets as such; what is wrong goes to ``problems``."""
+        listed = {
+            each: value
+            for each, value in settings.inputs.items()
+            if each not in self._given.stronger and (self._manifest is None or each in self._manifest.inputs)
+        }
+        values = {each: self._value(name, each, value, problems) for each, value in listed.items()}
+        merged = {**self._given.weaker, **values, **self._given.stronger}
+        if self._manifest is None:
+            # An input of the environment that a manifest does not declare is none of its own.
+            return {each: _plain(value) for each, value in merged.items() if not isinstance(value, EnvironmentInput)}
+        scope = Scope(self._manifest, merged, {})
+        for problem in scope.problems:
+            if (value := listed.get(problem.attribute or "")) is not None:
+                problems[_placed(problem, value)] = None
+            else:
+                problems[problem] = None
+        return {each: value for each, value in scope.inputs.items() if each in merged}
+
+    def _value(self, host: str, name: str, value: Value, problems: dict[Problem, None]) -> Any:
+        if (kind := _indirect(value.value)) is None:
+            if name in self._secret:
+                message = f"input '{name}' is sensitive and cannot be written here"
+                hint = f"write {name}: {{file: PATH}} or {name}: {{command: PROGRAM}}"
+                problems[_placed(Problem(name, message, code="secret", hint=hint), value)] = None
+            return value.value
+        written = value.value[kind]
+        text = (shlex.join(written) if type(written) is list else written).replace(_HOST, host)
+        where = kind, text, os.path.dirname(value.place[0])  # noqa: PTH120 - text
+        try:
+            if where not in self._texts:
+                self._texts[where] = self._read(*where)
+        except (OSError, ValueError) as error:
+            message = f"input '{name}': {getattr(error, 'strerror', None) or error}"
+            problems[_placed(Problem(name, message, code="input"), value)] = None
+            return FileInput("")
+        return FileInput(self._texts[where])
+
+
+def read_indirect(kind: str, text: str, directory: str) -> str:
+    """Return what a file holds, or a program prints, without its last line end.
+
+    A relative path, and the program's working directory, are the inventory's. Raise ``OSError``, or ``ValueError`` with
+    the reason, which never quotes what was read.
+    """
+    if kind == "file":
+        raw, _ = read_file(os.path.join(directory, text))  # noqa: PTH118 - text
+    else:
+        raw = interactive.output(shlex.split(text), directory or ".")
+    if len(raw) > MAX_BYTES:
+        msg = f"it is larger than {MAX_BYTES // 1_000_000} MB"
+        raise ValueError(msg)
+    try:
+        return raw.decode().removesuffix("\n")
+    except UnicodeDecodeError:
+        msg = "it is not UTF-8"
+        raise ValueError(msg) from None
+
+
+def _indirect(value: Any) -> str | None:
+    """Return ``file`` or ``command`` for a value that only names where an input is."""
+    if type(value) is not dict or len(value) != 1:
+        return None
+    (kind,) = value
+    written = value[kind]
+    words = type(written) is list and bool(written) and all(type(word) is str for word in written)
+    return kind if kind in _INDIRECT and (type(written) is str or (words and kind == "command")) else None
+
+
+def _is_secret(declared: Input) -> bool:
+    try:
+        return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
+    except (DataTypeError, ValueError):
+        return True  # what it is said where the type is checked
+
+
+def _plain(value: Any) -> Any:
+    """Return an input for a program that declares it elsewhere: whatever was not on the command line is a secret."""
+    return Sensitive(str(value)) if isinstance(value, FileInput) else value
+
+
+def _placed(problem: Problem, value: Value) -> Problem:
+    file, line, column = value.place
+    return problem._replace(file=file, line=line, column=column)
