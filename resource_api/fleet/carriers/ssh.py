@@ -1,0 +1,384 @@
+"""Connections by SSH: the only module that imports asyncssh.
+
+``~/.ssh/config``, keys, certificates, an agent, jump hosts and known hosts are used as OpenSSH uses them, with one
+difference: an unknown host key is always refused, whatever the configuration says. What is said on a connection is in
+``ssh_carrier``. Everything here runs in one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.fleet.carriers.carrier import Host
+
+#: A connection on which nothing comes for so many seconds is asked, so many times, before it counts as lost.
+KEEPALIVE_SECONDS: Final = 15
+KEEPALIVE_COUNT: Final = 3
+#: Attempts to connect before a job is sent; there is none after.
+ATTEMPTS: Final = 3
+#: Connections that are begun to the hosts behind one jump host in a second.
+VIA_RATE: Final = 10
+#: Bytes that a host may send before we have read them.
+WINDOW: Final = 64 * 1024
+#: Seconds before the second attempt, and the factor from one to the next; each is varied by half.
+_WAIT: Final = 0.4
+_GROWTH: Final = 2.5
+_PORT: Final = 22
+#: What an unknown host is asked for: a key, no certificate of an authority that is not known either.
+_PLAIN_KEYS: Final = (
+    "ssh-ed25519",
+    "ecdsa-sha2-nistp256",
+    "ecdsa-sha2-nistp384",
+    "ecdsa-sha2-nistp521",
+    "rsa-sha2-512",
+    "rsa-sha2-256",
+)
+_GLOBAL_KNOWN_HOSTS: Final = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+#: Characters that are kept of what a host, or the library, says about a failure.
+_MAX_TEXT: Final = 300
+
+
+class Unreachable(ResourceError):  # noqa: N818 - reads as what it says
+    """A host to which there is no connection; the message says why, and what to do about it."""
+
+    #: Whether another attempt may succeed at once.
+    passing = False
+
+
+class Place(NamedTuple):
+    """Where a host is reached, after the configuration has been applied."""
+
+    #: What the configuration calls it; the name in a file of known hosts.
+    name: str
+    address: str
+    port: int
+    #: Jump hosts, the nearest first: ``a,user@b:2222``.
+    via: str
+    #: The files of known hosts; those of this machine are read too.
+    known_hosts: Sequence[str]
+
+    @property
+    def shown(self) -> str:
+        """``10.0.0.9:22``, for messages."""
+        return f"[{self.address}]:{self.port}" if ":" in self.address else f"{self.address}:{self.port}"
+
+    @property
+    def pattern(self) -> str:
+        """The name as a file of known hosts has it."""
+        return self.name if self.port == _PORT else f"[{self.name}]:{self.port}"
+
+
+class HostKey(NamedTuple):
+    """The public key that a host has shown."""
+
+    place: Place
+    #: ``ssh-ed25519``.
+    algorithm: str
+    #: ``SHA256:…``.
+    fingerprint: str
+    #: What follows the name in a line of a file of known hosts.
+    line: str
+    #: ``known``; ``unknown``; or ``changed``, where another key is known.
+    trust: str
+
+
+class Connections:
+    """Connects to hosts, and keeps the connections to the jump hosts that they share."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Use the configuration of the user whose ``HOME`` is in ``environment``. Raise ``ResourceError``."""
+        self.library = _library()
+        self._directory = Path(environment.get("HOME") or "~").expanduser() / ".ssh"
+        self._known: dict[tuple[str, ...], Any] = {}
+        self._jumps: dict[str, asyncio.Task[Any]] = {}
+        self._begins: dict[str, float] = {}
+
+    @property
+    def known_hosts_file(self) -> Path:
+        """The file in which the keys of hosts are recorded."""
+        return self._directory / "known_hosts"
+
+    def place(self, host: Host) -> Place:
+        """Return where a host is reached. Raise ``Unreachable`` for a configuration that cannot be used."""
+        given = self._given(host.address or host.name, host.port, host.user)
+        try:
+            found = self.library.SSHClientConnectionOptions(**given, client_keys=None)
+        except (ValueError, OSError) as error:
+            msg = f"the configuration of ssh cannot be used: {error}"
+            raise _unreachable(msg) from error
+        own = found.config.get("UserKnownHostsFile", [str(self.known_hosts_file)])
+        machine = found.config.get("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
+        via = host.via if host.via is not None else found.tunnel or ""
+        files = [_expanded(each) for each in (*own, *machine)]
+        name = found.host_key_alias or found.host
+        return Place(name, found.host, found.port, "" if via == "none" else via, files)
+
+    async def connect(self, host: Host) -> Any:
+        """Return a connection, of asyncssh, after at most ``ATTEMPTS`` attempts. Raise ``Unreachable``."""
+        place = self.place(host)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return await self._attempt(host, place)
+            except Unreachable as error:
+                if not error.passing or attempt == ATTEMPTS:
+                    raise
+            await asyncio.sleep(_WAIT * _GROWTH ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
+        raise AssertionError
+
+    async def host_key(self, host: Host) -> HostKey:
+        """Return the key that a host shows; nothing is sent to it but what shows the key. Raise ``Unreachable``."""
+        place = self.place(host)
+        given = {**self._given(place.address, place.port, host.user), **await self._route(host, place)}
+        for name in ("username", "known_hosts"):
+            given.pop(name, None)
+        with _Explained(self, host, place, []) as explained:
+            wanted = self.library.get_server_host_key(**given, **self._key_kinds(place))
+            key = await asyncio.wait_for(wanted, host.connect_timeout)
+            if key is None:
+                explained.refuse("it shows no key")
+        trusted = self.trusted(place)
+        trust = "known" if key in trusted else "changed" if trusted else "unknown"
+        line = key.export_public_key().decode("ascii").strip()
+        return HostKey(place, key.get_algorithm(), key.get_fingerprint(), " ".join(line.split()[:2]), trust)
+
+    def trusted(self, place: Place, *, authorities: bool = False) -> Sequence[Any]:
+        """Return the known keys of a host; with ``authorities`` also those of authorities that may certify it."""
+        port = None if place.port == _PORT else place.port
+        keys, authority_keys, *_ = self._known_hosts(place).match(place.name, "", port)
+        return [*keys, *(authority_keys if authorities else ())]
+
+    async def close(self) -> None:
+        """Close the connections to jump hosts."""
+        for task in self._jumps.values():
+            task.cancel()
+            if task.done() and not task.cancelled() and task.exception() is None:
+                task.result().abort()
+        self._jumps.clear()
+
+    def _given(self, address: str, port: int | None, user: str | None) -> dict[str, Any]:
+        """Return what asyncssh is given of a host; what is left out is taken from the configuration."""
+        config = self._directory / "config"
+        found: dict[str, Any] = {"host": address, "config": [str(config)] if os.access(config, os.R_OK) else None}
+        if port is not None:
+            found["port"] = port
+        if user is not None:
+            found["username"] = user
+        return found
+
+    async def _attempt(self, host: Host, place: Place) -> Any:
+        shown: list[str] = []
+        given = {
+            **self._given(host.address or host.name, host.port, host.user),
+            **self._settings(host.connect_timeout, self._known_hosts(place), shown),
+        }
+        if host.identity is not None:
+            given["client_keys"] = [_expanded(host.identity)]
+        with _Explained(self, host, place, shown):
+            if not self.trusted(place, authorities=True):
+                given["server_host_key_algs"] = _PLAIN_KEYS
+            given.update(await self._route(host, place))
+            return await self.library.connect(**given)
+
+    def _settings(self, seconds: float, known: Any, shown: list[str]) -> dict[str, Any]:
+        """Return what is never taken from the configuration; ``shown`` gets the fingerprint of an untrusted key."""
+        library = self.library
+
+        class Client(library.SSHClient):  # type: ignore[misc, name-defined] # of a library that is imported late
+            """Remembers the key that was refused."""
+
+            def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:  # noqa: ARG002
+                """Refuse the key: it is not among the known ones."""
+                shown.append(key.get_fingerprint())
+                return False
+
+        return {
+            "client_factory": Client,
+            "known_hosts": known,
+            "connect_timeout": seconds,
+            "login_timeout": seconds,
+            "keepalive_interval": KEEPALIVE_SECONDS,
+            "keepalive_count_max": KEEPALIVE_COUNT,
+            "password_auth": False,
+            "kbdint_auth": False,
+            "agent_forwarding": False,
+            "x11_forwarding": False,
+            "send_env": [],
+            "env": {},
+        }
+
+    def _known_hosts(self, place: Place) -> Any:
+        """Return the known hosts of some files, which are read once."""
+        files = tuple(place.known_hosts)
+        if (known := self._known.get(files)) is None:
+            readable = [file for file in files if os.access(file, os.R_OK)]
+            try:
+                known = self.library.read_known_hosts(readable)
+            except (ValueError, OSError) as error:
+                msg = f"the known hosts cannot be read: {error}"
+                raise _unreachable(msg) from error
+            self._known[files] = known
+        return known
+
+    def _key_kinds(self, place: Place) -> dict[str, Any]:
+        """Return what makes a host show a plain key: of a kind that is known of it, or of any kind."""
+        names = [name.decode("ascii") for key in self.trusted(place) for name in key.sig_algorithms]
+        return {"server_host_key_algs": names or _PLAIN_KEYS}
+
+    async def _route(self, host: Host, place: Place) -> dict[str, Any]:
+        """Return what leads a connection through the jump hosts of a place, if it has some."""
+        if not place.via:
+            return {"tunnel": None}
+        await self._limit_rate(place.via)
+        return {"tunnel": await self._jump(place.via, host)}
+
+    async def _limit_rate(self, via: str) -> None:
+        """Wait until another connection may be begun behind some jump hosts."""
+        now = asyncio.get_running_loop().time()
+        begin = max(self._begins.get(via, 0.0), now)
+        self._begins[via] = begin + 1 / VIA_RATE
+        await asyncio.sleep(begin - now)
+
+    async def _jump(self, via: str, host: Host) -> Any:
+        """Return the connection to the last of some jump hosts, which all hosts behind it share."""
+        task = self._jumps.get(via)
+        if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
+            task = self._jumps[via] = asyncio.create_task(self._open_jump(via, host))
+        try:
+            return await asyncio.shield(task)
+        except Unreachable as error:
+            failed = Unreachable(f"its jump host {error}")
+            failed.passing = False
+            raise failed from error
+
+    async def _open_jump(self, via: str, host: Host) -> Any:
+        before, _, last = via.rpartition(",")
+        user, _, text = last.rpartition("@")
+        name, colon, port = text.rpartition(":")
+        number = int(port) if colon and port.isdigit() else None
+        target = host._replace(
+            name=name if number else text, address="", port=number, user=user or None, via=before or "none"
+        )
+        try:
+            return await self.connect(target)
+        except Unreachable as error:
+            failed = Unreachable(f"{target.name}: {error}")
+            raise failed from error
+
+
+class _Explained:
+    """Turns whatever goes wrong with a connection into ``Unreachable``, with words for people."""
+
+    def __init__(self, connections: Connections, host: Host, place: Place, shown: Sequence[str]) -> None:
+        self._connections = connections
+        self._library = connections.library
+        self._host = host
+        self._place = place
+        self._shown = shown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or isinstance(error, Unreachable) or not isinstance(error, Exception):
+            return
+        raise self._explain(error) from error
+
+    def refuse(self, text: str) -> None:
+        """Raise ``Unreachable`` with a text and the place."""
+        msg = f"{text} ({self._place.shown})"
+        raise _unreachable(msg)
+
+    def _explain(self, error: Exception) -> Unreachable:
+        text, passing = self._words(error)
+        return _unreachable(f"{text} ({self._place.shown})", passing=passing)
+
+    def _words(self, error: Exception) -> tuple[str, bool]:
+        """Return what went wrong, and whether another attempt may succeed."""
+        library = self._library
+        for kind, words, passing in self._known_errors():
+            if isinstance(error, kind):
+                return words, passing
+        if isinstance(error, library.HostKeyNotVerifiable):
+            return self._untrusted(str(error)), False
+        if isinstance(error, socket.gaierror):
+            return f"its address is not known: {error.strerror}", error.errno == socket.EAI_AGAIN
+        if isinstance(error, OSError) and error.strerror:
+            file = f"{error.filename}: " if error.filename else ""
+            return f"{file}{_lower(error.strerror)}", error.errno in {errno.ECONNRESET, errno.EPIPE}
+        if isinstance(error, library.DisconnectError):
+            return f"the connection was ended: {_lower(error.reason)}", False
+        return str(error) or type(error).__name__, False
+
+    def _known_errors(self) -> Sequence[tuple[type[Exception], str, bool]]:
+        library, seconds = self._library, self._host.connect_timeout
+        return (
+            (TimeoutError, f"no answer within {seconds:g} s", False),
+            (ConnectionRefusedError, "connection refused", True),
+            (ConnectionResetError, "the connection was reset", True),
+            (library.ConnectionLost, "the connection was ended before it was ready", True),
+            (library.PermissionDenied, f"permission denied: it accepts no key of ours{self._user()}", False),
+            (library.KeyExchangeFailed, "it has no algorithm in common with us", False),
+        )
+
+    def _user(self) -> str:
+        return f" for {self._host.user}" if self._host.user else ""
+
+    def _untrusted(self, text: str) -> str:
+        """Return why a host key was refused."""
+        if not self._shown:
+            return f"its host key is refused: {_lower(text)}"
+        key = self._shown[-1]
+        if self._connections.trusted(self._place):
+            remove = f"ssh-keygen -R '{self._place.pattern}'"
+            return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
+        return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+
+
+def descriptor_limit(wanted: int, reserved: int = 64) -> int:
+    """Return how many of ``wanted`` connections can be open at once, after raising the limit as far as is allowed."""
+    import resource  # noqa: PLC0415 - only for many hosts
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = 2 * wanted + reserved
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, (soft - reserved) // 2))
+
+
+def _unreachable(text: str, *, passing: bool = False) -> Unreachable:
+    found = Unreachable(escape(text)[:_MAX_TEXT])
+    found.passing = passing
+    return found
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - a text
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def _library() -> Any:
+    """Return asyncssh. Raise ``ResourceError`` where it is not installed."""
+    try:
+        import asyncssh  # noqa: PLC0415 - only for hosts that are reached by ssh
+    except ImportError as error:
+        msg = "hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'"
+        raise ResourceError(msg) from error
+    asyncssh.set_log_level("CRITICAL")
+    return asyncssh

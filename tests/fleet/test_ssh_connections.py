@@ -1,0 +1,274 @@
+"""Connections by SSH, to a real sshd: which keys are taken, which hosts are refused, and what is said about it."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import subprocess
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api.fleet.carriers import ssh
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.ssh import Connections, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.fleet.sshd import Server
+
+pytestmark = pytest.mark.process
+
+
+def _connect(home: Path, *hosts: Host) -> list[str]:
+    """Return for each host the user there and the address that was reached."""
+
+    async def ask(connections: Connections, host: Host) -> str:
+        connection = await connections.connect(host)
+        done = await connection.run("echo $USER ${SSH_CONNECTION% *}")
+        connection.close()
+        user, *_, address = str(done.stdout).split()
+        return f"{user}@{address}"
+
+    async def ask_all() -> list[str]:
+        connections = Connections({"HOME": str(home)})
+        try:
+            return list(await asyncio.gather(*(ask(connections, host) for host in hosts)))
+        finally:
+            await connections.close()
+
+    return asyncio.run(ask_all())
+
+
+def _host(server: Server, address: str, **fields: Any) -> Host:
+    given = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
+    return Host("web1", address, **given)
+
+
+def _configure(home: Path, text: str) -> None:
+    (home / ".ssh" / "config").write_text(text, encoding="ascii")
+
+
+def _trust(home: Path, server: Server, name: str, marker: str = "") -> None:
+    """Have a key of the server be the only known one."""
+    key = (server.keys / f"{name}.pub").read_text(encoding="ascii")
+    (home / ".ssh" / "known_hosts").write_text(f"{marker}[127.*]:{server.port} {key}", encoding="ascii")
+
+
+def test_a_known_host_is_reached_with_a_key(home: Path, server: Server) -> None:
+    """The address, the port, the user and the key are those of the host."""
+    assert _connect(home, _host(server, "127.1.0.1")) == ["deploy@127.1.0.1"]
+
+
+@pytest.mark.parametrize("line", ["", "UserKnownHostsFile none\n", "StrictHostKeyChecking no\n"])
+def test_an_unknown_host_key_is_refused_whatever_the_configuration_says(line: str, home: Path, server: Server) -> None:
+    """The message has the fingerprint and the command with which a person trusts it."""
+    (home / ".ssh" / "known_hosts").write_text("", encoding="ascii")
+    _configure(home, line)
+    with pytest.raises(
+        Unreachable, match=r"its host key SHA256:\S+ is not known; if it is right: \S+ hosts trust web1"
+    ):
+        _connect(home, _host(server, "127.1.0.2"))
+
+
+def test_a_host_key_that_has_changed_is_refused(home: Path, server: Server) -> None:
+    """The message says how the known key is removed, and no command of ours removes it."""
+    _trust(home, server, "stranger")
+    with pytest.raises(Unreachable, match=rf"is not the known one; .* ssh-keygen -R '\[127.1.0.3\]:{server.port}'"):
+        _connect(home, _host(server, "127.1.0.3"))
+
+
+def test_a_host_certificate_of_a_known_authority_is_enough(home: Path, server: Server) -> None:
+    """A line ``@cert-authority`` trusts all hosts whose keys the authority has signed."""
+    _trust(home, server, "authority", "@cert-authority ")
+    assert _connect(home, _host(server, "127.1.0.4")) == ["deploy@127.1.0.4"]
+
+
+def test_a_revoked_host_key_is_refused(home: Path, server: Server) -> None:
+    """A line ``@revoked`` wins over one that knows the key."""
+    with (home / ".ssh" / "known_hosts").open("a", encoding="ascii") as file:
+        file.write(f"@revoked * {server.host_key}\n")
+    with pytest.raises(Unreachable, match="its host key is refused: host key is revoked"):
+        _connect(home, _host(server, "127.1.0.5"))
+
+
+def test_a_certificate_of_a_user_is_used(home: Path, server: Server) -> None:
+    """The certificate beside a private key is what the host accepts; the key alone is unknown to it."""
+    assert _connect(home, _host(server, "127.1.0.6", identity=str(server.keys / "certified"))) == ["deploy@127.1.0.6"]
+
+
+def test_a_wrong_key_is_said_so(home: Path, server: Server) -> None:
+    """The message names the user, and is not followed by further attempts."""
+    with pytest.raises(Unreachable, match="permission denied: it accepts no key of ours for deploy"):
+        _connect(home, _host(server, "127.1.0.7", identity=str(server.keys / "stranger")))
+
+
+def test_a_missing_key_is_named(home: Path, server: Server, tmp_path: Path) -> None:
+    """The message has the path of the file."""
+    with pytest.raises(Unreachable, match="/missing: no such file or directory"):
+        _connect(home, _host(server, "127.1.0.8", identity=str(tmp_path / "missing")))
+
+
+def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt is one more connection."""
+    monkeypatch.setattr(ssh, "_WAIT", 0.01)
+    with _resetting(after=0) as (port, attempts):
+        with pytest.raises(Unreachable, match=rf"the connection was (ended before it was ready|reset) .*:{port}\)"):
+            _connect(home, _host(server, "127.0.0.1", port=port))
+        assert len(attempts) == ssh.ATTEMPTS
+
+
+def test_a_port_without_a_server_is_named(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message has the address and the port."""
+    monkeypatch.setattr(ssh, "_WAIT", 0.01)
+    with pytest.raises(Unreachable, match=r"connection refused \(127.1.0.9:1\)"):
+        _connect(home, _host(server, "127.1.0.9", port=1))
+
+
+@contextmanager
+def _resetting(after: int) -> Iterator[tuple[int, list[int]]]:
+    """Accept connections, read some bytes of each and reset it; yield the port, and a list that grows with each."""
+    seen: list[int] = []
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            seen.append(len(seen))
+            connection.recv(after or 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            connection.close()
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1], seen
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+def test_a_silent_host_costs_its_timeout(home: Path, server: Server) -> None:
+    """One that accepts and says nothing is given up after the seconds that it was given."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = _host(server, "127.0.0.1", port=silent.getsockname()[1], connect_timeout=0.3)
+        with pytest.raises(Unreachable, match=r"no answer within 0.3 s"):
+            _connect(home, host)
+
+
+def test_an_address_that_is_not_known_is_said_so(home: Path, server: Server) -> None:
+    """The message is that of the resolver."""
+    with pytest.raises(Unreachable, match=r"its address is not known: .*nosuch\.invalid"):
+        _connect(home, _host(server, "nosuch.invalid"))
+
+
+def test_the_configuration_of_ssh_is_honoured(home: Path, server: Server) -> None:
+    """Name, port, user, key and jump host are taken from it where the inventory gives none."""
+    common = f"Port {server.port}\nIdentityFile {server.identity}\n"
+    _configure(
+        home,
+        f"Host web1\nHostname 127.1.1.1\nUser ops\nProxyJump gate\n{common}Host gate\nHostname 127.1.1.2\nUser guest\n"
+        + common,
+    )
+    assert _connect(home, Host("web1")) == ["ops@127.1.1.1"]
+    assert _connect(home, Host("web1", user="deploy")) == ["deploy@127.1.1.1"]
+
+
+def test_a_configuration_that_cannot_be_read_is_named(home: Path, server: Server) -> None:
+    """The message has its file and line."""
+    _configure(home, "Host *\nPort many\n")
+    with pytest.raises(Unreachable, match=r"the configuration of ssh cannot be used: .*/config line 2: Invalid Port"):
+        _connect(home, _host(server, "127.1.1.3", port=None))
+
+
+def test_hosts_behind_one_jump_host_share_its_connection(home: Path, server: Server) -> None:
+    """The jump host is connected to once, and the hosts behind it see connections that come from it."""
+    server.profile("127.1.2.1", "exit 1")
+    via = f"guest@127.1.2.1:{server.port}"
+    before = _accepted(server, "guest")
+    hosts = [_host(server, f"127.1.2.{number}", via=via, identity=str(server.identity)) for number in range(2, 6)]
+    assert _connect(home, *hosts) == [f"deploy@127.1.2.{number}" for number in range(2, 6)]
+    assert _accepted(server, "guest") == before + 1
+
+
+def _accepted(server: Server, user: str) -> int:
+    """Return how often the server has accepted a key of a user."""
+    return server.log.read_text(encoding="utf-8").count(f"Accepted publickey for {user} ")
+
+
+def test_a_jump_host_that_cannot_be_reached_is_named(
+    home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message names the jump host, not the host behind it."""
+    monkeypatch.setattr(ssh, "_WAIT", 0.01)
+    with pytest.raises(Unreachable, match=r"its jump host 127.1.2.9: connection refused \(127.1.2.9:1\)"):
+        _connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
+
+
+def test_the_key_of_an_agent_is_used(home: Path, server: Server, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that only the agent has opens a host; without the agent nothing does."""
+    monkeypatch.setenv("SSH_AUTH_SOCK", agent)
+    assert _connect(home, _host(server, "127.1.3.1", identity=None)) == ["deploy@127.1.3.1"]
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    with pytest.raises(Unreachable, match="permission denied"):
+        _connect(home, _host(server, "127.1.3.1", identity=None))
+
+
+@pytest.fixture
+def agent(server: Server, tmp_path: Path) -> Iterator[str]:
+    """The socket of an agent that has the user's key."""
+    path = str(tmp_path / "agent")
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    try:
+        for _ in range(200):
+            done = subprocess.run(
+                ["ssh-add", "-q", str(server.identity)],
+                env={"SSH_AUTH_SOCK": path, "PATH": "/usr/bin:/bin"},
+                check=False,
+                capture_output=True,
+            )
+            if done.returncode == 0:
+                break
+        yield path
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_the_bytes_of_a_host_are_no_terminal_sequences(home: Path, server: Server) -> None:
+    """What a host says in its refusal is escaped before it is shown."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b"SSH-1.0-\x1b]0;owned\x07\r\n")
+            connection.recv(1000)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(Unreachable) as refused:
+            _connect(home, _host(server, "127.0.0.1", port=listener.getsockname()[1]))
+        thread.join()
+    assert str(refused.value).isprintable()
+
+
+def test_connections_are_as_many_as_descriptors_allow() -> None:
+    """The soft limit is raised as far as the hard one; beyond that there are fewer connections."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+        assert ssh.descriptor_limit(200) == 200
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 400
+        assert ssh.descriptor_limit(before[1]) < before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
