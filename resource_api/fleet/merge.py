@@ -1,0 +1,280 @@
+"""What hosts answer, made one report: each host's outcome once, and hosts that answer the same folded into one group.
+
+Answers are data of strangers: whatever has not the form that it should have counts as nothing. Times and durations do
+not tell answers apart, nor does a host's own name in them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.fleet.carriers import carrier
+from resource_api.model.report import SUMMARY_FIELDS, Summary
+from resource_api.model.values._namedtuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from resource_api.fleet.carriers.carrier import Host
+
+#: What can have become of a host, in the order of a summary.
+STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "untouched")
+#: The documents of a run that are passed on as they come.
+EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
+#: The documents that are shown of a group.
+_SHOWN: Final = frozenset({"log", "diagnostic", "outputs", "result"})
+_LEVELS: Final = ("debug", "info", "notice", "warning", "err")
+#: What differs from run to run, whatever was done.
+_PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
+_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
+_CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
+_LARGEST: Final = 2**31
+#: Stands for the host's own name in what a group keeps: a character that no text of ours has.
+_OWN_NAME: Final = "\ue000"
+#: What a group shows in its place.
+_PLACEHOLDER: Final = "${host.name}"
+#: A shorter name is likely a part of other words.
+_SHORTEST: Final = 3
+#: Documents and characters that are kept of one host, and characters of all groups.
+_MOST_DOCUMENTS: Final = 2000
+_MOST_OF_HOST: Final = 256 * 1024
+_MOST_OF_ALL: Final = 32 * 1024 * 1024
+
+
+class HostReport(NamedTuple):
+    """What has become of one host."""
+
+    name: str
+    status: str
+    #: The counts of its run; None: there was none.
+    summary: Mapping[str, int] | None = None
+    #: Why it has not succeeded.
+    error: str = ""
+    #: The exit code of its run; None: it did not end.
+    code: int | None = None
+    seconds: float = 0.0
+    batch: int = 0
+
+
+class Group:
+    """Hosts with the same status and the same answers, which are kept once."""
+
+    __slots__ = ("error", "hosts", "more", "status", "texts")
+
+    def __init__(self, status: str, error: str, texts: Sequence[str], more: int) -> None:
+        """Begin without hosts; ``more`` documents are not among the ``texts``."""
+        self.status = status
+        self.error = error
+        self.texts = texts
+        self.more = more
+        self.hosts: list[str] = []
+
+    def documents(self) -> list[dict[str, Any]]:
+        """Return the documents that are shown, with the name of the only host, or what stands for any of several."""
+        name = self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER
+        return [json.loads(text.replace(_OWN_NAME, name)) for text in self.texts]
+
+    def reason(self) -> str:
+        """Return why these hosts have not succeeded; empty: they have, or their documents say it."""
+        return self.error.replace(_OWN_NAME, self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER)
+
+
+class Answer:
+    """What one host has answered so far."""
+
+    def __init__(self, host: Host, lowest: str) -> None:
+        """Show log lines of the level ``lowest`` and above."""
+        self._host = host
+        self._lowest = _LEVELS.index(lowest)
+        self._digest = blake2b(digest_size=16)
+        self._own: re.Pattern[str] | None = None
+        self.texts = list[str]()
+        self.more = 0
+        self._room = _MOST_OF_HOST
+        self.summary: dict[str, int] | None = None
+        self.changed = False
+        self.problem = ""
+
+    def add(self, document: Mapping[str, Any]) -> None:
+        """Take one document."""
+        kind = document["type"]
+        if kind == "summary":
+            self.summary = {name: _count(document.get(name)) for name in _COUNTS}
+            self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
+        elif kind == "refused":
+            self.problem = "; ".join(_messages(document.get("problems")))
+        elif kind in _SHOWN and self._is_shown(kind, document):
+            self._keep({key: value for key, value in document.items() if key not in _PASSING})
+            if kind == "result":
+                self._add_result(document.get("document"))
+
+    def _is_shown(self, kind: str, document: Mapping[str, Any]) -> bool:
+        level = document.get("level")
+        return kind != "log" or (level in _LEVELS and _LEVELS.index(str(level)) >= self._lowest)
+
+    def _add_result(self, found: Any) -> None:
+        """Take what the only document of a command says about changes."""
+        if not isinstance(found, dict):
+            return
+        counts = found.get("summary")
+        if isinstance(counts, dict):
+            self.add({**counts, "type": "summary"})
+        self.changed = self.changed or bool(found.get("refreshed"))
+
+    def _keep(self, document: Mapping[str, Any]) -> None:
+        text = self.without_name(json.dumps(document, ensure_ascii=False, sort_keys=True, default=str))
+        self._digest.update(text.encode(errors="surrogatepass"))
+        self._digest.update(b"\n")
+        if len(self.texts) < _MOST_DOCUMENTS and len(text) <= self._room:
+            self._room -= len(text)
+            self.texts.append(text)
+        else:
+            self.more += 1
+
+    def without_name(self, text: str) -> str:
+        """Return a text in which a mark stands for the name of this host, and for its address."""
+        name = self._host.name
+        if len(name) < _SHORTEST or name not in text:
+            return text
+        if self._own is None:
+            self._own = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
+        return self._own.sub(_OWN_NAME, text)
+
+    def report(self, end: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
+        """Return what has become of the host, from its last document."""
+        code = end.get("code")
+        code = code if type(code) is int else None
+        status, error = self._outcome(str(end.get("status")), code, str(end.get("error") or ""))
+        return HostReport(self._host.name, status, self.summary, error, code, seconds, batch)
+
+    def _outcome(self, ended: str, code: int | None, error: str) -> tuple[str, str]:
+        if ended == carrier.UNREACHABLE:
+            return "unreachable", f"unreachable: {error}"
+        if ended == carrier.REFUSED:
+            return "refused", f"refused: {self.problem or error or 'it does not say why'}"
+        if ended == carrier.LOST:
+            return (
+                "failed",
+                f"in doubt: {error or 'the connection was lost'}; the job was sent, and the end did not come",
+            )
+        if code in {0, 2}:
+            return ("changed" if self.changed else "unchanged"), ""
+        failed = (self.summary or {}).get("failed", 0)
+        return "failed", error or ("" if failed or self.texts else f"failed with exit code {code}")
+
+    def key(self, status: str, error: str) -> bytes:
+        """Return what hosts of the same group have in common."""
+        digest = self._digest.copy()
+        digest.update(f"{status}\n{error}".encode(errors="surrogatepass"))
+        return digest.digest()
+
+
+class Merge:
+    """The reports of all hosts of a run, and the groups of those that have been shown last."""
+
+    def __init__(self, lowest: str = "notice", mask: Callable[[str], str] = str) -> None:
+        """Show log lines of the level ``lowest`` and above; ``mask`` masks the secrets that are known here."""
+        self._lowest = lowest
+        self._mask = mask
+        self._answers: dict[str, Answer] = {}
+        self._batch_groups: dict[bytes, Group] = {}
+        self._room = _MOST_OF_ALL
+        self._counts = dict.fromkeys(STATUSES, 0)
+        #: Equal counts of hosts are one object: of many hosts most have the same.
+        self._summaries: dict[tuple[int, ...], Mapping[str, int]] = {}
+        self.reports: dict[str, HostReport] = {}
+        self.groups: list[Group] = []
+
+    def begin(self, host: Host) -> None:
+        """Expect the answers of a host."""
+        self._answers[host.name] = Answer(host, self._lowest)
+
+    def add(self, host: str, document: Mapping[str, Any]) -> None:
+        """Take one document of a host; of one that has ended, or was never asked, none is taken."""
+        if (answer := self._answers.get(host)) is not None:
+            answer.add(document)
+
+    def end(self, host: Host, document: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
+        """Return the report of a host that has ended."""
+        answer = self._answers.pop(host.name)
+        report = answer.report(document, seconds, batch)
+        report = report._replace(error=self._mask(report.error), summary=self._shared(report.summary))
+        error = answer.without_name(report.error.replace(host.address, _OWN_NAME) if host.address else report.error)
+        key = answer.key(report.status, error)
+        if (group := self._batch_groups.get(key)) is None:
+            group = self._batch_groups[key] = self._group(answer, report.status, error)
+            self.groups.append(group)
+        group.hosts.append(host.name)
+        self._add(report)
+        return report
+
+    def untouched(self, names: Iterable[str], why: str, batch: Callable[[str], int] = lambda _: 0) -> None:
+        """Report hosts that were never asked."""
+        for name in names:
+            self._add(HostReport(name, "untouched", error=why, batch=batch(name)))
+
+    def next_batch(self) -> None:
+        """Fold the hosts from now on into groups of their own."""
+        self._batch_groups.clear()
+
+    def counts(self) -> Mapping[str, int]:
+        """Return how many hosts have which status."""
+        return dict(self._counts)
+
+    def _add(self, report: HostReport) -> None:
+        self.reports[report.name] = report
+        self._counts[report.status] += 1
+
+    def _shared(self, summary: Mapping[str, int] | None) -> Mapping[str, int] | None:
+        return summary if summary is None else self._summaries.setdefault(tuple(summary.values()), summary)
+
+    def _group(self, answer: Answer, status: str, error: str) -> Group:
+        texts, size = answer.texts, sum(map(len, answer.texts))
+        if size > self._room:
+            texts = texts[:_FEW]
+            size = sum(map(len, texts))
+        self._room -= size
+        return Group(status, error, list(map(self._mask, texts)), answer.more + len(answer.texts) - len(texts))
+
+
+#: Documents of a group where there is no room for all of them.
+_FEW: Final = 5
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and 0 <= value < _LARGEST else 0
+
+
+def _messages(problems: Any) -> list[str]:
+    """Return the messages of problems, with their places."""
+    found = list[str]()
+    for each in problems if isinstance(problems, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("message"), str):
+            place = f"{each['file']}:{each['line']}: " if each.get("file") and each.get("line") else ""
+            found.append(f"{place}{each['message']}")
+    return found
+
+
+def exit_code(reports: Iterable[HostReport], *, detailed: bool, ignored: Sequence[str] = ()) -> int:
+    """Return the exit code of a run over many hosts; those of an ``ignored`` status count as done.
+
+    75 if all that have not succeeded found the lock held, 65 if every host has refused the manifest.
+    """
+    codes, bad, all_bad, changed = set[int | None](), 0, True, False
+    for report in reports:
+        if report.status in {"changed", "unchanged"} or report.status in ignored:
+            changed = changed or report.status == "changed"
+            all_bad = False
+            continue
+        bad += 1
+        codes.add(report.code if report.status == "refused" else None)
+    if not bad:
+        return 2 if detailed and changed else 0
+    if codes == {75}:
+        return 75
+    if codes == {65} and all_bad:
+        return 65
+    return 4 + (2 if changed else 0) if detailed else 1

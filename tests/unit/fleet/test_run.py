@@ -1,0 +1,393 @@
+"""The laws of a run over many hosts: each has one report, and none costs another anything (F4, F5, G3, G6)."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from resource_api.fleet import merge as merging
+from resource_api.fleet import rollout
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.ledger import Ledger
+from resource_api.fleet.merge import Merge
+from resource_api.fleet.run import FleetRun
+from resource_api.model.values.errors import StateError, UsageError
+from tests.unit.fleet import simulated
+from tests.unit.fleet.simulated import SimulatedCarrier, Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from resource_api.fleet.job import Job
+
+ONE: Final = [rollout.Share(1), rollout.Share(100, percent=True)]
+ANY: Final = st.sampled_from(
+    [simulated.changes, simulated.fails, simulated.is_unreachable, simulated.is_locked, simulated.is_silent]
+)
+
+
+class Done:
+    """A run over simulated hosts, and what came of it."""
+
+    def __init__(
+        self,
+        behaviours: Mapping[str, Any],
+        *,
+        at_once: int = 50,
+        batches: Any = None,
+        stop_after: Any = None,
+        interrupts: tuple[int, ...] = (),
+        obeys: bool = True,
+        refuse: int = 0,
+        record: Any = None,
+        timeout: float = 60.0,
+    ) -> None:
+        """Go over the hosts; ``interrupts``: after how many events the user interrupts."""
+        self.names = list(behaviours)
+        self.carrier = SimulatedCarrier(behaviours.__getitem__, obeys=obeys)
+        self.merge, self.watcher = Merge(), Watcher(refuse)
+        plan = rollout.rollout(len(self.names), at_once, batches, stop_after)
+        run = FleetRun(
+            self.names,
+            plan,
+            self.carrier,
+            lambda name: (Host(name), simulated.JOB),
+            merge=self.merge,
+            observer=self.watcher,
+            record=record,
+            host_timeout=timeout,
+            clock=lambda: self.carrier.now,
+        )
+        events, take = 0, self.carrier.next_event
+
+        def next_event(seconds: float | None) -> Any:
+            nonlocal events
+            events += 1
+            if events in interrupts:
+                run.interrupt()
+            return take(seconds)
+
+        self.carrier.next_event = next_event  # type: ignore[method-assign] # counts them
+        self.stop = run.run()
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """What has become of each host."""
+        return {name: report.status for name, report in self.merge.reports.items()}
+
+
+@given(
+    behaviours=st.lists(ANY, min_size=1, max_size=12),
+    at_once=st.integers(1, 12),
+    batches=st.sampled_from([None, ONE]),
+    interrupts=st.lists(st.integers(1, 40), max_size=3, unique=True),
+    obeys=st.booleans(),
+)
+def test_every_host_has_one_report_whatever_happens(
+    behaviours: list[Any], at_once: int, batches: Any, *, interrupts: list[int], obeys: bool
+) -> None:
+    """Hosts that fail, refuse, or are silent, and a user who interrupts at any time, once or three times."""
+    named = {f"web{number}": each for number, each in enumerate(behaviours)}
+    done = Done(named, at_once=at_once, batches=batches, interrupts=tuple(interrupts), obeys=obeys, timeout=30)
+    assert sorted(done.merge.reports) == sorted(named)
+    assert sorted(done.watcher.of("end")) == sorted(named)
+    assert sum(done.merge.counts().values()) == len(named)
+    assert done.carrier.most <= at_once
+    assert not done.carrier.running
+    grouped = [name for group in done.merge.groups for name in group.hosts]
+    untouched = [name for name, status in done.statuses.items() if status == "untouched"]
+    assert sorted([*grouped, *untouched]) == sorted(named)
+    assert all(report.error for report in done.merge.reports.values() if report.status not in {"changed", "failed"})
+
+
+def test_each_outcome_has_a_status_and_a_reason() -> None:
+    """Of what has not succeeded it is said why; a lost host is in doubt."""
+
+    def is_lost(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, simulated.end("lost", None, "connection reset by peer")
+
+    def is_same(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, simulated.summary(unchanged=3)
+        yield 0.0, simulated.end()
+
+    def is_odd(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, simulated.end(code=7)
+
+    done = Done({
+        "web1": simulated.changes, "web2": is_same, "web3": simulated.fails, "web4": simulated.is_unreachable,
+        "web5": simulated.is_locked, "web6": is_lost, "web7": is_odd, "web8": simulated.is_silent,
+    }, timeout=5)  # fmt: skip
+    assert {name: (report.status, report.error) for name, report in done.merge.reports.items()} == {
+        "web1": ("changed", ""),
+        "web2": ("unchanged", ""),
+        "web3": ("failed", ""),
+        "web4": ("unreachable", "unreachable: connection refused (web4:22)"),
+        "web5": ("refused", "refused: apply (pid 7) holds the lock since 12:00"),
+        "web6": ("failed", "in doubt: connection reset by peer; the job was sent, and the end did not come"),
+        "web7": ("failed", "failed with exit code 7"),
+        "web8": ("failed", "failed with exit code 130"),
+    }
+
+
+def test_the_first_interrupt_starts_no_host_and_lets_those_that_run_end() -> None:
+    """What was not started is untouched, and the reason is the interrupt."""
+    done = Done({f"web{n}": simulated.changes for n in range(9)}, at_once=3, interrupts=(2,))
+    assert done.stop == "interrupted"
+    assert list(done.statuses.values()) == ["changed"] * 3 + ["untouched"] * 6
+    assert done.merge.reports["web8"].error == "interrupted"
+
+
+def test_the_second_interrupt_has_hosts_end_and_the_third_leaves_them() -> None:
+    """A host that does not obey is in doubt."""
+    silent = {f"web{n}": simulated.is_silent for n in range(3)}
+    assert {each.code for each in Done(silent, interrupts=(5, 6)).merge.reports.values()} == {130}
+    left = Done(silent, interrupts=(5, 6, 7), obeys=False)
+    assert {each.error for each in left.merge.reports.values()} == {
+        "in doubt: abandoned; the job was sent, and the end did not come"
+    }
+    assert left.carrier.now < 10
+
+
+def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
+    """It fails alone, after its time and ten seconds."""
+    done = Done({"web1": simulated.is_silent, "web2": simulated.changes}, timeout=30, obeys=False)
+    assert done.statuses == {"web2": "changed", "web1": "failed"}
+    assert "it did not end within 30 s" in done.merge.reports["web1"].error
+    assert 40 <= done.carrier.now < 42
+
+
+def test_a_failed_canary_stops_the_run() -> None:
+    """One host is touched, and each of the others says why it was not."""
+    done = Done({f"web{n}": simulated.fails for n in range(50)}, batches=ONE)
+    assert done.merge.counts() | {"failed": 1, "untouched": 49} == done.merge.counts()
+    assert done.stop == "1 host has failed, and none may"
+
+
+def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
+    """As a failure, for the threshold and for the exit code."""
+    done = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}, batches=ONE)
+    assert done.statuses == {"web1": "unreachable", "web2": "untouched"}
+    reports = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}).merge.reports.values()
+    assert merging.exit_code(reports, detailed=False) == 1
+    assert merging.exit_code(reports, detailed=True) == 6
+    assert merging.exit_code(reports, detailed=True, ignored=("unreachable",)) == 2
+
+
+def test_between_batches_the_next_one_may_be_refused() -> None:
+    """The batch report says how many hosts follow."""
+    done = Done({f"web{n}": simulated.changes for n in range(5)}, batches=rollout.batches("1,2,2"), refuse=2)
+    assert [(each.number, each.of, each.counts, each.left) for each in done.watcher.of("batch")] == [
+        (1, 3, {"changed": 1}, 4),
+        (2, 3, {"changed": 2}, 2),
+    ]
+    assert done.stop == "refused"
+    assert list(done.statuses.values()) == ["changed"] * 3 + ["untouched"] * 2
+
+
+@pytest.mark.parametrize(
+    ("behaviours", "code", "detailed"),
+    [
+        ([simulated.changes], 0, 2),
+        ([simulated.is_locked, simulated.changes], 75, 75),
+        ([simulated.is_locked, simulated.fails], 1, 4),
+        ([simulated.fails, simulated.changes], 1, 6),
+    ],
+)
+def test_the_exit_code_is_that_of_one_host_if_it_can_be(behaviours: list[Any], code: int, detailed: int) -> None:
+    """75 only if all that have not succeeded were locked."""
+    reports = Done({f"web{n}": each for n, each in enumerate(behaviours)}).merge.reports.values()
+    assert merging.exit_code(reports, detailed=False) == code
+    assert merging.exit_code(reports, detailed=True) == detailed
+
+
+def test_a_manifest_that_every_host_refuses_is_wrong() -> None:
+    """Nothing was touched anywhere."""
+
+    def refuses(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, {"type": "refused", "problems": [{"file": "site.yaml", "line": 3, "message": "unknown type"}]}
+        yield 0.0, simulated.end("refused", 65)
+
+    reports = Done({"web1": refuses, "web2": refuses}).merge.reports
+    assert reports["web1"].error == "refused: site.yaml:3: unknown type"
+    assert merging.exit_code(reports.values(), detailed=False) == 65
+    mixed = Done({"web1": refuses, "web2": simulated.changes}).merge.reports
+    assert merging.exit_code(mixed.values(), detailed=False) == 1
+
+
+# Hosts that misbehave
+
+
+def test_silent_and_flooding_hosts_cost_the_others_no_time() -> None:
+    """Forty hosts end when they would have ended alone, beside ten that never end and one that never stops."""
+
+    def floods(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        for number in range(20_000):
+            yield 0.00001, simulated.log(f"line {number} {'x' * 400}")
+        yield 0.0, simulated.end("lost", None, "more than 1000000 events")
+
+    good = {f"web{n}": simulated.changes for n in range(40)}
+    alone = Done(good, at_once=40)
+    bad = {**{f"bad{n}": simulated.is_silent for n in range(10)}, "flood": floods}
+    ends: dict[str, float] = {}
+    beside = Done({**bad, **good}, at_once=51, timeout=5)
+    assert {beside.merge.reports[name].status for name in good} == {"changed"}
+    ends = {name: beside.merge.reports[name].seconds for name in good}
+    assert max(ends.values()) < 1.1 * max(report.seconds for report in alone.merge.reports.values())
+    (flood,) = (group for group in beside.merge.groups if group.hosts == ["flood"])
+    assert sum(map(len, flood.texts)) <= 256 * 1024
+    assert flood.more == 20_000 - len(flood.texts)
+
+
+def test_a_lying_host_speaks_for_itself_alone() -> None:
+    """Its counts, its names, its types: what has not the right form counts as nothing."""
+
+    def lies(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, {"type": "host_end", "host": "web2", "status": "failed"}
+        yield 0.1, {"type": "log", "level": "shout", "message": ["x"], "subject": {}}
+        yield 0.1, {"type": "log", "level": "err", "message": {"a": 1}, "host": "web2"}
+        yield 0.1, {"type": "refused", "problems": [3, {"message": 4}, {"message": "x"}]}
+        yield 0.1, {"type": "result", "document": [1], "host": "web2"}
+        yield 0.1, {"type": "summary", "updated": -1, "failed": "many", "created": True, "unchanged": 10**30}
+        yield 0.1, simulated.end(code=None)
+
+    done = Done({"web1": lies, "web2": simulated.changes})
+    assert done.statuses == {"web1": "failed", "web2": "changed"}
+    assert not any((done.merge.reports["web1"].summary or {}).values())
+
+
+# Folding
+
+
+def test_hosts_with_equal_answers_are_one_group_and_exceptions_stand_out() -> None:
+    """Times do not matter, nor does the host's own name."""
+
+    def greets(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, {**simulated.log(f"content is now 'I am {host.name}'"), "timestamp": host.name}
+        yield 0.1, simulated.summary(updated=1)
+        yield 0.0, simulated.end()
+
+    behaviours = {f"web{n}": greets for n in range(1, 51)} | {"web18": simulated.fails, "web19": simulated.fails}
+    done = Done(behaviours)
+    assert [(group.status, len(group.hosts)) for group in done.merge.groups] == [("changed", 48), ("failed", 2)]
+    assert done.merge.groups[0].documents()[0]["message"] == "content is now 'I am ${host.name}'"
+    assert Done({"web1": greets}).merge.groups[0].documents()[0]["message"] == "content is now 'I am web1'"
+
+
+def test_a_name_within_another_name_is_no_name() -> None:
+    """`web1` is not the beginning of `web10`."""
+
+    def names_another(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, simulated.log("waits for web10 and old.web1")
+        yield 0.1, simulated.end()
+
+    (group,) = Done({"web1": names_another}).merge.groups
+    assert json.loads(group.texts[0])["message"] == "waits for web10 and old.web1"
+
+
+def test_batches_are_folded_each_by_itself() -> None:
+    """What is shown of a batch is about its hosts alone."""
+    done = Done({f"web{n}": simulated.changes for n in range(4)}, batches=ONE)
+    assert [group.hosts for group in done.merge.groups] == [["web0"], ["web1", "web2", "web3"]]
+
+
+# The ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    """Yield the ledger of a directory."""
+    found = Ledger(str(tmp_path / "state"))
+    yield found
+    found.close()
+
+
+def begin(ledger: Ledger, names: list[str]) -> str:
+    """Begin a run of hosts."""
+    return ledger.begin({"on": ["web"]}, "digest", [(name, b"inputs") for name in names])
+
+
+def test_what_is_left_of_a_run_is_what_has_not_succeeded(ledger: Ledger) -> None:
+    """Failed, unreachable, refused and untouched hosts, in the order of the run."""
+    behaviours = {
+        "web1": simulated.changes,
+        "web2": simulated.fails,
+        "web3": simulated.is_unreachable,
+        "web4": simulated.is_locked,
+        "web5": simulated.changes,
+    }
+    run = begin(ledger, list(behaviours))
+    done = Done(behaviours, at_once=1, stop_after=rollout.Share(2), record=(ledger, run))
+    assert done.statuses["web5"] == "untouched"
+    found = ledger.find(run[:6])
+    assert (found.id, found.about, found.digest) == (run, {"on": ["web"]}, "digest")
+    assert found.left == dict.fromkeys(["web2", "web3", "web4", "web5"], b"inputs")
+    assert ledger.find("last") == found
+
+
+def test_a_controller_that_is_killed_leaves_what_it_had_asked_in_doubt(tmp_path: Path) -> None:
+    """Who was asked and has not answered is left, and so is who was never asked."""
+    script = (
+        "import os, sys\n"
+        "from resource_api.fleet.ledger import Ledger\n"
+        "from resource_api.fleet.merge import HostReport\n"
+        "ledger = Ledger(sys.argv[1])\n"
+        "run = ledger.begin({}, 'd', [(f'web{n}', b'') for n in range(4)])\n"
+        "ledger.asked(run, ['web0', 'web1'])\n"
+        "ledger.answered(run, [HostReport('web0', 'changed')])\n"
+        "print(run, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    found = Ledger(str(tmp_path))
+    run = done.stdout.strip()
+    assert list(found.find(run).left) == ["web1", "web2", "web3"]
+    assert found.statuses(run)[:3] == [("web0", True, "changed"), ("web1", True, None), ("web2", False, None)]
+    found.close()
+
+
+def test_an_unknown_run_is_refused(ledger: Ledger) -> None:
+    """So are several that begin alike."""
+    with pytest.raises(UsageError, match="there is no run 'abc' among the last 100 over several hosts"):
+        ledger.find("abc")
+    begin(ledger, ["a"])
+    begin(ledger, ["a"])
+    with pytest.raises(UsageError, match="2 runs begin with ''"):
+        ledger.find("")
+
+
+def test_generations_grow_and_old_runs_are_forgotten(ledger: Ledger) -> None:
+    """Each project counts by itself; the last hundred runs are kept."""
+    numbers = [ledger.next_generation("web") for _ in range(3)]
+    assert numbers == sorted(set(numbers))
+    assert ledger.next_generation("db") > 0
+    first = begin(ledger, ["a"])
+    runs = [begin(ledger, ["a"]) for _ in range(100)]
+    assert ledger.find(runs[0]).id == runs[0]
+    assert not ledger.statuses(first)
+    assert ledger.key == ledger.key
+
+
+def test_the_ledger_is_private_and_a_wrong_file_is_an_error(tmp_path: Path) -> None:
+    """Nobody else can open it; a damaged one is named."""
+    Ledger(str(tmp_path / "state")).close()
+    assert (tmp_path / "state" / "fleet.db").stat().st_mode & 0o77 == 0
+    (tmp_path / "fleet.db").write_bytes(b"no database at all, but long enough to be read as one" * 30)
+    with pytest.raises(StateError, match=r"fleet\.db: file is not a database"):
+        Ledger(str(tmp_path))
+    (tmp_path / "fleet.db").unlink()
+    other = Ledger(str(tmp_path))
+    other._connection.execute("PRAGMA user_version=9")
+    other.close()
+    with pytest.raises(StateError, match="was written by a newer resource-api"):
+        Ledger(str(tmp_path))
