@@ -24,6 +24,7 @@ from resource_api.system.filesystem.files import (
     read,
     replace,
     stat_and_read,
+    stat_attributes,
 )
 from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
 from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
@@ -66,6 +67,7 @@ __all__ = [
     "remove_unpacked",
     "replace",
     "stat_and_read",
+    "stat_attributes",
     "unpack",
     "user_id",
     "user_name",

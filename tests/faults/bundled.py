@@ -199,6 +199,21 @@ def _key(*options: str) -> dict[str, Any]:
 
 
 CASES: Final[dict[str, Case]] = {
+    "acl": case(
+        {
+            **{f"File[/srv/{name}]": {"ensure": "directory"} for name in ("changed", "created", "created/inner")},
+            "File[/srv/created/inner/file]": {"content": "x"},
+            "File[/srv/deleted]": {"content": "x"},
+            "Acl[/srv/changed]": {"permission": ["user:daemon:rwx", "default:user:daemon:rwx"]},
+            "Acl[/srv/deleted]": {"permission": ["user:daemon:rwx"]},
+        },
+        {
+            "Acl[/srv/changed]": {"permission": ["group:daemon:r"]},
+            "Acl[/srv/created]": {"permission": ["user:bin:rX", "default:user:bin:rX"], "recursive": True},
+            "Acl[/srv/deleted]": {"ensure": "absent"},
+        },
+        observation=("sh", "-c", "find /srv | sort | getfacl -p -"),
+    ),
     "alternatives": case(
         {
             "Alternatives[ra-changed]": _group("changed", "true", "false"),

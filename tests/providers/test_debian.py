@@ -51,6 +51,7 @@ TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - EL
 
 #: Types whose resources cannot be listed.
 UNLISTED: Final = {
+    "acl",
     "archive",
     "block_in_file",
     "exec",
@@ -151,6 +152,8 @@ MANIFEST: Final = """
         notify: Exec[ra-test-reload]
       File[/etc/ra-test/motd]: {content: "Welcome.\\n", mode: "0640"}
       File[/etc/ra-test/current]: {target: tool.conf}
+      File[/srv/.ra-test-shared]: {ensure: directory, force: true}
+      Acl[/srv/.ra-test-shared]: {permission: ["user:daemon:rwx", "default:user:daemon:rwx"]}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
       Git_checkout[/srv/.ra-test-checkout]: {source: /srv/.ra-test-repository/code, revision: main}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}

@@ -30,6 +30,7 @@ _LINE: Final = ("", "single lines are resources of their own, of the types file_
 _LISTS: Final = ("", "apt-get update is never called: run it by an exec before the package")
 _DOWNLOAD: Final = ("source", "A download needs its SHA-256: source: {archive: {url: ..., sha256: ...}}")
 _MEMBERSHIP: Final = ("membership", "With minimum, the user stays in other groups too")
+_ENTRIES: Final = ("permission", "An entry is one text: user:alice:rwx, or default:group:staff:rx")
 _REQUIRE: Final = ("require", "As in require: Package[nginx]")
 _SUBSCRIBE: Final = ("subscribe", "As in subscribe: File[/etc/nginx/nginx.conf]")
 _NOTIFY: Final = ("notify", "As in notify: Service[nginx]")
@@ -191,6 +192,17 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("source_hash", "checksum_value", "sha256"), ("source", "{asset: {url: ..., sha256: ...}}")),
         "url": ("source", "A download needs its SHA-256: source: {asset: {url: ..., sha256: ...}}"),
         "follow": ("", "a link is managed as a link; name the file that it leads to"),
+    },
+    "attribute acl": {
+        **dict.fromkeys(
+            ("permissions", "entries", "entry", "acls"), ("permission", "As in permission: [user:alice:rwx]")
+        ),
+        **dict.fromkeys(("entity", "etype", "acl_type", "acl_name", "perms", "default"), _ENTRIES),
+        "action": ("membership", "set is membership: minimum, exact is the default, purge is ensure: absent"),
+        "state": ("ensure", "It is present or absent"),
+        **dict.fromkeys(("recurse", "recursemode"), ("recursive", "")),
+        "follow": ("", "a symbolic link has no list; name the file that it leads to"),
+        "recalculate_mask": ("", "a mask that is not declared grants what is declared; leave it out"),
     },
     "attribute archive": {
         **dict.fromkeys(("dest", "extract_path", "extract_to", "name"), ("path", "Without it, the title is the path")),
@@ -363,6 +375,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("synchronize", "rsync", "recurse", "remote_directory"), ("file_tree", "")),
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
+        **dict.fromkeys(("posix_acl", "linux_acl", "setfacl", "fooacl"), ("acl", "")),
         **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),
         **dict.fromkeys(("systemd_user_service", "loginctl_user", "linger"), ("user_service", "")),
         **dict.fromkeys(("unit", "unit_file", "systemd_timer", "dropin", "dropin_file"), ("systemd_unit", "")),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.filesystem import remove_tree, temporary_names
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
@@ -23,14 +23,16 @@ from resource_api.system.filesystem.permissions import (
     change_link_owner,
     change_permissions,
     gives_away,
+    read_attributes,
     set_directory_permissions,
     set_new_permissions,
+    write_attributes,
 )
 from resource_api.system.filesystem.rename import rename_new
 from resource_api.system.filesystem.temporary_names import TemporaryNames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from io import FileIO
     from types import TracebackType
 
@@ -66,6 +68,19 @@ def stat_and_read(directories: Directories, path: str, limit: int) -> tuple[os.s
     finally:
         os.close(file)
     return seen, content
+
+
+def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result, dict[str, bytes]]:
+    """Return the status and the extended attributes of the file at the absolute ``path``, whatever its kind.
+
+    Raise ``OSError``: ELOOP for a symbolic link at the end of the path, too.
+    """
+    directory, name = directories.place(path)
+    fd = _open_for_attributes(directory, name, path)
+    try:
+        return os.fstat(fd), read_attributes(fd)
+    finally:
+        os.close(fd)
 
 
 def read(path: str, limit: int) -> bytes:
@@ -312,6 +327,45 @@ class Batch:
         finally:
             os.close(fd)
 
+    def edit_attributes(
+        self, path: str, change: Callable[[os.stat_result, Mapping[str, bytes]], Mapping[str, bytes | None]]
+    ) -> None:
+        """Change extended attributes of a file of any kind but a link, such as its ACL.
+
+        ``change`` is called with the status and the present attributes, and returns new values; None removes one.
+        Raise ``OSError``: ELOOP for a symbolic link, ENOTSUP where the filesystem has no such attributes, EPERM in a
+        directory that other users can write to for a file of root or the caller, and for one with other hard links:
+        they may have put it there.
+        """
+        directory, name = self.directories.place(path)
+        fd = _open_for_attributes(directory, name, path)
+        try:
+            now = os.fstat(fd)
+            new = change(now, read_attributes(fd))
+            if new and not directory.trusted:
+                _check_not_moved(now, path)
+            try:
+                write_attributes(fd, new)
+            except OSError as error:
+                error.filename = path
+                raise
+            if new:
+                self._flush_attributes(fd, now, directory)
+        finally:
+            os.close(fd)
+
+    def _flush_attributes(self, fd: int, now: os.stat_result, directory: Directory) -> None:
+        """Make attributes durable with the file, or with its directory where it cannot be opened."""
+        with suppress(PermissionError):
+            if stat.S_ISREG(now.st_mode) or stat.S_ISDIR(now.st_mode):
+                opened = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    self._pending.file(opened, directory)
+                finally:
+                    os.close(opened)
+                return
+        self._pending.entries(directory.path)
+
     def remove(self, path: str, *, recursive: bool = False) -> None:
         """Remove the file, link or directory at ``path``; a directory that is not empty only if ``recursive``.
 
@@ -376,6 +430,22 @@ def _check_not_planted(now: os.stat_result, wanted: Permissions, path: str) -> N
         )
     if why:
         raise PermissionError(errno.EPERM, why, path)
+
+
+def _check_not_moved(now: os.stat_result, path: str) -> None:
+    """Raise ``PermissionError`` for a file that others may have moved or linked here to get rights for it."""
+    if (stat.S_ISREG(now.st_mode) and now.st_nlink > 1) or now.st_uid in {*ROOT, os.geteuid()}:
+        why = "other users can write to a directory on its path and may have moved another file here"
+        raise PermissionError(errno.EPERM, why, path)
+
+
+def _open_for_attributes(directory: Directory, name: str, path: str) -> int:
+    """Open a file of any kind for nothing but its status and attributes. Raise ``OSError``: ELOOP for a link."""
+    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
+    if stat.S_ISLNK(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)
+    return fd
 
 
 def _whole(file: int, limit: int) -> bytes | None:

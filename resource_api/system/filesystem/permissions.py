@@ -16,7 +16,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 #: Modes of new files and directories, independent of the umask.
 FILE_MODE: Final = 0o644
@@ -223,6 +223,23 @@ def attributes(file: str | int) -> list[str]:
         return os.listxattr(file)
     except OSError:
         return []
+
+
+def read_attributes(fd: int) -> dict[str, bytes]:
+    """Return the extended attributes of a file by name, also of one that was opened for its path alone."""
+    place = f"/proc/self/fd/{fd}"
+    return {name: os.getxattr(place, name) for name in attributes(place)}
+
+
+def write_attributes(fd: int, values: Mapping[str, bytes | None]) -> None:
+    """Set extended attributes, and remove those that are None. Raise ``OSError``, ENOTSUP where there are none."""
+    place = f"/proc/self/fd/{fd}"
+    present = attributes(place)
+    for name, value in values.items():
+        if value is not None:
+            os.setxattr(place, name, value)
+        elif name in present:
+            os.removexattr(place, name)
 
 
 def _mode_without_acl(mode: int, acl: bytes) -> int:

@@ -510,6 +510,30 @@ class TestPlantedRights:
 
 
 @root_only
+class TestAttributes:
+    """Extended attributes are changed on the open file, and are durable."""
+
+    def test_attributes_are_set_and_removed_and_flushed(self, tmp_path: Path) -> None:
+        """Of the file that was opened; nothing is flushed where nothing changes."""
+        (tmp_path / "f").touch()
+        os.setxattr(tmp_path / "f", "user.old", b"1")
+        program = "with files.Batch() as b: b.edit_attributes(sys.argv[1], lambda seen, now: dict.fromkeys(now))"
+        log = tmp_path.parent / f"{tmp_path.name}.strace"
+        watch = ["-o", str(log), "-e", "trace=removexattr,fsync"]
+        for expected in (["removexattr", "fsync"], []):
+            assert run(program, tmp_path / "f", strace=watch).returncode == 0
+            calls = [line.split(maxsplit=1)[1] for line in log.read_text(encoding="utf-8").splitlines()]
+            assert [line.partition("(")[0] for line in calls if "xattr(" in line or "fsync(" in line] == expected
+        assert os.listxattr(tmp_path / "f") == []
+
+    def test_a_link_has_no_attributes(self, tmp_path: Path) -> None:
+        """It is not followed, whoever has made it."""
+        (tmp_path / "f").touch()
+        (tmp_path / "link").symlink_to("f")
+        with Directories() as directories, pytest.raises(OSError, match="a symbolic link has no such attributes"):
+            files.stat_attributes(directories, str(tmp_path / "link"))
+
+
 class TestNewDirectories:
     """A new directory has its rights when it appears, and no other directory gets them."""
 

@@ -1,0 +1,201 @@
+"""Access control lists (acl(5)): as text, as the kernel stores them, and as a declaration makes them."""
+
+from __future__ import annotations
+
+import stat
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from resource_api import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from os import stat_result
+
+ACCESS, DEFAULT = "system.posix_acl_access", "system.posix_acl_default"
+#: Kinds of entries (linux/posix_acl.h).
+USER_OBJ, USER, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x02, 0x04, 0x08, 0x10, 0x20
+#: The number in entries that are not for a named user or group.
+UNNAMED = 0xFFFFFFFF
+#: The kinds of entries that have a name, and those that the mask limits.
+NAMED = frozenset({USER, GROUP})
+LIMITED = frozenset({USER, GROUP_OBJ, GROUP})
+MASK_KEY, GROUP_KEY = (MASK, UNNAMED), (GROUP_OBJ, UNNAMED)
+KINDS = {"user": (USER_OBJ, USER), "group": (GROUP_OBJ, GROUP), "mask": (MASK, MASK), "other": (OTHER, OTHER)}
+WORDS = {tag: word for word, tags in KINDS.items() for tag in tags}
+RIGHTS = {"r": 4, "w": 2, "x": 1, "X": 1}
+VERSION, ENTRY = struct.Struct("<I"), struct.Struct("<HHI")
+
+#: A list: (kind, number) → rights as in a mode.
+Acl = dict[tuple[int, int], int]
+
+
+class Entry(NamedTuple):
+    """An entry as text: ``rights`` has three characters, the last of which may be ``X``."""
+
+    default: bool
+    word: str
+    name: str
+    rights: str
+
+    def __str__(self) -> str:
+        """Return it as getfacl(1) shows it."""
+        return f"{'default:' * self.default}{self.word}:{self.name}:{self.rights}"
+
+    @property
+    def order(self) -> tuple[bool, int, str]:
+        """The place in a list, as getfacl(1) has it."""
+        return self.default, list(KINDS).index(self.word), self.name
+
+
+class Wanted(NamedTuple):
+    """A declared entry with the number of its user or group; ``conditional`` is a right to execute of ``X``."""
+
+    default: bool
+    key: tuple[int, int]
+    bits: int
+    conditional: bool
+
+
+def parse(text: str) -> Entry:
+    """Return an entry that the data type of ``permission`` accepts."""
+    *first, word, name, rights = text.split(":")
+    full = next(each for each in KINDS if each.startswith(word))
+    if rights.isdigit():
+        rights = "".join(letter for letter in "rwx" if RIGHTS[letter] & int(rights))
+    last = next((letter for letter in "xX" if letter in rights), "-")
+    number = files.owner_number(name)
+    rights = "".join(letter if letter in rights else "-" for letter in "rw") + last
+    return Entry(bool(first), full, name if number is None else str(number), rights)
+
+
+def resolve(permission: Iterable[str]) -> list[Wanted]:
+    """Return declared entries with numbers. Raise ``ResourceError`` for a user or group that does not exist."""
+    found = []
+    for entry in map(parse, permission):
+        unnamed, named = KINDS[entry.word]
+        find = files.user_id if entry.word == "user" else files.group_id
+        key = (named, find(entry.name)) if entry.name else (unnamed, UNNAMED)
+        bits = sum(RIGHTS[letter] for letter in entry.rights if letter in RIGHTS)
+        found.append(Wanted(entry.default, key, bits, entry.rights.endswith("X")))
+    return found
+
+
+def read(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
+    """Return the list of a file, which without one has the entries of its mode, and the default list of a directory."""
+    mode = status.st_mode
+    own = {(USER_OBJ, UNNAMED): mode >> 6 & 7, GROUP_KEY: mode >> 3 & 7, (OTHER, UNNAMED): mode & 7}
+    access = attributes.get(ACCESS)
+    return own if access is None else _decode(access), _decode(attributes.get(DEFAULT, b""))
+
+
+def is_extended(access: Acl, default: Acl) -> bool:
+    """Return whether there is more than what a mode says."""
+    return bool(default) or MASK_KEY in access
+
+
+def shown(access: Acl, default: Acl) -> list[str]:
+    """Return the entries as text, without those that are the rights of owner and others in the file's mode."""
+    of_mode = {(USER_OBJ, UNNAMED), (OTHER, UNNAMED)}
+    entries = [_entry(key, bits, default=False) for key, bits in access.items() if key not in of_mode]
+    entries += [_entry(key, bits, default=True) for key, bits in default.items()]
+    return [str(entry) for entry in sorted(entries, key=lambda entry: entry.order)]
+
+
+def expected(
+    status: stat_result, attributes: Mapping[str, bytes], wanted: Iterable[Wanted], *, inclusive: bool
+) -> tuple[Acl, Acl]:
+    """Return the list and the default list that a file should have.
+
+    ``inclusive``: whether the wanted entries for users and groups are all. What has no default list gets none.
+    """
+    access, default = read(status, attributes)
+    directory = stat.S_ISDIR(status.st_mode)
+    runs = directory or any(access[key] & 1 for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED)))
+    own: Acl = {}
+    inherited: Acl = {}
+    for each in wanted:
+        if directory or not each.default:
+            bits = each.bits & ~1 if each.conditional and not runs else each.bits
+            (inherited if each.default else own)[each.key] = bits
+    new = _combined(access, own, inclusive=inclusive)
+    if not inherited and inclusive:
+        return new, {}
+    if not inherited and not default:
+        return new, {}
+    start = default or {key: new[key] for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))}
+    return new, _combined(start, inherited, inclusive=inclusive)
+
+
+def without(status: stat_result, attributes: Mapping[str, bytes]) -> tuple[Acl, Acl]:
+    """Return the lists of a file that has no more than a mode, with no right that the mask denied."""
+    return _combined(read(status, attributes)[0], {}, inclusive=True), {}
+
+
+def encoded(access: Acl, default: Acl) -> dict[str, bytes | None]:
+    """Return the extended attributes for two lists; None where there is to be none."""
+    return {ACCESS: _encode(access), DEFAULT: _encode(default) if default else None}
+
+
+def hiding_mask(access: Acl, wanted: Iterable[Wanted]) -> str:
+    """Return the mask of a list if it denies what is declared; else an empty text."""
+    mask = access.get(MASK_KEY, 7)
+    denied = any(each.bits & ~mask for each in wanted if not each.default and each.key[0] in LIMITED)
+    return rights(mask) if denied else ""
+
+
+def rights(bits: int) -> str:
+    """Return rights as three characters."""
+    return "".join(letter if RIGHTS[letter] & bits else "-" for letter in "rwx")
+
+
+def _combined(now: Acl, wanted: Acl, *, inclusive: bool) -> Acl:
+    """Return a list with the wanted entries, and the others of ``now`` that stay.
+
+    A mask that is not declared is kept as long as it grants what is declared. Where it has to grant more, entries that
+    are not declared do not gain by that: they keep what they could do.
+    """
+    new = {key: bits for key, bits in now.items() if key[0] not in NAMED or not inclusive} | wanted
+    if MASK_KEY in wanted:
+        return new
+    limit = now.get(MASK_KEY, now[GROUP_KEY])
+    needed = 0
+    for key, bits in wanted.items():
+        needed |= bits if key[0] in LIMITED else 0
+    new.pop(MASK_KEY, None)
+    named = any(key[0] in NAMED for key in new)
+    if needed & ~limit or not named:
+        new = {key: bits & limit if key[0] in LIMITED and key not in wanted else bits for key, bits in new.items()}
+    return new | {MASK_KEY: limit | needed} if named else new
+
+
+def _decode(data: bytes) -> Acl:
+    return {(tag, number): bits for tag, bits, number in ENTRY.iter_unpack(data[VERSION.size :])}
+
+
+def _encode(acl: Acl) -> bytes:
+    return VERSION.pack(2) + b"".join(ENTRY.pack(tag, acl[tag, number], number) for tag, number in sorted(acl))
+
+
+def _entry(key: tuple[int, int], bits: int, *, default: bool) -> Entry:
+    tag, number = key
+    find = {USER: files.user_name, GROUP: files.group_name}.get(tag)
+    name = "" if find is None else find(number)
+    return Entry(default, WORDS[tag], name, rights(bits))
+
+
+def problems(permission: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with declared entries."""
+    entries = list(map(parse, permission))
+    seen = set()
+    for entry in entries:
+        place = entry._replace(rights="")
+        if not entry.default and not entry.name and entry.word in {"user", "other"}:
+            yield f"'{entry}' is in the mode of the file: declare it as 'mode' of the type file"
+        elif place in seen:
+            yield f"there is more than one entry for '{str(place).rstrip(':')}'"
+        seen.add(place)
+        if (number := files.owner_number(entry.name)) is not None and number >= UNNAMED:
+            yield f"'{entry.name}' is no number of a user or group"
+    if not any(entry.default or entry.name or entry.word == "mask" for entry in entries):
+        yield "needs an entry for a named user or group, or one for new files; the rest is the mode of the file"

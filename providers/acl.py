@@ -1,0 +1,126 @@
+"""Read and set access control lists on open files, so that no link and no rename redirects a right."""
+
+from __future__ import annotations
+
+import os
+import stat
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lib import file_trees, posix_acl
+from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+    from os import stat_result
+
+    from lib.posix_acl import Wanted
+    from resource_api import Change, Context, Resource
+
+
+class Provider(BaseProvider):
+    """The access control lists of the files of the local machine."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write entries in full and in the order of getfacl(1); remove needless slashes and dots from paths."""
+        for resource in resources:
+            resource["path"] = files.canonical_path(resource["path"])
+            if resource.get("permission") is not None:
+                entries = sorted(map(posix_acl.parse, resource["permission"]), key=lambda entry: entry.order)
+                resource["permission"] = list(map(str, entries))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse entries that are part of the mode, or declared twice, and a declaration without any other."""
+        if should.get("ensure") != "absent" and should.get("permission"):
+            yield from (Problem("permission", text) for text in posix_acl.problems(should["permission"]))
+
+    def insync(
+        self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare entries by the numbers of users and groups, and all that is in a directory if that is declared."""
+        if attribute != "permission":
+            return None
+        try:
+            wanted = posix_acl.resolve(should["permission"])
+        except ResourceError:
+            return False  # somebody who does not exist yet
+        with files.Directories() as directories:
+            found = [each for each in _members(name, should) if _differs(directories, _at(name, each), should, wanted)]
+            if not found:
+                return True
+            access, _ = posix_acl.read(*files.stat_attributes(directories, name))
+        if mask := posix_acl.hiding_mask(access, wanted):
+            return False, f"is limited by the mask {mask}, the group's digit of the mode"
+        return (False, f"differs in {file_trees.listed(found)}") if should.get("recursive") else False
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Read the lists of the files in ``names``; a file without one has none."""
+        if names is None:
+            msg = "any file can have an access control list; name it"
+            raise CannotList(msg)
+        with files.Directories() as directories:
+            for path in names:
+                try:
+                    access, default = posix_acl.read(*files.stat_attributes(directories, path))
+                except (FileNotFoundError, NotADirectoryError):
+                    continue
+                except OSError as error:
+                    context.failed(path, message=files.describe_error(error, path))
+                    continue
+                if posix_acl.is_extended(access, default):
+                    yield {"ensure": "present", "path": path, "permission": posix_acl.shown(access, default)}
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a list: the file, the users and groups."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for path, should in changes.items():
+            entries = [] if should["ensure"] == "absent" else map(posix_acl.parse, should["permission"])
+            for entry in entries:
+                find = prerequisites.missing_user if entry.word == "user" else prerequisites.missing_group
+                yield from ((path, problem) for problem in find("permission", entry.name or None))
+            yield from ((path, problem) for problem in prerequisites.missing_file("path", path))
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Change the lists of one file or tree after another."""
+        for path, (_, should) in changes.items():
+            try:
+                wanted = [] if should["ensure"] == "absent" else posix_acl.resolve(should["permission"])
+                with files.Batch() as batch:
+                    for member in _members(path, should):
+                        batch.edit_attributes(_at(path, member), partial(_change, should=should, wanted=wanted))
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=files.describe_error(error, path))
+
+
+def _members(path: str, should: Mapping[str, Any]) -> list[str]:
+    """Return what gets a list, as paths within ``path``; the empty one is itself. Raise ``OSError``."""
+    if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
+        return [""]
+    tree = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
+    return [name for name, member in tree.members.items() if member.kind != "link"]
+
+
+def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], wanted: list[Wanted]) -> bool:
+    status, attributes = files.stat_attributes(directories, path)
+    return bool(_change(status, attributes, should=should, wanted=wanted))
+
+
+def _change(
+    status: stat_result, attributes: Mapping[str, bytes], *, should: Mapping[str, Any], wanted: list[Wanted]
+) -> dict[str, bytes | None]:
+    """Return the attributes that a file must get, None for one to be removed; none if it is as declared."""
+    if should["ensure"] == "absent":
+        new = posix_acl.without(status, attributes)
+    elif any(each.default for each in wanted) and not stat.S_ISDIR(status.st_mode) and not should.get("recursive"):
+        msg = "is not a directory, so it has no default entries"
+        raise ResourceError(msg)
+    else:
+        inclusive = should.get("membership") != "minimum"
+        new = posix_acl.expected(status, attributes, wanted, inclusive=inclusive)
+    return {} if new == posix_acl.read(status, attributes) else posix_acl.encoded(*new)
+
+
+def _at(top: str, name: str) -> str:
+    return f"{top}/{name}" if name else top
