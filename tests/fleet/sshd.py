@@ -1,8 +1,8 @@
 """A real sshd on a machine of its own: all of its file system is discarded, and each address 127.x.y.z is one host.
 
-Hosts share the kernel and the programs of this machine. Each has a home, and for root a state and a cache, of its own:
-the login shell finds them by the address that was connected to. A file ``profile`` of a host is read by that shell, so
-that a test can give one host other programs, another clock or bad manners.
+Hosts share the kernel and the programs of this machine, and one directory. Each has a home, and for root a state and a
+cache, of its own: the login shell finds them by the address that was connected to. A file ``profile`` of a host is read
+by that shell, so that a test can give one host other programs, another clock or bad manners.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ MaxStartups 1000
 PidFile none
 PrintMotd no
 """
-#: Arguments: an empty directory for mounts, the one with the keys and the configuration.
+#: Arguments: an empty directory for mounts, the one with the keys and the configuration, the one that is shared.
 _BOOT: Final = f"""
 set -e
-base=$1; given=$2
+base=$1; given=$2; shared=$3
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$base"
 mkdir "$base/up" "$base/work" "$base/root"
@@ -73,6 +73,8 @@ mount -t proc proc proc
 mount -t sysfs sysfs sys
 mount -t tmpfs -o mode=755 tmpfs run
 mount -t tmpfs -o mode=1777 tmpfs tmp
+mkdir -p "./$shared"
+mount --bind "$shared" "./$shared"
 mount -t tmpfs -o mode=755 tmpfs dev
 for node in null zero full random urandom tty; do touch dev/$node; mount --bind /dev/$node dev/$node; done
 mkdir dev/pts dev/shm old
@@ -143,8 +145,8 @@ class Server:
 
 
 @contextmanager
-def started_server(directory: Path) -> Iterator[Server]:
-    """Start a server, and end all that runs there; ``directory`` is empty."""
+def started_server(directory: Path, shared: Path) -> Iterator[Server]:
+    """Start a server, and end all that runs there; ``directory`` is empty, ``shared`` is the same there and here."""
     keys, mounts = directory / "keys", directory / "mounts"
     keys.mkdir()
     mounts.mkdir()
@@ -154,7 +156,7 @@ def started_server(directory: Path) -> Iterator[Server]:
     log = directory / "log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["unshare", *namespaces, "sh", "-c", _BOOT, "sh", str(mounts), str(keys)],
+            ["unshare", *namespaces, "sh", "-c", _BOOT, "sh", str(mounts), str(keys), str(shared)],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

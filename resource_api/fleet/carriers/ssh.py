@@ -33,6 +33,15 @@ ATTEMPTS: Final = 3
 VIA_RATE: Final = 10
 #: Bytes that a host may send before we have read them.
 WINDOW: Final = 64 * 1024
+#: Seconds until the exit code of a process must have followed the end of its output.
+_EXIT: Final = 2.0
+#: Modes of a terminal that passes on every byte: what it has, and what it has not (RFC 4254, 8).
+_RAW: Final = ("PTY_CS8",)
+_NOT_RAW: Final = (
+    *("PTY_ICANON", "PTY_ISIG", "PTY_IEXTEN", "PTY_ECHO", "PTY_ECHOE", "PTY_ECHOK", "PTY_ECHONL", "PTY_OPOST"),
+    *("PTY_ONLCR", "PTY_OCRNL", "PTY_ICRNL", "PTY_INLCR", "PTY_IGNCR", "PTY_ISTRIP", "PTY_INPCK", "PTY_IXON"),
+    *("PTY_IXOFF", "PTY_PARENB", "PTY_IUTF8"),
+)
 #: Seconds before the second attempt, and the factor from one to the next; each is varied by half.
 _WAIT: Final = 0.4
 _GROWTH: Final = 2.5
@@ -56,6 +65,10 @@ class Unreachable(ResourceError):  # noqa: N818 - reads as what it says
 
     #: Whether another attempt may succeed at once.
     passing = False
+
+
+class Lost(ResourceError):  # noqa: N818 - reads as what it says
+    """A connection that was there and has ended."""
 
 
 class Place(NamedTuple):
@@ -137,6 +150,21 @@ class Connections:
                     raise
             await asyncio.sleep(_WAIT * _GROWTH ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
         raise AssertionError
+
+    async def start(self, host: Host, command: str, *, terminal: bool = False) -> Process:
+        """Connect to a host, and start a command there by its login shell. Raise ``Unreachable``.
+
+        ``terminal``: it has one, which passes on every byte as it is.
+        """
+        library, connection = self.library, await self.connect(host)
+        options: dict[str, Any] = {"request_pty": False}
+        if terminal:
+            modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
+            options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
+        with _Explained(self, host, self.place(host), []):
+            opened = connection.create_process(command, encoding=None, window=WINDOW, env={}, send_env=[], **options)
+            process = await asyncio.wait_for(opened, host.connect_timeout)
+        return Process(library, connection, process)
 
     async def host_key(self, host: Host) -> HostKey:
         """Return the key that a host shows; nothing is sent to it but what shows the key. Raise ``Unreachable``."""
@@ -278,6 +306,60 @@ class Connections:
             raise failed from error
 
 
+class Process:
+    """A program on a host, with the connection that it has for itself."""
+
+    def __init__(self, library: Any, connection: Any, process: Any) -> None:
+        """Use a process of asyncssh."""
+        self._connection = connection
+        self._process = process
+        self._lost = (library.Error, library.DisconnectError, OSError)
+
+    async def __aenter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the connection."""
+        self.close()
+
+    async def read(self) -> bytes:
+        """Return what came on standard output; nothing at its end. Raise ``Lost``."""
+        return await self._read(self._process.stdout)
+
+    async def read_error(self) -> bytes:
+        """Return what came on standard error; nothing at its end. Raise ``Lost``."""
+        return await self._read(self._process.stderr)
+
+    async def write(self, data: bytes) -> None:
+        """Send bytes to standard input, as fast as they are read. Raise ``Lost``."""
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except self._lost as error:
+            raise _lost(error) from error
+
+    async def exit_code(self) -> int | None:
+        """Return the exit code once the output has ended; None where there is none."""
+        try:
+            await asyncio.wait_for(self._process.wait_closed(), _EXIT)
+        except TimeoutError:
+            return None
+        code: int | None = self._process.returncode
+        return None if code is None or code < 0 else code
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    async def _read(self, stream: Any) -> bytes:
+        try:
+            data: bytes = await stream.read(WINDOW)
+        except self._lost as error:
+            raise _lost(error) from error
+        return data
+
+
 class _Explained:
     """Turns whatever goes wrong with a connection into ``Unreachable``, with words for people."""
 
@@ -357,6 +439,12 @@ def descriptor_limit(wanted: int, reserved: int = 64) -> int:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, (soft - reserved) // 2))
+
+
+def _lost(error: Exception) -> Lost:
+    text = str(error)
+    detail = "" if text in {"", "Connection lost"} else f": {_lower(text)}"
+    return Lost(escape(f"the connection was lost{detail}")[:_MAX_TEXT])
 
 
 def _unreachable(text: str, *, passing: bool = False) -> Unreachable:

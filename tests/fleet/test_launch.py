@@ -1,0 +1,275 @@
+"""How a host is brought to run the first program, with a real sshd, sudo and doas: users, passwords, interpreters."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import subprocess
+import tarfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.ssh import Connections, Lost, Process
+from resource_api.fleet.launch import Launch, Machine
+from resource_api.fleet.runtimes import Runtimes
+from resource_api.model.values.errors import UsageError
+from resource_api.model.values.values import Sensitive
+from tests.fleet.sshd import PASSWORD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.fleet.sshd import Server
+
+pytestmark = pytest.mark.process
+
+#: Says who it is and that it can receive every byte; then what it was sent as a job.
+_PROGRAM: Final = """
+import json, os, sys
+print('RApi {"kind":"have"}', flush=True)
+job = sys.stdin.buffer.read(256)
+told = {"uid": os.getuid(), "home": os.environ["HOME"], "arguments": sys.argv[1:]}
+print(json.dumps({**told, "job": job.hex(), "exe": sys.executable}), flush=True)
+"""
+_EVERY_BYTE: Final = bytes(range(256))
+
+
+def _run(
+    home: Path,
+    host: Host,
+    password: str | None = None,
+    runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
+) -> dict[str, Any] | str:
+    """Return what the program says of itself on a host, or why it was not started."""
+
+    async def run() -> dict[str, Any] | str:
+        connections = Connections({"HOME": str(home)})
+        launch = Launch(host.become, None if password is None else Sensitive(password), runtime)
+        command = launch.command(["-I", "-S", "-c", _PROGRAM, "a b", "c"], host.python)
+        async with await connections.start(host, command, terminal=launch.terminal) as process:
+            errors = asyncio.create_task(_read_errors(process, launch))
+            try:
+                return await _move(process, launch)
+            except Lost as error:
+                return launch.problem or str(error)
+            finally:
+                errors.cancel()
+
+    return asyncio.run(run())
+
+
+async def _move(process: Process, launch: Launch) -> dict[str, Any] | str:
+    seen = b""
+    while not launch.problem:
+        data = await process.read()
+        if not data:
+            return launch.reason(await process.exit_code())
+        launch.receive(data)
+        if b"RApi {" not in seen and b"RApi {" in seen + data:
+            await process.write(_EVERY_BYTE)
+        seen += data
+        with suppress(Lost):  # then it says why
+            for part in launch.take():
+                await process.write(part)
+        if seen.endswith(b"}\n") and b'"uid"' in seen:
+            told: dict[str, Any] = json.loads(seen.splitlines()[-1])
+            assert bytes.fromhex(told["job"]) == _EVERY_BYTE
+            return told
+    return launch.problem
+
+
+async def _read_errors(process: Process, launch: Launch) -> None:
+    while data := await process.read_error():
+        launch.receive_error(data)
+        for part in launch.take():
+            await process.write(part)
+        if launch.problem:
+            process.close()
+
+
+def _host(server: Server, address: str, **fields: Any) -> Host:
+    given = {"port": server.port, "user": "deploy", "identity": str(server.identity), **fields}
+    return Host("web1", address, **given)
+
+
+def test_without_become_the_user_runs_the_program(home: Path, server: Server) -> None:
+    """Its arguments and its input arrive as they are, whatever its login prints before."""
+    printed = "echo 'RApi is not here'; printf '\\033]0;title\\007'; echo '[resource-api] Password:' >&2"
+    server.profile("127.2.0.1", printed)
+    told = _run(home, _host(server, "127.2.0.1"))
+    assert isinstance(told, dict)
+    assert (told["uid"], told["arguments"]) == (1001, ["a b", "c"])
+
+
+@pytest.mark.parametrize("become", ["sudo", "doas"])
+@pytest.mark.parametrize(("user", "password"), [("ops", None), ("ops", PASSWORD), ("deploy", PASSWORD)])
+def test_root_is_become_with_a_password_where_one_is_asked_for(
+    home: Path, server: Server, become: str, user: str, password: str | None
+) -> None:
+    """A password that nobody asks for is not sent: it would be read as a part of the job."""
+    told = _run(home, _host(server, "127.2.0.2", user=user, become=become), password)
+    assert isinstance(told, dict), told
+    assert (told["uid"], told["home"]) == (0, "/root")
+
+
+@pytest.mark.parametrize(
+    ("become", "login", "problem"),
+    [
+        ("sudo", ("deploy", None), "sudo asks for a password: give become_password"),
+        ("doas", ("deploy", None), "doas asks for a password: give become_password"),
+        ("sudo", ("deploy", "wrong"), "sudo has refused the password"),
+        ("doas", ("deploy", "wrong"), "doas has refused the password"),
+        ("sudo", ("guest", PASSWORD), "guest is not in the sudoers file."),
+        ("doas", ("guest", PASSWORD), "doas: Operation not permitted"),
+    ],
+)
+def test_who_may_not_become_root_is_said_why(
+    home: Path, server: Server, become: str, login: tuple[str, str | None], problem: str
+) -> None:
+    """A wrong password is sent once."""
+    user, password = login
+    assert _run(home, _host(server, "127.2.0.3", user=user, become=become), password) == problem
+
+
+def test_an_interpreter_can_be_named(home: Path, server: Server) -> None:
+    """The path of the inventory is used and nothing else is looked for."""
+    told = _run(home, _host(server, "127.2.0.5", python="/usr/bin/python3"))
+    assert isinstance(told, dict)
+    assert told["exe"] == "/usr/bin/python3"
+    problem = _run(home, _host(server, "127.2.0.5", python="/opt/python"))
+    assert problem == "/opt/python: there is no such program here"
+
+
+#: A host with programs, but without an interpreter that is new enough.
+_OLD: Final = """mkdir -p $HOME/bin
+for each in sh id uname head sha256sum tar gzip mkdir mv rm getconf chmod; do
+    ln -sf /usr/bin/$each $HOME/bin/$each
+done
+printf '#!/bin/sh\\nexit 1\\n' >$HOME/bin/python3
+chmod 755 $HOME/bin/python3
+PATH=$HOME/bin
+"""
+
+
+def test_a_host_without_python_is_said_what_to_do(home: Path, server: Server) -> None:
+    """The message names the machine that a runtime must fit."""
+    server.profile("127.2.0.6", _OLD)
+    problem = _run(home, _host(server, "127.2.0.6"))
+    assert str(problem).startswith("it has no Python 3.11 or later, and there is no runtime for ")
+    assert str(problem).endswith("install one there, or add a runtime with: resource-api hosts runtime add FILE")
+
+
+def test_a_runtime_is_sent_once_and_runs_the_program(home: Path, server: Server, runtimes: Runtimes) -> None:
+    """The second run finds it in the cache, and gets the same answer without the archive."""
+    server.profile("127.2.0.7", _OLD)
+    sent: list[int] = []
+
+    def find(machine: Machine) -> tuple[str, bytes] | None:
+        found = runtimes.find(machine)
+        assert found is not None
+        sent.append(len(found[1]))
+        return found[0], found[1] if len(sent) == 1 else b"not sent"
+
+    for _ in range(2):
+        told = _run(home, _host(server, "127.2.0.7"), runtime=find)
+        assert isinstance(told, dict), told
+        assert told["exe"].startswith("/hosts/127.2.0.7/deploy/.cache/resource-api/runtime-")
+    mode = server.path("/hosts/127.2.0.7/deploy/.cache/resource-api").stat().st_mode
+    assert mode & 0o777 == 0o700
+
+
+def test_a_runtime_that_is_changed_on_the_way_is_refused(home: Path, server: Server, runtimes: Runtimes) -> None:
+    """Nothing of it is unpacked."""
+    server.profile("127.2.0.8", _OLD)
+
+    def change(machine: Machine) -> tuple[str, bytes]:
+        digest, raw = runtimes.find(machine) or ("", b"")
+        return digest, raw[:-1] + b"\0"
+
+    assert _run(home, _host(server, "127.2.0.8"), runtime=change) == "what has arrived has another digest"
+    assert list(server.path("/hosts/127.2.0.8/deploy/.cache/resource-api").iterdir()) == []
+
+
+def test_a_runtime_for_a_full_disk_is_refused(home: Path, server: Server, runtimes: Runtimes) -> None:
+    """The message is that of the system there."""
+    server.profile("127.2.0.9", _OLD)
+    server.run("mkdir", "-p", "/hosts/127.2.0.9/deploy")
+    server.run("mount", "-t", "tmpfs", "-o", "size=1m,mode=1777", "tmpfs", "/hosts/127.2.0.9/deploy")
+    problem = _run(home, _host(server, "127.2.0.9"), runtime=runtimes.find)
+    assert "No space left on device" in str(problem)
+
+
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of Debian, its library and what both are linked with, as an archive that can lie anywhere."""
+    script = "import sys, sysconfig; print(sys.version_info[1], sysconfig.get_path('stdlib'))"
+    done = subprocess.run(["/usr/bin/python3", "-I", "-c", script], check=True, capture_output=True, text=True)
+    minor, library = done.stdout.split()
+    path = tmp_path_factory.mktemp("runtime") / "python.tar"
+
+    def kept(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        left_out = ("__pycache__", "/test", "dist-packages", "config-", "sitecustomize")
+        return None if any(each in info.name for each in left_out) or info.issym() else info
+
+    with tarfile.open(path, "w") as file:
+        file.add(f"/usr/bin/python3.{minor}", f"python/bin/python3.{minor}")
+        link = tarfile.TarInfo("python/bin/python3")
+        link.type, link.linkname = tarfile.SYMTYPE, f"python3.{minor}"
+        file.addfile(link)
+        file.add(library, f"python/lib/python3.{minor}", filter=kept)
+    return path
+
+
+@pytest.fixture(scope="module")
+def runtimes(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Runtimes:
+    """A directory to which the archive was added."""
+    found = Runtimes(str(tmp_path_factory.mktemp("runtimes")))
+    found.add(str(archive))
+    return found
+
+
+def test_what_a_runtime_fits_is_read_from_it(runtimes: Runtimes) -> None:
+    """Older libraries, other machines and other libraries do not get it."""
+    (added,) = runtimes.all()
+    machine = added.machine
+    assert machine.libc == "glibc"
+    assert (2, 17) <= machine.version <= (2, 60)
+    assert runtimes.find(machine) is not None
+    assert runtimes.find(machine._replace(version=(2, machine.version[1] - 1))) is None
+    assert runtimes.find(machine._replace(machine="riscv64")) is None
+    assert runtimes.find(Machine(machine.machine, "musl")) is None
+
+
+def _tar(path: Path, members: dict[str, bytes]) -> str:
+    with tarfile.open(path, "w:xz") as file:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            file.addfile(info, io.BytesIO(content))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({"a": b"b"}, r"has no bin/python3 with the program bin/python3\.N beside it"),
+        ({"bin/python3": b"x", "bin/python3.9": b"\x7fELF"}, r"has Python 3\.9; hosts need 3\.11 or later"),
+        ({"bin/python3": b"x", "bin/python3.12": b"\x7fELF"}, "its program has a damaged header"),
+        ({"bin/python3": b"x", "bin/python3.12": b"\x7fELF\2\1" + bytes(4000)}, r"for a machine that is not known"),
+        ({"../bin/python3": b"x"}, "is no archive that can be used: "),
+    ],
+)
+def test_what_is_no_runtime_is_refused(tmp_path: Path, members: dict[str, bytes], message: str) -> None:
+    """The message says what is missing; nothing is added."""
+    found = Runtimes(str(tmp_path / "runtimes"))
+    with pytest.raises(UsageError, match=message):
+        found.add(_tar(tmp_path / "python.tar.xz", members))
+    (tmp_path / "text").write_text("no archive")
+    with pytest.raises(UsageError, match="is no archive that can be used"):
+        found.add(str(tmp_path / "text"))
+    assert found.all() == []
