@@ -262,6 +262,19 @@ CASES: Final[dict[str, Case]] = {
             "Block_in_file[/srv/other:created]": {"block": "new\n"},
         },
     ),
+    "capability": case(
+        {
+            **{f"File[/srv/{name}]": {"content": "x"} for name in ("changed", "created", "deleted")},
+            "Capability[/srv/changed]": {"capability": "cap_net_raw=ep"},
+            "Capability[/srv/deleted]": {"capability": "cap_kill=i"},
+        },
+        {
+            "Capability[/srv/changed]": {"capability": "cap_net_raw,cap_chown=p"},
+            "Capability[/srv/created]": {"capability": "cap_sys_time=ep"},
+            "Capability[/srv/deleted]": {"ensure": "absent"},
+        },
+        observation=("sh", "-c", "getcap -r /srv | sort"),
+    ),
     "cron": case(
         {
             "Cron[changed]": {"command": "/bin/true", "hour": 1},

@@ -52,6 +52,7 @@ TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - EL
 #: Types whose resources cannot be listed.
 UNLISTED: Final = {
     "acl",
+    "capability",
     "archive",
     "block_in_file",
     "exec",
@@ -154,6 +155,8 @@ MANIFEST: Final = """
       File[/etc/ra-test/current]: {target: tool.conf}
       File[/srv/.ra-test-shared]: {ensure: directory, force: true}
       Acl[/srv/.ra-test-shared]: {permission: ["user:daemon:rwx", "default:user:daemon:rwx"]}
+      File[/srv/.ra-test-program]: {source: /bin/true, mode: "0755"}
+      Capability[/srv/.ra-test-program]: {capability: cap_net_raw=ep}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
       Git_checkout[/srv/.ra-test-checkout]: {source: /srv/.ra-test-repository/code, revision: main}
       File_line[/etc/ra-test/parts/lines:^PAGER=]: {line: PAGER=less}

@@ -204,6 +204,11 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "follow": ("", "a symbolic link has no list; name the file that it leads to"),
         "recalculate_mask": ("", "a mask that is not declared grants what is declared; leave it out"),
     },
+    "attribute capability": {
+        **dict.fromkeys(("capabilities", "caps", "cap"), ("capability", "As in capability: cap_net_raw=ep")),
+        **dict.fromkeys(("file", "name", "dest"), ("path", "Without it, the title is the path")),
+        "state": ("ensure", "It is present or absent"),
+    },
     "attribute archive": {
         **dict.fromkeys(("dest", "extract_path", "extract_to", "name"), ("path", "Without it, the title is the path")),
         "src": ("source", "As in source: {archive: {file: app.tar.gz}}"),
@@ -375,6 +380,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("synchronize", "rsync", "recurse", "remote_directory"), ("file_tree", "")),
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
+        **dict.fromkeys(("capabilities", "file_capability", "setcap"), ("capability", "")),
         **dict.fromkeys(("posix_acl", "linux_acl", "setfacl", "fooacl"), ("acl", "")),
         **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),
         **dict.fromkeys(("systemd_user_service", "loginctl_user", "linger"), ("user_service", "")),

@@ -1,0 +1,95 @@
+"""The capabilities of programs (capabilities(7)): as text, and as the kernel stores them with a file."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ATTRIBUTE = "security.capability"
+#: In the order of their numbers (linux/capability.h).
+NAMES = (
+    *("chown", "dac_override", "dac_read_search", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap"),
+    *("linux_immutable", "net_bind_service", "net_broadcast", "net_admin", "net_raw", "ipc_lock", "ipc_owner"),
+    *("sys_module", "sys_rawio", "sys_chroot", "sys_ptrace", "sys_pacct", "sys_admin", "sys_boot", "sys_nice"),
+    *("sys_resource", "sys_time", "sys_tty_config", "mknod", "lease", "audit_write", "audit_control", "setfcap"),
+    *("mac_override", "mac_admin", "syslog", "wake_alarm", "block_suspend", "audit_read", "perfmon", "bpf"),
+    "checkpoint_restore",
+)
+NUMBERS = {f"cap_{name}": number for number, name in enumerate(NAMES)}
+#: Revision and flag, then permitted and inheritable in two halves; revision 3 has the number of a root after them.
+DATA, OWNED = struct.Struct("<5I"), struct.Struct("<6I")
+REVISION, EFFECTIVE, HALF = 0x02000000, 1, 32
+
+
+class Capabilities(NamedTuple):
+    """The sets of a file as bits; ``effective`` is for all of them; ``root``: for which user namespaces they are."""
+
+    permitted: int = 0
+    inheritable: int = 0
+    effective: bool = False
+    root: int = 0
+
+
+def split(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the names in small letters, each with its letters."""
+    for clause in text.split():
+        names, _, letters = clause.replace("+", "=").partition("=")
+        yield from ((name, letters) for name in names.lower().split(","))
+
+
+def canonical(text: str) -> str:
+    """Return a text in the order of the numbers, names with the same letters together."""
+    groups: dict[str, list[str]] = {}
+    for name, letters in sorted(dict(split(text)).items(), key=lambda item: NUMBERS.get(item[0], len(NAMES))):
+        groups.setdefault("".join(letter for letter in "eip" if letter in letters), []).append(name)
+    return " ".join(f"{','.join(names)}={letters}" for letters, names in groups.items())
+
+
+def problems(text: str) -> Iterator[str]:
+    """Yield what is wrong with a text that the data type accepts."""
+    clauses = list(split(text))
+    names = [name for name, _ in clauses]
+    yield from (f"there is no capability '{name}'" for name in names if name not in NUMBERS)
+    yield from (f"'{name}' is there more than once" for name in sorted({n for n in names if names.count(n) > 1}))
+    effective = {"e" in letters for _, letters in clauses}
+    if len(effective) > 1:
+        yield "'e' is one flag of the file: give it to each capability or to none"
+    if any(set(letters) == {"e"} for _, letters in clauses):
+        yield "a capability that is effective is also permitted or inheritable: 'ep' or 'ei'"
+
+
+def parse(text: str) -> Capabilities:
+    """Return the sets of a text without problems."""
+    permitted, inheritable = (
+        sum(1 << NUMBERS[name] for name, letters in split(text) if letter in letters) for letter in "pi"
+    )
+    return Capabilities(permitted, inheritable, any("e" in letters for _, letters in split(text)))
+
+
+def shown(found: Capabilities) -> str:
+    """Return the text of some sets; one that is younger than this program by its number."""
+    both = found.permitted | found.inheritable
+    numbers = [number for number in range(2 * HALF) if both >> number & 1]
+    clauses = []
+    for number in numbers:
+        name = f"cap_{NAMES[number]}" if number < len(NAMES) else f"cap_{number}"
+        sets = (("e", found.effective), ("i", found.inheritable >> number & 1), ("p", found.permitted >> number & 1))
+        clauses.append(f"{name}={''.join(letter for letter, there in sets if there)}")
+    return canonical(" ".join(clauses))
+
+
+def decode(data: bytes) -> Capabilities:
+    """Return the sets in the attribute of a file."""
+    first, low, low_inheritable, high, high_inheritable = DATA.unpack(data[: DATA.size])
+    root = OWNED.unpack(data)[-1] if len(data) == OWNED.size else 0
+    return Capabilities(low | high << HALF, low_inheritable | high_inheritable << HALF, bool(first & EFFECTIVE), root)
+
+
+def encode(wanted: Capabilities) -> bytes:
+    """Return the attribute of a file for some sets."""
+    half = (1 << HALF) - 1
+    sets = [each >> shift & half for shift in (0, HALF) for each in (wanted.permitted, wanted.inheritable)]
+    return DATA.pack(REVISION | (EFFECTIVE if wanted.effective else 0), *sets)
