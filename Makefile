@@ -98,12 +98,15 @@ fuzz: .venv/.fuzz
 quick: .venv/.test
 	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process' tests/unit tests/lifecycle
 
+# Its tests have been run by `make lint`.
+LINTED := --ignore tests/test_layout.py
+
 test: tools lint
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED)
 
 test-all: tools lint
 	@mkdir -p .venv/coverage .venv/faults
-	@FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) --cov --cov-report=term
+	@FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED) --cov --cov-report=term
 	@$(BIN)/python -m tests.faults.report .venv/faults
 	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)
@@ -111,12 +114,13 @@ test-all: tools lint
 tools:
 	@.ci/tools
 
+# mypy takes as long as all the others together.
 lint: .venv/.test
-	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layout.py
-	@$(BIN)/ruff check --quiet .
-	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --cache-dir .venv/importlinter > .venv/importlinter.log || { cat .venv/importlinter.log; exit 1; }
+	@$(BIN)/mypy --no-error-summary & types=$$!; \
+	$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check . && \
+	{ $(BIN)/lint-imports --cache-dir .venv/importlinter > .venv/importlinter.log || { cat .venv/importlinter.log; false; }; } && \
+	$(BIN)/python -m pytest -q -p no:cacheprovider tests/test_layout.py || { wait $$types || true; exit 1; }; \
+	wait $$types
 
 format: .venv/.test
 	@$(BIN)/ruff check --quiet --fix .

@@ -8,11 +8,13 @@ tests of what is imported when, nor for what happens to the interpreter itself: 
 from __future__ import annotations
 
 import atexit
+import gc
 import importlib
 import json
 import os
 import pkgutil
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -176,43 +178,72 @@ def preload() -> None:
     for library in _LIBRARIES:
         with suppress(ImportError):
             importlib.import_module(library)
+    _compile_patterns()
+    # What stays is not looked at again by a forked process, which would copy all of it.
+    gc.collect()
+    gc.freeze()
+
+
+def _compile_patterns() -> None:
+    """Compile the regular expressions that a run would compile at their first use."""
+    from resource_api.model.values._lazy_regex import regex  # noqa: PLC0415 - only where runs are forked
+
+    lazy = type(regex(""))
+    for name, module in list(sys.modules.items()):
+        if name.startswith("resource_api."):
+            for value in vars(module).values():
+                if isinstance(value, lazy):
+                    value.match  # noqa: B018 - compiles it
 
 
 def serve(number: int) -> None:
     """Fork a process for each request on the socket ``number``, until its other end is closed."""
     preload()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    requests = socket.socket(fileno=number)
+    requests, running, ready = socket.socket(fileno=number), dict[int, tuple[int, int]](), select.poll()
+    ready.register(requests, select.POLLIN)
     while True:
-        message, descriptors, _, _ = socket.recv_fds(requests, 1, 5)
-        if not message:
-            return
-        if os.fork() == 0:
-            requests.close()
-            _supervise(*descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        for descriptor, _ in ready.poll():
+            if descriptor in running:
+                ready.unregister(descriptor)
+                _answer_end(descriptor, *running.pop(descriptor))
+                continue
+            message, descriptors, _, _ = socket.recv_fds(requests, 1, 5)
+            if not message:
+                return
+            request, answers, *streams = descriptors
+            if (pid := os.fork()) == 0:
+                requests.close()
+                for each in (answers, *running, *(answers for _, answers in running.values())):
+                    os.close(each)
+                _become_run(request, streams)
+            for each in (request, *streams):
+                os.close(each)
+            os.write(answers, b"%d\n" % pid)
+            process = os.pidfd_open(pid)
+            running[process] = pid, answers
+            ready.register(process, select.POLLIN)
 
 
-def _supervise(request: int, answers: int, *streams: int) -> None:
-    """Fork the run itself, and answer with its process id and its exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    pid = os.fork()
-    if pid == 0:
-        os.close(answers)
-        with open(request, "rb") as file:
-            become(json.load(file), streams)
-        from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
-
-        try:
-            main()
-        except SystemExit as ended:
-            _end(ended)
-    os.write(answers, b"%d\n" % pid)
+def _answer_end(process: int, pid: int, answers: int) -> None:
+    """Answer with the exit code of a run that has ended."""
     _, status = os.waitpid(pid, 0)
     with suppress(BrokenPipeError):
         os.write(answers, b"%d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
+    os.close(answers)
+    os.close(process)
+
+
+def _become_run(request: int, streams: Sequence[int]) -> NoReturn:
+    """Become the run that is asked for, in a process that was forked for it."""
+    with open(request, "rb") as file:
+        become(json.load(file), streams)
+    from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
+
+    try:
+        main()
+    except SystemExit as ended:
+        _end(ended)
+    raise SystemExit
 
 
 def _end(ended: SystemExit) -> NoReturn:

@@ -101,8 +101,11 @@ class Seen(NamedTuple):
 class Bench:
     """One case, its machine in one directory, and its result without a failure."""
 
-    def __init__(self, home: Path, case: Case) -> None:
-        """Build the machine as it is before the run, and run once without a failure."""
+    def __init__(self, home: Path, case: Case, furnished: Path | None = None) -> None:
+        """Build the machine as it is before the run, and run once without a failure.
+
+        ``furnished``: what ``system.furnish`` has made, to be copied instead of being made again.
+        """
         self.home = home
         self.case = case
         #: What the points of a sweep are counted for.
@@ -123,7 +126,7 @@ class Bench:
             "RESOURCE_API_STATE": f"sqlite:{self.state}",
             "RESOURCE_API_MODULE_PATH": str(MODULES),
         }
-        self._build()
+        self._build(furnished)
         self.points = self._enumerate()
         self.whole = self.observe()
         self.gone = None
@@ -131,13 +134,16 @@ class Bench:
             self.run_in_process("destroy")
             self.gone = self.observe().tree
 
-    def _build(self) -> None:
+    def _build(self, furnished: Path | None) -> None:
         self.world.mkdir(parents=True)
         (self.place / "tmp").mkdir()
         for name, text in self.case.foreign.items():
             (self.world / name).parent.mkdir(parents=True, exist_ok=True)
             (self.world / name).write_text(text, encoding="utf-8")
-        if self.case.system:
+        if self.case.system and furnished:
+            subprocess.run(["cp", "-aT", furnished, self.world], check=True)
+            system.cover(self.world)
+        elif self.case.system:
             system.furnish(self.world)
         for resources in self.case.before:
             self.write(resources)

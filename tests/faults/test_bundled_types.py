@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from resource_api.system.filesystem.temporary_names import SUFFIX
-from tests.faults import invariants, power, report
+from tests.faults import invariants, power, report, system
 from tests.faults.bench import WHOLE, Bench
 from tests.faults.bundled import CASES, ON_A_MACHINE
 from tests.faults.system import run
@@ -41,20 +41,30 @@ INODES: Final = (0, 1, 2, 4, 6, 9)
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root has a system to change")
 
 
+@pytest.fixture(scope="module")
+def furnished() -> Iterator[Path]:
+    """Yield the private system that each bench begins with."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory:
+        with private_kernel():
+            system.furnish(Path(memory))
+        yield Path(memory)
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Path]:
+    """Yield an empty ext4 in a file, to be copied for each cut."""
+    with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory:
+        yield power.make_image(Path(memory))
+
+
 @pytest.fixture(scope="module", params=sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE))
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+def bench(request: pytest.FixtureRequest, furnished: Path) -> Iterator[Bench]:
     """Yield the bench of a bundled type in namespaces of its own."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_kernel():
-        bench = Bench(Path(memory), CASES[request.param])
+        bench = Bench(Path(memory), CASES[request.param], furnished)
         bench.name = request.param
         assert len(bench.points) >= FLOOR
         yield bench
-
-
-@pytest.fixture
-def image(bench: Bench) -> Path:
-    """Return an empty ext4 in a file, to be copied for each cut."""
-    return power.make_image(bench.home)
 
 
 def removes_temporary(point: Point) -> bool:
