@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli.options import environment_inputs
 from resource_api.cli.output import Output
-from resource_api.cli.signals import Interrupts, exit_despite_threads
 from resource_api.model.event import Diagnosed
 from resource_api.model.values.errors import (
     DefinitionError,
@@ -29,6 +28,7 @@ from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
 from resource_api.runtime.resource_reader import ResourceReader
+from resource_api.runtime.signals import Interrupts, exit_despite_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -106,7 +106,7 @@ class HostInputs:
             return value.value
         written = value.value[kind]
         text = (shlex.join(written) if type(written) is list else written).replace(_HOST, host)
-        where = kind, text, os.path.dirname(value.place[0])  # noqa: PTH120 - text
+        where = kind, text, os.path.dirname(value.place[0])
         try:
             if where not in self._texts:
                 self._texts[where] = self._read(*where)
@@ -124,7 +124,7 @@ def read_indirect(kind: str, text: str, directory: str) -> str:
     the reason, which never quotes what was read.
     """
     if kind == "file":
-        raw, _ = read_file(os.path.join(directory, text))  # noqa: PTH118 - text
+        raw, _ = read_file(os.path.join(directory, text))
     else:
         raw = interactive.output(shlex.split(text), directory or ".")
     if len(raw) > MAX_BYTES:

@@ -103,7 +103,7 @@ EMPTY: Final = Inventory("", {}, {}, _NOTHING, {})
 
 def read(path: str) -> Inventory:
     """Return the inventory of a YAML or JSON file. Raise ``ManifestError`` with every problem."""
-    suffix = os.path.splitext(path)[1].lower()  # noqa: PTH122 - text
+    suffix = os.path.splitext(path)[1].lower()
     try:
         raw, _ = read_file(path)
     except (OSError, ValueError) as error:

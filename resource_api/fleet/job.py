@@ -8,8 +8,9 @@ from __future__ import annotations
 from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, reveal
 from resource_api.plugins.worker import protocol
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Job(NamedTuple):
     documents: Sequence[Mapping[str, Any]]
     #: The other files that the manifest names, by their path as it is written there: contents of assets, templates.
     files: Mapping[str, bytes]
-    #: Values by name; secrets are ``Sensitive``.
+    #: Values by name, secrets as ``Sensitive``; what is yet to be coerced with how it was given: ``given_inputs``.
     inputs: Mapping[str, Any]
     #: ``name``, ``groups`` and ``address``: what ``${host.…}`` means there.
     host: Mapping[str, Any]
@@ -67,9 +68,18 @@ def make_job(
     ``key``: up to 64 bytes with which secrets are digested for the id, so that nobody who knows the rest can guess
     them from it; the same key where the same job is made again.
     """
-    body = (generation, command, payload, modules, tuple(documents), files or {}, inputs or {}, host or {})
+    sent = {name: _sent(value) for name, value in (inputs or {}).items()}
+    body = (generation, command, payload, modules, list(documents), files or {}, sent, host or {})
     job = Job("", *body, options or {}, traceparent)
     return job._replace(id=sha256(encode(_without_secrets(job, key))).hexdigest())
+
+
+def given_inputs(job: Job) -> dict[str, Any]:
+    """Return the inputs of a job as ``Runtime`` takes them."""
+    return {
+        name: _GIVEN[value[0]](reveal(value[1])) if type(value) is tuple else value
+        for name, value in job.inputs.items()
+    }
 
 
 def encode(job: Job) -> bytes:
@@ -87,6 +97,21 @@ def decode(frame: protocol.Frame) -> Job:
         msg = f"a job for the unknown command {job.command!r:.40}"
         raise ValueError(msg)
     return job
+
+
+#: How an input was given → its class. A text of a file or of the environment may be a secret.
+_GIVEN: Final[Mapping[str, type[TextInput]]] = {"text": TextInput, "file": FileInput, "environment": EnvironmentInput}
+_WORDS: Final = {kind: word for word, kind in _GIVEN.items()}
+
+
+def _sent(value: Any) -> Any:
+    """Return an input as a job holds it."""
+    word = _WORDS.get(type(value))
+    return value if word is None else (word, str(value) if word == "text" else Sensitive(str(value)))
+
+
+def _given(value: Any) -> Any:
+    return _GIVEN[value[0]](reveal(value[1])) if type(value) is tuple else value
 
 
 def _without_secrets(job: Job, key: bytes) -> Job:

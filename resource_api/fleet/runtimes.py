@@ -103,7 +103,7 @@ class Runtimes:
 @contextmanager
 def _opened(path: str) -> Iterator[BinaryIO]:
     """Yield a file, unpacked where it was packed by xz."""
-    with open(path, "rb") as file:  # noqa: PTH123 - a text
+    with open(path, "rb") as file:
         start = file.read(len(_XZ))
         file.seek(0)
         if start != _XZ:

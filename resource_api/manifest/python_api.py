@@ -127,6 +127,8 @@ class ManifestApi:
         """Begin with no declarations; ``file`` is the author's, for line numbers."""
         self.inputs = View(inputs)
         self.facts = Facts(facts)
+        #: The name, groups and address of the host, as ``${host.name}`` has them.
+        self.host = View(getattr(facts, "host", {}))
         self._file = file
         self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
         self._calls: dict[str, dict[str, Call]] = {"resources": {}, "outputs": {}, "values": {}}

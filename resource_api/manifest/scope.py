@@ -1,4 +1,4 @@
-"""The values that ``${inputs.x}``, ``${values.x}``, ``${facts.x}`` and outputs of components have in one manifest.
+"""The values that ``${inputs.x}``, ``${values.x}``, ``${facts.x}``, ``${host.x}`` and outputs of components have.
 
 Inputs are checked against their declared data types here. The values of resources and the answers of functions come in
 as plain functions, facts as a mapping: nothing is read or called.
@@ -100,6 +100,7 @@ class Scope:
     ) -> None:
         """Look names up in ``manifest``; ``inputs`` are values by name, an invalid one becomes ``UNKNOWN``.
 
+        ``facts`` has ``[name]`` and ``names()``, and ``host``, what is known of the host; a mapping has no host.
         ``contents`` makes an asset or archive from its description in a file; without it descriptions stay. ``stacks``
         returns the outputs of other stacks; without it there are none.
         """
@@ -249,6 +250,8 @@ class Scope:
             return self._input(path)
         if path.root == "facts":
             return self._fact(path)
+        if path.root == "host":
+            return self._host(path)
         if path.root == "values":
             return self._value(path, lookup)
         if path.root == "stacks":
@@ -279,6 +282,12 @@ class Scope:
             names = self._facts.names() if hasattr(self._facts, "names") else self._facts
             raise _unknown_name(path, "fact", names) from None
         return expression.follow_keys(value, path, path.keys[1:])
+
+    def _host(self, path: Path) -> Any:
+        known = getattr(self._facts, "host", {})
+        if path.keys[0] not in known:
+            raise _unknown_name(path, "property of the host", known)
+        return expression.follow_keys(known[path.keys[0]], path, path.keys[1:])
 
     def _stack_output(self, path: Path) -> Any:
         stack, name = path.keys[:2]

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from resource_api.system.filesystem.assets import AssetReader
     from resource_api.system.log import Log
 
+    #: From the description of an asset or archive, and the file that it stands in, to its content.
+    ReadContent = Callable[[ContentSpec, str], Content]
+
 #: Where a manifest comes from: the path of a file, a mapping like the YAML's, or a manifest that has been read.
 Source = str | os.PathLike[str] | Mapping[str, Any] | Manifest
 
@@ -40,11 +43,14 @@ class ManifestCompiler:
         facts: Facts,
         log: Log,
         stacks: Callable[[str, str], Mapping[str, Any]] | None = None,
+        contents: ReadContent | None = None,
     ) -> None:
         """Use the types of ``registry`` and the values of ``facts``; notes about what is ignored go to ``log``.
 
         ``stacks`` returns the outputs of a stack, from the project of a manifest and the name that the manifest has.
+        ``contents`` reads assets and archives; None: from the files of this machine.
         """
+        self._contents = contents
         self._stacks = stacks
         self._registry = registry
         self._facts = facts
@@ -89,22 +95,27 @@ class ManifestCompiler:
 
     def read(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
         """Return a manifest, with ``providers`` set to the versions and implementations that it declares."""
-
-        def python(raw: bytes, file: str) -> Document:
-            from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
-
-            return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
-
-        manifest = source if isinstance(source, Manifest) else reading.read(source, python, self._registry.trust.open)
+        manifest = (
+            source
+            if isinstance(source, Manifest)
+            else reading.read(source, partial(self.read_python, inputs=inputs), self._registry.trust.open)
+        )
         configured = manifest.providers.values()
         providers.select_versions({declared.instance: declared.version for declared in configured})
         providers.select_implementations({declared.instance: declared.implementation for declared in configured})
         return manifest
 
+    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
+        """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
+        from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
+
+        return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
+
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
-        return compile_catalog(manifest, inputs, self._facts, definitions, _content_reader(), stacks=stacks)
+        contents = self._contents or _content_reader()
+        return compile_catalog(manifest, inputs, self._facts, definitions, contents, stacks=stacks)
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of data in its manifest that others can write to."""
@@ -126,7 +137,7 @@ class ManifestCompiler:
         return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
 
 
-def _content_reader() -> Callable[[ContentSpec, str], Content]:
+def _content_reader() -> ReadContent:
     """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
 
     @cache

@@ -48,9 +48,10 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event
     from resource_api.model.options import Options
     from resource_api.model.type_definition import Name
+    from resource_api.model.values.document import Document
     from resource_api.plugins.registry import Registry
     from resource_api.prior.match import Prior
-    from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.runtime.options import ExecutionOptions, PlanOptions, SelectionOptions
     from resource_api.runtime.policies import PolicyEvaluator
     from resource_api.state.encryption.keys import Key
@@ -86,6 +87,8 @@ class Runtime(ResourceReader):
         lock_timeout: float = 0.0,
         isolate: bool = False,
         run: RunContext | None = None,
+        facts: Facts | None = None,
+        contents: ReadContent | None = None,
     ) -> None:
         """Use ``registry`` for every run; nothing is read or opened yet.
 
@@ -95,7 +98,9 @@ class Runtime(ResourceReader):
         program's structlog if that is configured, otherwise to standard ``logging``. ``on_event`` receives every
         event of a run; without ``step_events`` only diagnostics and the final report, which is faster.
         ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own process.
-        ``run``: a context made elsewhere, to be cancelled from there; it replaces ``log`` and ``isolate``.
+        ``run``: a context made elsewhere, to be cancelled from there; it replaces ``log`` and ``isolate``. ``facts``:
+        those of this machine unless given. ``contents`` reads the assets and archives of manifests, from this machine's
+        files unless given.
         """
         if run is None:
             run = RunContext(log or Log("notice", _embedder_sink()))
@@ -109,7 +114,8 @@ class Runtime(ResourceReader):
         #: Gets the document of each finished run, as ``report --format json`` prints it; None: nobody wants it.
         self.on_document: Callable[[dict[str, Any]], None] | None = None
         self.lock_timeout = lock_timeout
-        self.facts = Facts()
+        self.facts = facts or Facts()
+        self._contents = contents
         if isinstance(key, str):
             from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - only with a key
 
@@ -287,13 +293,17 @@ class Runtime(ResourceReader):
         with self.log.bind(phase="compile"):
             return self._reported(self._compiler.compile(source, inputs or {}, providers))
 
+    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
+        """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
+        return self._compiler.read_python(raw, file, inputs)
+
     def name(self, catalog: Catalog) -> StackName:
         """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
         return StackName(self.project or project_name(catalog.manifest), self.stack).checked()
 
     @property
     def _compiler(self) -> ManifestCompiler:
-        return ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs)
+        return ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
 
     def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
         from resource_api.runtime import stack_outputs  # noqa: PLC0415 - few manifests use other stacks

@@ -43,7 +43,18 @@ _COMPARED: Final = (
 
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
-    """Save a plan.
+    """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
+    found = document(plan, key, os.getcwd())  # noqa: PTH109 - text
+    text = f"{json.dumps(found, indent=2, ensure_ascii=False)}\n".encode()
+    try:
+        _save(path, text)
+    except OSError as error:
+        msg = f"cannot save the plan to {path}: {error.strerror}"
+        raise ResourceAPIError(msg) from error
+
+
+def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[str, Any]:
+    """Return the document of a saved plan; ``directory``: where the relative names of its files begin.
 
     Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
     """
@@ -55,20 +66,15 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
         raise ResourceAPIError(msg)
     from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
 
-    document = documents.plan(plan)
+    found = documents.plan(plan)
     embedded = {
         "files": plan.catalog.manifest.text,
-        "directory": os.getcwd(),  # noqa: PTH109 - text
+        "directory": directory,
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
-    document["manifest"] = embedded if key is None else _encrypted(plan, document, embedded, key)
-    text = f"{json.dumps(document, indent=2, ensure_ascii=False)}\n".encode()
-    try:
-        _save(path, text)
-    except OSError as error:
-        msg = f"cannot save the plan to {path}: {error.strerror}"
-        raise ResourceAPIError(msg) from error
+    found["manifest"] = embedded if key is None else _encrypted(plan, found, embedded, key)
+    return found
 
 
 def _save(path: str, text: bytes) -> None:

@@ -141,9 +141,18 @@ _FACTS: Final[Mapping[str, Callable[[], Any]]] = {
 class Facts:
     """Facts by name; each is read once, at its first use."""
 
-    def __init__(self) -> None:
-        """Start without any fact read."""
+    def __init__(self, host: Mapping[str, Any] | None = None) -> None:
+        """Start without any fact read; ``host``: the ``name``, ``groups`` and ``address`` that an inventory gives."""
         self._read: dict[str, Any] = {}
+        self._host = host
+
+    @property
+    def host(self) -> Mapping[str, Any]:
+        """What is known of the host: its name, groups and address; of this machine, where it was not given one."""
+        if self._host is None:
+            name = os.uname().nodename
+            self._host = {"name": name, "groups": [], "address": name}
+        return self._host
 
     def __getitem__(self, name: str) -> Any:
         """Return one fact. Raise ``KeyError`` for an unknown name."""

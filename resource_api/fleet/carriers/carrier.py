@@ -25,6 +25,8 @@ LOST: Final = "lost"
 
 #: Bytes of one event of a host.
 MAX_EVENT: Final = 1024 * 1024
+#: Bytes of the one ``result`` of a command that reads: a plan, resources, outputs.
+MAX_RESULT: Final = 16 * 1024 * 1024
 #: Events of one host in one run.
 MAX_EVENTS: Final = 1_000_000
 #: Bytes of a host's events that a carrier keeps; the host waits until they are read.

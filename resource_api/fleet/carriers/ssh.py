@@ -454,7 +454,7 @@ def _unreachable(text: str, *, passing: bool = False) -> Unreachable:
 
 
 def _expanded(path: str) -> str:
-    return os.path.expanduser(path)  # noqa: PTH111 - a text
+    return os.path.expanduser(path)
 
 
 def _lower(text: str) -> str:

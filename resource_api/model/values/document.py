@@ -64,6 +64,13 @@ class Document:
         self._heads = heads or {}
         self._root: Node | None = None
 
+    @property
+    def root(self) -> Node | None:
+        """The positions of all parts; None: they are not known."""
+        if self._root is None and self._index is not None:
+            self._root = self._index()
+        return self._root
+
     def beneath(self, key: str) -> Document:
         """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
         start, index = (1, 1), self._index
@@ -83,11 +90,10 @@ class Document:
             known = self._heads.get(str(path[0]), {}).get(str(path[1]))
             if known:
                 return known
-        if self._index is None:
+        root = self.root
+        if root is None:
             return (0, 0)
-        if self._root is None:
-            self._root = self._index()
-        node, place = self._root, self._root.position
+        node, place = root, root.position
         for step in path:
             child = node.children.get(step)
             if child is None:

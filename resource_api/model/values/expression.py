@@ -1,4 +1,4 @@
-"""References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${Type[title].attribute}``, and outputs.
+"""References in values: ``${inputs.x}``, ``${values.x}``, ``${facts.x.y}``, ``${host.x}``, those to resources, outputs.
 
 An output of another stack is ``${stacks.base.outputs.x}``, of another project ``${stacks.web/base.outputs.x}``.
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
-_SCOPE: Final = regex(r"(inputs|values|facts)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
+_SCOPE: Final = regex(r"(inputs|values|facts|host)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
 _STACK: Final = regex(
     r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
     r"((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}"
@@ -47,7 +47,7 @@ class Index(str):
 
 
 class Path(NamedTuple):
-    """The content of one ``${...}``: a scope (inputs, values, facts, stacks) or a resource, then keys within it.
+    """The content of one ``${...}``: a scope (inputs, values, facts, host, stacks) or a resource, then keys within it.
 
     The first key in ``stacks`` is the name of the stack, the second that of the output.
     """
@@ -128,7 +128,7 @@ def _path(text: str, start: int) -> tuple[Path, int]:
         word = _WORD.match(text, start)
         if word and word[0] == "stacks":
             msg = f"'{shown}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
-        elif word and (hint := nearest(word[0], ("inputs", "values", "facts", "stacks"), "scope")):
+        elif word and (hint := nearest(word[0], ("inputs", "values", "facts", "host", "stacks"), "scope")):
             msg = f"{msg}; {hint}"
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])

@@ -113,11 +113,15 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
     """
     encoder = _Encoder(on_content)
     try:
-        values = {key: encoder.encode(value) for key, value in body.items()}
-        text = json.dumps({"kind": kind, **values}, separators=(",", ":")).encode("ascii")
+        return encode_plain(kind, {key: encoder.encode(value) for key, value in body.items()})
     except ValueError as error:
         msg = f"a value cannot be passed on: {error}"
         raise ProviderError(msg) from error
+
+
+def encode_plain(kind: str, body: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a frame of JSON data. Raise ``ProviderError`` for one that is too large, ``ValueError``."""
+    text = json.dumps({"kind": kind, **body}, separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(text) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
         raise ProviderError(msg)
@@ -129,11 +133,23 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
 class Decoder:
     """Decodes frames from bytes that arrive in pieces of any size."""
 
-    def __init__(self, on_other: Callable[[bytes], object] | None = None) -> None:
-        """Begin before the first frame; ``on_other`` is called with lines that are no frames, None: there are none."""
+    def __init__(
+        self,
+        on_other: Callable[[bytes], object] | None = None,
+        *,
+        plain: bool = False,
+        largest: Mapping[str, int] | None = None,
+    ) -> None:
+        """Begin before the first frame; ``on_other`` is called with lines that are no frames, None: there are none.
+
+        ``plain``: frames are JSON data, tags in them mean nothing. ``largest``: kind → bytes of such a frame at most.
+        """
         self._line = bytearray()
         self._parts = bytearray()
         self._on_other = on_other
+        self._plain = plain
+        self._largest = largest
+        self._limit = MAX_FRAME if largest is None else max(largest.values())
         #: Makes assets and archives from what a frame holds of them.
         self.content: Callable[[str, str, str, Any], Content] = unreadable_content
         #: Is called with each secret that arrives.
@@ -161,16 +177,15 @@ class Decoder:
         else:
             final = line.startswith(_MARK)
             self._parts += line[len(_MARK if final else _PART) :]
-            if len(self._parts) > MAX_FRAME:
-                msg = f"a frame of more than {MAX_FRAME >> 20} MiB"
-                raise ValueError(msg)
+            _check_size(len(self._parts), self._limit)
             if final:
                 text, self._parts = self._parts, bytearray()
                 yield self._frame(text)
 
     def _frame(self, text: bytes | bytearray) -> Frame:
         try:
-            body = json.loads(text.decode("utf-8"), object_hook=self._decode)
+            hooks: dict[str, Any] = {"parse_constant": _refuse} if self._plain else {"object_hook": self._decode}
+            body = json.loads(text.decode("utf-8"), **hooks)
         except RecursionError as error:
             msg = "a frame is nested too deeply"
             raise ValueError(msg) from error
@@ -178,6 +193,8 @@ class Decoder:
         if type(kind) is not str:
             msg = f"a frame must be an object with a 'kind': {text[:40].decode('utf-8', 'replace')}"
             raise ValueError(msg)
+        if self._largest is not None:
+            _check_size(len(text), self._largest.get(kind, 0))
         return Frame(kind, body)
 
     def _check_other(self, line: bytes | bytearray) -> None:
@@ -198,6 +215,17 @@ class Decoder:
         if tag == "sensitive":
             self.on_secret(value)
         return value
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        msg = f"a frame of more than {limit >> 20} MiB" if limit else "a frame of an unknown kind"
+        raise ValueError(msg)
+
+
+def _refuse(constant: str) -> Any:
+    msg = f"{constant} is no JSON"
+    raise ValueError(msg)
 
 
 class _Encoder:

@@ -30,7 +30,7 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import archives, download, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     #: The members of a directory; each file with its SHA-256.
     Listing = tuple[tuple[Member, str], ...]
@@ -93,7 +93,7 @@ class AssetReader:
     def _find_directory(self, _spec: ContentSpec, path: str) -> Found:
         listing = self._listings.get(path)
         if listing is None:
-            listing = self._listings[path] = tuple(_list(path))
+            listing = self._listings[path] = list_directory(path)
         digest = _combined_digest([[each.name, each.kind, each.mode, sha or each.target] for each, sha in listing])
         return digest, partial(_directory_members, path, listing)
 
@@ -102,13 +102,50 @@ class AssetReader:
         return digest, partial(_mapping_members, spec.given)
 
 
+class SentReader(AssetReader):
+    """Build contents from files in memory, which another machine has sent; other paths only beneath some directories.
+
+    ``files``: path → content; a directory's path ends in a slash, and its content lists the members as JSON.
+    """
+
+    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str] = ()) -> None:
+        """Use the files that were sent; files beneath ``directories`` are read from there."""
+        super().__init__()
+        self._sent = sent
+        self._beneath = tuple(f"{directory}/" for directory in directories)
+
+    def _find_file(self, spec: ContentSpec, path: str) -> Found:
+        if path.startswith(self._beneath):
+            return super()._find_file(spec, path)
+        raw = self._content(spec, path)
+        read = partial(io.BytesIO, raw)
+        return sha256(raw).hexdigest(), read if spec.word == "asset" else partial(_file_members, read)
+
+    def _find_directory(self, spec: ContentSpec, path: str) -> Found:
+        if path.startswith(self._beneath):
+            return super()._find_directory(spec, path)
+        listed = json.loads(self._content(spec, f"{path}/"))
+        digest = _combined_digest([[name, kind, mode, sha or target] for name, kind, mode, target, sha in listed])
+        members = [
+            Member(name, kind, mode, target, [self._sent.get(f"{path}/{name}", b"")])
+            for name, kind, mode, target, _ in listed
+        ]
+        return digest, lambda limits: archives.bounded(iter(members), limits)
+
+    def _content(self, spec: ContentSpec, path: str) -> bytes:
+        if path not in self._sent:
+            msg = f"{spec.given} is not among the files that were sent with the manifest; is it there, and readable?"
+            raise ValueError(msg)
+        return self._sent[path]
+
+
 class VerifiedFile(io.RawIOBase):
     """A file that reaches its end only if all bytes read up to there have the expected SHA-256."""
 
     def __init__(self, path: str, digest: str) -> None:
         """Open the regular file at ``path``. Raise ``OSError``."""
         super().__init__()
-        self._file = _open(path)
+        self._file = open_regular(path)
         self._path = path
         self._expected = digest
         self._digest = sha256()
@@ -131,7 +168,7 @@ class VerifiedFile(io.RawIOBase):
         super().close()
 
 
-def _open(path: str) -> io.FileIO:
+def open_regular(path: str) -> io.FileIO:
     """Open a regular file; refuse anything that could block or has no end."""
     fd = os.open(path, _READ)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -142,7 +179,7 @@ def _open(path: str) -> io.FileIO:
 
 def _open_verified(path: str, digest: str) -> BinaryIO:
     """Open a file for random access; its SHA-256 is compared first."""
-    file = _open(path)
+    file = open_regular(path)
     if file_digest(file, "sha256").hexdigest() != digest:
         file.close()
         raise _changed(path)
@@ -151,7 +188,7 @@ def _open_verified(path: str, digest: str) -> BinaryIO:
 
 
 def _digest(path: str) -> str:
-    with _open(path) as file:
+    with open_regular(path) as file:
         return file_digest(file, "sha256").hexdigest()
 
 
@@ -197,6 +234,11 @@ def _with_parts(top: str, member: Member, digest: str) -> Member:
 
 def _verified(path: str, digest: str) -> BinaryIO:
     return VerifiedFile(path, digest)  # type: ignore[return-value] # it has all that a reader needs
+
+
+def list_directory(top: str) -> Listing:
+    """Return everything in a directory tree, sorted, files with their SHA-256. Raise ``OSError``, ``ResourceError``."""
+    return tuple(_list(top))
 
 
 def _list(top: str) -> Iterator[tuple[Member, str]]:

@@ -1,0 +1,95 @@
+"""The first program that a host executes: get what is missing into the cache, and start ``fleet/execute`` from there.
+
+Its text is sent without these comments. It has the syntax of Python 3.6, so that an older interpreter says what is
+needed, and imports the standard library only. What it unpacks has the digest that the caller has named; the cache is a
+directory that nobody but its user can open, and root has one of its own. Arguments: the cache's directory, empty for
+the usual one, and the digests of the archives, this package's first.
+"""
+
+import hashlib
+import io
+import os
+import shutil
+import stat
+import sys
+import zipfile
+import zlib
+
+
+def size(path: str) -> int:
+    """Return the bytes of all files that were unpacked: after a power cut some may be there and empty."""
+    found = [os.path.join(top, file) for top, _, files in os.walk(path) for file in files]
+    return sum(os.lstat(file).st_size for file in found if not file.endswith(("/.size", ".pyc")))
+
+
+def own(path: str) -> bool:
+    """Return whether a path is a directory, no link, that nobody but its user can open. Raise ``OSError``."""
+    found = os.lstat(path)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o77
+
+
+def whole(path: str) -> bool:
+    """Return whether an archive was unpacked here, completely."""
+    try:
+        with open(path + "/.size") as file:
+            return own(path) and size(path) == int(file.read())
+    except (OSError, ValueError):
+        return False
+
+
+def unpack(path: str, new: str) -> None:
+    """Read an archive, check its digest, which is the last part of ``path``, and unpack it there, by way of ``new``."""
+    data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
+    if hashlib.sha256(data).hexdigest() != os.path.basename(path):
+        sys.exit("what has arrived has another digest")
+    archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
+    archive.extractall(new)
+    for each in archive.infolist():
+        if each.external_attr >> 16 & 0o100:
+            os.chmod(os.path.join(new, each.filename), 0o700)
+    with open(new + "/.size", "w") as file:
+        file.write(str(size(new)))
+    if not whole(path):
+        shutil.rmtree(path, ignore_errors=True)
+        os.rename(new, path)
+
+
+def write(kind: str, digests: str) -> None:
+    """Write a frame of the protocol."""
+    sys.stdout.write('RApi {"kind":"%s","digests":"%s"}\n' % (kind, digests))
+    sys.stdout.flush()
+
+
+def main(base: str, *digests: str) -> None:
+    """Have every archive in the cache; run the job that comes next."""
+    if sys.version_info < (3, 11):
+        sys.exit("needs Python 3.11 or later; this is " + sys.version.split()[0])
+    umask = os.umask(0o77)
+    if not base:
+        base = "/var/cache/resource-api" if os.geteuid() == 0 else os.path.expanduser("~/.cache/resource-api")
+    os.makedirs(base, 0o700, exist_ok=True)
+    if not own(base):
+        sys.exit(base + ": must be a directory that only its owner can open, and no link")
+    paths = [os.path.join(base, each) for each in digests]
+    missing = [path for path in paths if not whole(path)]
+    if missing:
+        write("need", " ".join(map(os.path.basename, missing)))
+    for path in missing:
+        new = "%s.%d" % (path, os.getpid())
+        try:
+            unpack(path, new)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
+    os.umask(umask)
+    write("have", "")
+    sys.path.insert(0, paths[0])
+    from resource_api.fleet import execute
+
+    execute.main(base, paths[1:])
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except OSError as error:
+        sys.exit(str(error))

@@ -1,0 +1,252 @@
+"""A carrier whose hosts are child processes of this one, which run the same first program as any other host.
+
+For tests, and for this machine itself; the laws of carriers are shown with it first. One thread moves all bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from resource_api.fleet.carriers import carrier
+from resource_api.fleet.channel import Channel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.fleet.carriers.carrier import Host, HostEvent
+    from resource_api.fleet.job import Job
+    from resource_api.fleet.payload import Payloads
+
+_READ: Final = 16 * 1024
+#: Bytes that are kept of what a child writes to its standard error: they say why it has ended.
+_ERROR: Final = 4096
+
+
+class PipeCarrier:
+    """Runs each job in a child process; used by one thread."""
+
+    def __init__(
+        self,
+        payloads: Payloads,
+        *,
+        python: str = sys.executable,
+        cache: str = "",
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Send archives of ``payloads`` to interpreters ``python``, which keep them in the directory ``cache``.
+
+        ``environment``: the variables of the children; None: those of this process.
+        """
+        self._payloads = payloads
+        self._python = python
+        self._cache = cache
+        self._environment = dict(os.environ if environment is None else environment)
+        self._selector = selectors.DefaultSelector()
+        self._children: dict[str, _Child] = {}
+        #: The processes that have not been waited for.
+        self._pids: set[int] = set()
+        #: Events in the order in which they came, each with the bytes that it counts for.
+        self._events: deque[tuple[HostEvent, int]] = deque()
+
+    def start(self, host: Host, job: Job) -> None:
+        """Begin to take ``job`` to a new process called ``host``; its interpreter may be ``host.python``."""
+        channel = Channel(host.name, job, self._payloads.bytes_of)
+        try:
+            child = _start(channel, host.python or self._python, self._cache, self._environment)
+        except OSError as error:
+            self._events.extend((event, 0) for event in channel.close(f"{error.filename or ''}: {error.strerror}"))
+            return
+        self._pids.add(child.pid)
+        self._children[host.name] = child
+        self._watch(child)
+
+    def pid(self, host: str) -> int:
+        """Return the process of a host whose end has not come. Raise ``KeyError``."""
+        return self._children[host].pid
+
+    def next_event(self, seconds: float | None) -> HostEvent | None:
+        """Return the next event of any host; None if none came in so many seconds (None: wait for ever)."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not self._events:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if left is None and not self._selector.get_map():
+                return None  # nothing can come any more
+            for key, _ in self._selector.select(left):
+                if key.fileobj in self._selector.get_map():
+                    self._move(key.data[0], key.data[1])
+            self._reap()
+            if left == 0 and not self._events:
+                return None
+        event, size = self._events.popleft()
+        if (child := self._children.get(event.host)) is not None:
+            child.buffered -= size
+            self._watch(child)
+        return event
+
+    def interrupt(self, host: str) -> None:
+        """Ask the run on a host to end after its segment; once more: to end its programs."""
+        if (child := self._children.get(host)) is not None:
+            child.channel.interrupt()
+            self._watch(child)
+
+    def abandon(self, host: str) -> None:
+        """Close a host's channel: its end comes at once as ``lost``; the run there ends by itself."""
+        if (child := self._children.get(host)) is not None:
+            self._end(child, "the connection was closed from here")
+
+    def close(self) -> None:
+        """Abandon whatever has not ended; no event comes afterwards."""
+        for host in list(self._children):
+            self.abandon(host)
+        self._events.clear()
+        self._reap()
+        self._selector.close()
+
+    def _move(self, child: _Child, what: str) -> None:
+        """Read from or write to a descriptor that is ready."""
+        try:
+            if what == "write":
+                child.write()
+            elif what == "error":
+                if child.read_error():
+                    self._unwatch(child.stderr)
+            elif data := child.read():
+                self._receive(child, data)
+            else:
+                self._end(child, child.reason())
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            if what == "write":
+                # The child may still have said why it has ended.
+                child.pending.clear()
+                self._unwatch(child.stdin)
+            else:
+                self._end(child, error.strerror or str(error))
+            return
+        if child.channel.host in self._children:
+            self._watch(child)
+
+    def _receive(self, child: _Child, data: bytes) -> None:
+        events = child.channel.receive(data)
+        child.unread += len(data)
+        for number, event in enumerate(events, 1):
+            size = child.unread if number == len(events) else 0
+            self._events.append((event, size))
+            child.buffered += size
+        if events:
+            child.unread = 0
+        if child.channel.ended:
+            self._forget(child)
+
+    def _end(self, child: _Child, error: str) -> None:
+        self._events.extend((event, 0) for event in child.channel.close(error))
+        self._forget(child)
+
+    def _forget(self, child: _Child) -> None:
+        """Close what belongs to a host whose end has come; its process may go on."""
+        self._children.pop(child.channel.host, None)
+        for descriptor in (child.stdin, child.stdout, child.stderr):
+            self._unwatch(descriptor)
+            os.close(descriptor)
+
+    def _watch(self, child: _Child) -> None:
+        """Wait for what a child may do now: it is not read while too much of it has not been taken."""
+        child.pending.extend(map(memoryview, child.channel.take()))
+        wanted = {
+            child.stdout: ("read", selectors.EVENT_READ, child.buffered < carrier.MAX_BUFFERED),
+            child.stderr: ("error", selectors.EVENT_READ, not child.silent),
+            child.stdin: ("write", selectors.EVENT_WRITE, bool(child.pending)),
+        }
+        for descriptor, (what, event, now) in wanted.items():
+            known = descriptor in self._selector.get_map()
+            if now and not known:
+                self._selector.register(descriptor, event, (child, what))
+            elif known and not now:
+                self._selector.unregister(descriptor)
+
+    def _unwatch(self, descriptor: int) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(descriptor)
+
+    def _reap(self) -> None:
+        """Take the exit status of children that have ended."""
+        for pid in list(self._pids):
+            with suppress(ChildProcessError):
+                if not os.waitpid(pid, os.WNOHANG)[0]:
+                    continue
+            self._pids.discard(pid)
+
+
+class _Child:
+    """A process that is a host: its channel, this end of its pipes, and what has not been sent or taken yet."""
+
+    def __init__(self, channel: Channel, pid: int, descriptors: tuple[int, int, int]) -> None:
+        self.channel = channel
+        self.pid = pid
+        self.stdin, self.stdout, self.stderr = descriptors
+        self.pending: deque[memoryview] = deque()
+        #: Bytes of events that nobody has taken; bytes that have completed no event yet.
+        self.buffered = self.unread = 0
+        #: Whether its standard error has ended, and its last bytes.
+        self.silent = False
+        self._last_error = b""
+
+    def read(self) -> bytes:
+        return os.read(self.stdout, _READ)
+
+    def read_error(self) -> bool:
+        """Keep the end of what the child writes to its standard error; return whether that has ended."""
+        data = os.read(self.stderr, _READ)
+        self.silent = not data
+        self._last_error = (self._last_error + data)[-_ERROR:]
+        return self.silent
+
+    def write(self) -> None:
+        """Write what the pipe takes. Raise ``OSError``."""
+        while self.pending:
+            part = self.pending.popleft()
+            written = 0
+            try:
+                written = os.write(self.stdin, part)
+            finally:
+                if written < len(part):
+                    self.pending.appendleft(part[written:])
+
+    def reason(self) -> str:
+        """Return why the child has ended: the last line of its standard error."""
+        with suppress(BlockingIOError):
+            while not self.read_error():
+                pass
+        lines = self._last_error.decode("utf-8", "replace").split("\n")
+        return next((line for line in reversed(lines) if line.strip()), "the process has ended")
+
+
+def _start(channel: Channel, python: str, cache: str, environment: Mapping[str, str]) -> _Child:
+    """Start the first program with pipes. Raise ``OSError``."""
+    (their_in, our_in), (our_out, their_out), (our_error, their_error) = pipes = [os.pipe() for _ in range(3)]
+    theirs = (their_in, their_out, their_error)
+    try:
+        actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(theirs)]
+        argv = [python, *channel.arguments(cache)]
+        # In a group of its own: Ctrl-C on a terminal goes to this process alone, which asks the host to stop.
+        pid = os.posix_spawn(
+            python, argv, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGINT, signal.SIGPIPE]
+        )
+    except BaseException:
+        for pair in pipes:
+            for descriptor in pair:
+                os.close(descriptor)
+        raise
+    for descriptor in theirs:
+        os.close(descriptor)
+    for descriptor in (our_in, our_out, our_error):
+        os.set_blocking(descriptor, False)
+    return _Child(channel, pid, (our_in, our_out, our_error))

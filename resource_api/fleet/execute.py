@@ -1,0 +1,154 @@
+"""What runs on a host: read the job, carry it out as the command here would, and send its events.
+
+The last part of the first program (``fleet/boot``). The run does not depend on whoever asked for it: a channel that
+breaks ends the telling, not the run, and an interrupt arrives as a frame.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.fleet import job as jobs
+from resource_api.fleet.commands import COMMANDS
+from resource_api.fleet.host_run import HostRun
+from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, reason
+from resource_api.model.values.version import __version__
+from resource_api.plugins.worker import protocol
+from resource_api.render import json as documents
+from resource_api.runtime.signals import exit_despite_threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from resource_api.fleet.job import Job
+
+_READ: Final = 64 * 1024
+#: The exit codes of a command that has done nothing.
+_NOTHING_DONE: Final = (64, 65, 74, 75)
+_BUG: Final = 70
+
+
+class Sender:
+    """Sends documents; as soon as nobody reads them, it drops them."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Write to a descriptor of a pipe."""
+        self._descriptor = descriptor
+        self._lock = threading.RLock()
+        self._closed = False
+
+    def event(self, document: Mapping[str, Any]) -> None:
+        """Send one document of a run."""
+        self._send("event", {"document": document})
+
+    def result(self, document: Any) -> None:
+        """Send the document of a command that reads."""
+        self._send("result", {"document": {"type": "result", "document": document}})
+
+    def end(self, code: int) -> None:
+        """Send the exit code."""
+        self._send("end", {"code": code})
+
+    def _send(self, kind: str, body: Mapping[str, Any]) -> None:
+        raw = memoryview(protocol.encode_plain(kind, body))
+        with self._lock, suppress(BrokenPipeError):
+            while raw and not self._closed:
+                try:
+                    raw = raw[os.write(self._descriptor, raw) :]
+                except OSError:
+                    self._closed = True
+
+
+def main(cache: str, directories: Sequence[str]) -> None:
+    """Carry out the job on standard input and end this process with the command's exit code.
+
+    ``cache``: the directory with everything that was unpacked; ``directories``: of it the archives of modules.
+    """
+    # A connection that ends is no reason to end the run in the middle.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    requests, sender = os.dup(0), Sender(os.dup(1))
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    # What programs write without being asked goes where it disturbs no frame.
+    os.dup2(2, 1)
+    decoder = protocol.Decoder()
+    frames = _frames(requests, decoder)
+    if (first := next(frames, None)) is None:
+        sys.exit(1)
+    code = execute(jobs.decode(first), sender, [cache, *directories], lambda: _await_interrupts(frames))
+    sender.end(code)
+    exit_despite_threads(code)
+    sys.exit(code)
+
+
+def execute(job: Job, sender: Sender, places: Sequence[str], listen: Callable[[], None]) -> int:
+    """Carry out a job, send its events, and return the command's exit code.
+
+    ``places``: the cache, whose code is trusted, and the directories of modules in it. ``listen`` is called as soon as
+    interrupts can be taken.
+    """
+    run = HostRun(job, sender.event, sender.result, places)
+    interrupts = run.interrupts
+    try:
+        with interrupts:
+            listen()
+            sender.event(hello(places[0]))
+            return run.exit_code(COMMANDS[job.command](run))
+    except ManifestError as error:
+        return _fail(run, error.problems, error.exit_code)
+    except ResourceAPIError as error:
+        return _fail(run, [Problem(error.attribute, str(error), code=_code(error))], error.exit_code)
+    except Exception as error:  # noqa: BLE001 - the last resort
+        text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
+        return _fail(run, [Problem(None, text, code="bug")], _BUG)
+    except BaseException as error:  # noqa: BLE001 - an interrupt, or what only a provider can have raised
+        text = "interrupted" if interrupts.came else f"a provider ended the run: {reason(error)}"
+        return _fail(run, [Problem(None, text, code="interrupted")], interrupts.exit_code)
+
+
+def hello(cache: str) -> dict[str, Any]:
+    """Return the first document of a host: what executes the job there, and the room that it has."""
+    free = os.statvfs(cache)
+    about = {"python": ".".join(map(str, sys.version_info[:3])), "version": __version__, "uid": os.geteuid()}
+    return documents.line("hello", {**about, "free_bytes": free.f_bavail * free.f_frsize})
+
+
+def _frames(requests: int, decoder: protocol.Decoder) -> Iterator[protocol.Frame]:
+    """Yield the frames that arrive, until the channel ends."""
+    while data := os.read(requests, _READ):
+        yield from decoder.feed(data)
+
+
+def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
+    """Turn the frames ``interrupt`` into signals, which the run knows how to take."""
+
+    def listen() -> None:
+        with suppress(OSError, ValueError):
+            for frame in frames:
+                if frame.kind == "interrupt":
+                    os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=listen, daemon=True).start()
+
+
+def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
+    """Send the problems that have ended a command: as a refusal, where it has not done anything."""
+    found = [documents.problem(problem) for problem in problems]
+    if not run.began and code in {*_NOTHING_DONE, _BUG}:
+        run.emit(documents.line("refused", {"exit_code": code, "problems": found}))
+    else:
+        for each in found:
+            run.emit(documents.line("diagnostic", each))
+    return code
+
+
+def _code(error: ResourceAPIError) -> str:
+    """Return the code of a diagnostic: the class's name in lower case, without ``Error``."""
+    name = type(error).__name__.removesuffix("Error")
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")

@@ -1,0 +1,129 @@
+"""One job on its host: the runtime that carries it out, and where its documents go, secrets masked.
+
+What each command does with it is in ``fleet/commands``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from resource_api.fleet import documents as manifests
+from resource_api.fleet import job as jobs
+from resource_api.model.event import StepStart
+from resource_api.plugins.module_path import BUNDLED, ModulePath
+from resource_api.plugins.registry import Registry
+from resource_api.provider.context import RunContext, current
+from resource_api.render import json as documents
+from resource_api.runtime.runtime import Runtime
+from resource_api.runtime.signals import Interrupts
+from resource_api.state.store import NoStore
+from resource_api.system.facts import Facts
+from resource_api.system.filesystem.assets import SentReader
+from resource_api.system.log import Log, line_stream
+from resource_api.system.process import core_dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.fleet.job import Job
+    from resource_api.model.declaration import Manifest
+    from resource_api.model.event import Event, LogEvent
+
+
+class HostRun:
+    """A job with what it needs on its host."""
+
+    def __init__(
+        self,
+        job: Job,
+        emit: Callable[[Mapping[str, Any]], None],
+        result: Callable[[Any], None],
+        places: Sequence[str],
+    ) -> None:
+        """Send documents with ``emit``, and that of a command that reads with ``result``.
+
+        ``places``: the cache, and the directories in it that hold the directories of the module path.
+        """
+        self.job = job
+        self.options = job.options
+        self._emit, self._result = emit, result
+        #: Whether something may have been done.
+        self.began = False
+        self.log = Log(str(self.options.get("log_level") or "notice"), self._log)
+        self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
+        sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
+        self.context = RunContext(self.log)
+        self.context.isolate = bool(self.options.get("isolate")) or None
+        self.interrupts = Interrupts(self.context)
+        cache, *archives = places
+        directories = [path for archive in archives for path in _directories(archive)]
+        self._reader = SentReader(job.files, directories)
+        self.registry = Registry(ModulePath([*directories, BUNDLED], distributions=False), [cache])
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """The runtime that carries the job out."""
+        options = self.options
+        return Runtime(
+            self.registry,
+            state=NoStore() if options.get("state") == "memory:" else options.get("state"),
+            stack=options.get("stack") or "default",
+            project=options.get("project"),
+            key=options.get("key"),
+            lock_timeout=options.get("lock_timeout") or 0.0,
+            on_event=self._on_event,
+            run=self.context,
+            facts=Facts(self.job.host),
+            contents=self._reader,
+        )
+
+    @cached_property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs of the manifest by name."""
+        return jobs.given_inputs(self.job)
+
+    def manifest(self) -> Manifest:
+        """Return the manifest of the job. Raise ``ManifestError``."""
+        return manifests.manifest(
+            self.job.documents, lambda raw, file: self.runtime.read_python(raw, file, self.inputs)
+        )
+
+    def selected(self, *names: str) -> dict[str, Any]:
+        """Return those of the named options that the job has."""
+        return {name: self.options[name] for name in names if name in self.options}
+
+    def exit_code(self, code: int) -> int:
+        """Return the exit code of a command: its own, or that of an interrupt."""
+        return self.interrupts.exit_code if self.interrupts.came else code
+
+    def emit(self, document: Mapping[str, Any]) -> None:
+        """Send one document, secrets masked."""
+        self._emit(self.log.mask.document(document))
+
+    def result(self, document: Any) -> None:
+        """Send the document of a command that reads, secrets masked."""
+        self._result(self.log.mask.document(document))
+
+    def reveal(self, document: Any) -> None:
+        """Send the document of a command that reads, secrets in clear."""
+        self._result(document)
+
+    def _log(self, event: LogEvent) -> None:
+        self.emit(documents.log(event))
+
+    def _printed(self, text: str) -> None:
+        context = current.get()
+        self._log(self.log.event("notice", context.type.name if context else "", text))
+
+    def _on_event(self, event: Event) -> None:
+        self.began = self.began or isinstance(event, StepStart)
+        if (document := documents.event_line(event)) is not None:
+            self.emit(document)
+
+
+def _directories(archive: str) -> list[str]:
+    """Return the directories of the module path in an archive, in their order."""
+    return [f"{archive}/{name}" for name in sorted((each for each in os.listdir(archive) if each.isdigit()), key=int)]

@@ -1,0 +1,251 @@
+"""What a host is sent beside its job: this package, and the user's modules, as archives that their digest names.
+
+The same files always give the same archive: sorted, without owners and times. It is a zip of stored files, compressed
+as a whole, which takes two thirds of what a zip of compressed files does. ``fleet/boot`` unpacks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import tokenize
+import zipfile
+import zlib
+from base64 import b64encode
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import UsageError
+from resource_api.plugins.module_path import BUNDLED, PACKAGE
+from resource_api.state.sqlite import private_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+#: Parts that a host does not need: the command, tests, rehearsals, the agent, pages, carriers.
+LEFT_OUT: Final = frozenset(
+    {
+        "packaging/licenses",
+        "packaging/metadata.py",
+        "packaging/pylock.py",
+        "resource_api/agent",
+        "resource_api/cli",
+        "resource_api/fleet/carriers",
+        "resource_api/rehearse",
+        "resource_api/render/describe.py",
+        "resource_api/render/explain.py",
+        "resource_api/render/graph.py",
+        "resource_api/render/html",
+        "resource_api/render/manifest_schema.py",
+        "resource_api/render/runs/junit.py",
+        "resource_api/render/runs/metrics.py",
+        "resource_api/render/schema_conditions.py",
+        "resource_api/runtime/reporters.py",
+        "resource_api/system/overlay",
+        "resource_api/testing",
+        "structlog/twisted.py",
+    }
+)
+#: Of ``fleet``, what a host needs.
+_FLEET: Final = frozenset({"__init__", "commands", "documents", "execute", "host_run", "job", "journal"})
+#: Libraries that are pure Python and needed on a host: ``sh`` runs programs, ``packaging`` compares versions.
+LIBRARIES: Final = ("packaging", "sh", "structlog")
+_DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+#: The directories and files of a module path that a host needs.
+_KINDS: Final = ("components", "lib", "policies", "providers", "types")
+_DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
+#: Most bytes and files of a module path.
+LARGEST: Final = 64 << 20
+MOST_FILES: Final = 10_000
+#: The time of each file in an archive: the first that a zip can have.
+_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+class File(NamedTuple):
+    """The content of a file, and whether it can be executed."""
+
+    content: bytes
+    executable: bool = False
+
+
+class Archive(NamedTuple):
+    """Files as they are sent, and the SHA-256 of that."""
+
+    digest: str
+    raw: bytes
+
+
+class Payloads:
+    """The archives of one run by their digests."""
+
+    def __init__(self, *archives: Archive | None) -> None:
+        """Keep archives; None is none."""
+        self._archives = {each.digest: each.raw for each in archives if each is not None}
+
+    def bytes_of(self, digest: str) -> bytes:
+        """Return the bytes of an archive. Raise ``KeyError`` for an unknown one."""
+        return self._archives[digest]
+
+
+def package(directory: str) -> Archive:
+    """Return the archive of this package, with the bundled types and the libraries that a host needs.
+
+    Making it takes seconds, so it is kept in ``directory``, which only this user can open, until a file of it changes.
+    """
+    files = _package_files()
+    listed = [(name, path, os.stat(path)) for name, path in sorted(files.items())]
+    text = repr([(name, path, found.st_size, found.st_mtime_ns) for name, path, found in listed])
+    place = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
+    with suppress(OSError):
+        if private_files.is_private_directory(directory) and (raw := private_files.read(place)):
+            return Archive(sha256(raw).hexdigest(), raw)
+    made = archive({name: File(_content(name, path)) for name, path in files.items()})
+    with suppress(OSError):
+        _keep(directory, place, made.raw)
+    return made
+
+
+def _package_files() -> dict[str, str]:
+    """Return the path of each file in the archive of this package."""
+    found = dict(_tree(PACKAGE, "resource_api"))
+    if BUNDLED != PACKAGE:
+        for kind in _KINDS:
+            found |= _tree(f"{BUNDLED}/{kind}", f"resource_api/{kind}")
+    for library in LIBRARIES:
+        found |= _library(library)
+    return found
+
+
+def _content(name: str, path: str) -> bytes:
+    """Return a file's content; of our own code without comments, which are a third of it."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    return without_comments(raw) if name.startswith("resource_api/") and name.endswith(".py") else raw
+
+
+def without_comments(source: bytes) -> bytes:
+    """Return Python code without comments and the texts of docstrings; each line keeps its number."""
+    text = source.decode()
+    lines = text.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            line, column = token.start
+            lines[line - 1] = lines[line - 1][:column].rstrip()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
+            after = lines[last - 1].encode()[node.body[0].end_col_offset :].decode()
+            lines[first - 1] = lines[first - 1].encode()[: node.body[0].col_offset].decode() + '""' + after
+            lines[first:last] = [""] * (last - first)
+    return "\n".join(lines).encode()
+
+
+def _keep(directory: str, place: str, raw: bytes) -> None:
+    """Write what ``package`` keeps, and remove what it kept before. Raise ``OSError``."""
+    os.makedirs(directory, 0o700, exist_ok=True)
+    if private_files.is_private_directory(directory):
+        private_files.replace(place, raw)
+        for name in os.listdir(directory):
+            if name.startswith("package-") and f"{directory}/{name}" != place:
+                os.unlink(f"{directory}/{name}")
+
+
+def modules(
+    directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]
+) -> tuple[Archive | None, int]:
+    """Return the archive of a module path and how many directories it has; None where these hold no modules.
+
+    Each directory becomes one that is called like its place in the order: ``0``, ``1``. ``read`` returns the content
+    of a file and its status, and raises ``UntrustedCode`` where others can change it. Raise ``UsageError`` for more
+    than an archive may hold, ``OSError``.
+    """
+    found: dict[str, File] = {}
+    size = 0
+    for number, directory in enumerate(directories):
+        for name in _modules_in(directory):
+            content, status = read(f"{directory}/{name}")
+            found[f"{number}/{name}"] = File(content, bool(status.st_mode & 0o100))
+            size += len(content)
+            if size > LARGEST or len(found) > MOST_FILES:
+                msg = f"{directory}: the modules for other hosts are at most {MOST_FILES} files and {LARGEST >> 20} MiB"
+                raise UsageError(msg)
+    return (archive(found) if found else None), len(directories)
+
+
+def archive(files: Mapping[str, File]) -> Archive:
+    """Return the one archive of these files."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as made:
+        for name, (content, executable) in sorted(files.items()):
+            info = zipfile.ZipInfo(name, _TIME)
+            info.create_system, info.external_attr = 3, (0o100700 if executable else 0o100600) << 16
+            made.writestr(info, content)
+    raw = zlib.compress(stream.getvalue(), 9)
+    return Archive(sha256(raw).hexdigest(), raw)
+
+
+@cache
+def boot_text() -> str:
+    """Return the text of the first program, ``fleet/boot``, without its comments, as an argument of ``python3 -c``."""
+    with open(f"{PACKAGE}/fleet/boot.py", encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            del node.body[0]
+        if isinstance(node, ast.FunctionDef):
+            node.returns = None
+        elif isinstance(node, ast.arg):
+            node.annotation = None
+    text = b64encode(zlib.compress(ast.unparse(tree).encode(), 9)).decode()
+    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{text}')))"
+
+
+def boot_arguments(digests: Iterable[str | None], cache_directory: str = "") -> list[str]:
+    """Return the arguments of an interpreter that runs the first program: without site, and without its environment.
+
+    ``digests``: of the archives in a job. ``cache_directory``: where the host keeps them; empty: the usual place.
+    """
+    return ["-I", "-S", "-c", boot_text(), cache_directory, *filter(None, digests)]
+
+
+def _library(name: str) -> dict[str, str]:
+    """Return the paths of the files of an installed library. Raise ``UsageError`` where it has no files."""
+    spec = find_spec(name)
+    origin = None if spec is None else spec.origin
+    if origin is None or not os.path.isfile(origin):
+        msg = f"the library {name}, which other hosts need, is not installed as files"
+        raise UsageError(msg)
+    if origin.endswith("/__init__.py"):
+        return dict(_tree(os.path.dirname(origin), name))
+    return {os.path.basename(origin): origin}
+
+
+def _tree(directory: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the names in an archive of the files of code beneath a directory, with their paths."""
+    for name in _names(directory):
+        parts = f"{prefix}/{name}".split("/")
+        wanted = not any("/".join(parts[:end]) in LEFT_OUT for end in range(2, len(parts) + 1))
+        wanted = wanted and (parts[:-1] != ["resource_api", "fleet"] or parts[-1].removesuffix(".py") in _FLEET)
+        if wanted and name.endswith((".py", ".json")):
+            yield f"{prefix}/{name}", f"{directory}/{name}"
+
+
+def _names(directory: str) -> Iterator[str]:
+    """Yield the relative names of the files beneath a directory, sorted, without bytecode and hidden ones."""
+    found: list[str] = []
+    for top, directories, files in os.walk(directory):
+        directories[:] = [each for each in directories if each != "__pycache__" and each[0] != "."]
+        shown = (file for file in files if file[0] != "." and not file.endswith(".pyc"))
+        found.extend(os.path.relpath(f"{top}/{file}", directory) for file in shown)
+    return iter(sorted(found))
+
+
+def _modules_in(directory: str) -> Iterator[str]:
+    for kind in _KINDS:
+        yield from (f"{kind}/{name}" for name in _names(f"{directory}/{kind}"))
+    yield from (name for name in _DATA if os.path.isfile(f"{directory}/{name}"))
