@@ -31,7 +31,7 @@ export HOME="$host/$USER"
 mkdir -p "$HOME"
 cd "$HOME"
 if [ "$USER" = root ] && [ -z "$RA_MOUNTED" ]; then
-    mkdir -p "$host/state" "$host/cache"
+    mkdir -p -m 700 "$host/state" "$host/cache"
     export RA_MOUNTED=1
     exec unshare -m sh -c 'mount --bind "$0/state" /var/lib/resource-api; mount --bind "$0/cache" \
 /var/cache/resource-api; exec /usr/local/bin/test-shell "$@"' "$host" "$@"
@@ -132,6 +132,16 @@ class Server:
         """Run a program there as root, and return how it ended."""
         inside = ["nsenter", "--target", str(self.pid), "--mount", "--pid", "--root", "--wd", *arguments]
         return subprocess.run(inside, check=True, text=True, capture_output=True, timeout=50, **options)
+
+    def processes(self, address: str) -> list[int]:
+        """Return the processes that a connection to an address has started."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                variables = (process / "environ").read_bytes().split(b"\0")
+                if any(each.startswith(b"SSH_CONNECTION=") and f" {address} ".encode() in each for each in variables):
+                    found.append(int(process.name))
+        return found
 
     def profile(self, address: str, text: str) -> None:
         """Have the login shell of a host read these lines."""

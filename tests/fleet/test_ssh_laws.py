@@ -1,0 +1,58 @@
+"""Law F1 for SSH: over a real sshd, the same events come in the same order as from a process here."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.ssh_carrier import SshCarrier
+from resource_api.testing import CarrierCompliance
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from resource_api.fleet.carriers.carrier import Carrier
+    from resource_api.fleet.payload import Payloads
+    from tests.fleet.sshd import Server
+
+pytestmark = pytest.mark.process
+
+_ADDRESSES: Final = {"web1": "127.3.0.1", "web2": "127.3.0.2"}
+
+
+class TestSshCarrier(CarrierCompliance):
+    """Hosts are addresses of one server, to which root may log in."""
+
+    @pytest.fixture(autouse=True)
+    def _server(self, server: Server, home: Path) -> None:
+        """Use the server of all tests."""
+        self.server = server
+        self.home = home
+
+    @contextmanager
+    def opened(self, payloads: Payloads) -> Iterator[Carrier]:
+        """Return a carrier that knows the hosts."""
+        carrier = SshCarrier(payloads, environment={"HOME": str(self.home)})
+        yield carrier
+        carrier.close()
+
+    def host(self, name: str) -> Host:
+        """Return a host of the server."""
+        identity = str(self.server.identity)
+        return Host(name, _ADDRESSES[name], self.server.port, "root", identity=identity)
+
+    def unreachable(self) -> Host:
+        """Return a host whose port nothing listens on."""
+        return Host("gone", "127.3.0.3", 1, "root", identity=str(self.server.identity))
+
+    def kill(self, carrier: Carrier, name: str) -> None:
+        """Kill what the connection has started."""
+        assert isinstance(carrier, SshCarrier)
+        for pid in self.server.processes(_ADDRESSES[name]):
+            os.kill(pid, signal.SIGKILL)
