@@ -148,7 +148,7 @@ class SshCarrier:
         error = "the connection was closed from here"
         try:
             async with self._slots:
-                error = await self._speak(host, connected)
+                error = await self._exchange(host, connected)
         except asyncio.CancelledError:
             pass
         except ResourceAPIError as failed:
@@ -160,7 +160,7 @@ class SshCarrier:
             self._channels.pop(host.name, None)
             self._put(connected.channel.close(error))
 
-    async def _speak(self, host: Host, connected: _Connected) -> str:
+    async def _exchange(self, host: Host, connected: _Connected) -> str:
         """Connect to a host and move bytes until its end; return why there is none, if there is none."""
         password = None
         if host.become != "none":
