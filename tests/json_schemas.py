@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 DIRECTORY: Final = Path(__file__).resolve().parent.parent / "docs" / "schemas"
 #: The schema of a stream of events, one a line.
 _STREAM: Final = "apply"
+#: The schema of the events of a run over many hosts.
+_HOSTED: Final = "fleet"
 #: Commands with subcommands.
 _GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent"))
 #: Commands, with their subcommands, whose documents have another schema than one of their own name.
@@ -69,10 +71,16 @@ def _command(arguments: Sequence[str]) -> str:
 def check(arguments: Sequence[str], out: str, code: int) -> None:
     """Raise ``AssertionError`` where what a command has written with ``--json`` is not as its schema says."""
     name = schema_of(_command(arguments))
+    if {"--on", "--rerun"} & set(arguments) and name != "resource":
+        name = _HOSTED
     written = "--json" in arguments or name == "state-export"
     if name is None or not written or not out or "--help" in arguments:
         return
-    documents = [json.loads(line) for line in out.splitlines()] if name == _STREAM else [json.loads(out)]
+    documents = (
+        [json.loads(line) for line in out.splitlines()]
+        if name in {_STREAM, _HOSTED} and out[:2] != "{\n"
+        else [json.loads(out)]
+    )
     for document in documents:
         failed = code and isinstance(document, dict) and document.keys() == {"diagnostics", "exit_code"}
         faults = [

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from resource_api.cli.options import HOSTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -19,7 +21,11 @@ _GROUPS: Final = {
         *("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"),
         *("replace", "prune", "prune_always"),
     ),
-    "How to run": ("parallel", "fail_fast", "strict", "isolate", "detailed_exitcodes"),
+    "How to run": ("on", "parallel", "fail_fast", "strict", "isolate", "detailed_exitcodes"),
+    "On many hosts": (
+        *("hosts_file", "at_once", "batches", "stop_after", "unreachable", "between", "pause"),
+        *("host_timeout", "connect_timeout", "rerun"),
+    ),
     "State, types and providers": (
         *("state", "stack", "project", "key", "lock_timeout"),
         *("module_path", "trust_path"),
@@ -32,6 +38,7 @@ _RARE: Final = frozenset(
     {"with_dependencies", "with_dependents", "skip_tags", "prune_always", "strict", "isolate", "detailed_exitcodes"}
     | {"key", "lock_timeout", "trust_path", "reports", "metrics", "diff", "log_format", "color"}
     | {"keep", "size", "shell"}
+    | HOSTED - {"on"}
 )
 
 #: The entry of a context's ``meta`` that is True where all options are to be shown.

@@ -363,6 +363,63 @@ provider_calls = _group(state, isolate, common)
 #: What ``plan`` and ``apply`` have, and no other command.
 full_run = _group(manifest_inputs, selection, planning, execution, reports, diff, provider_calls)
 
+hosts_file = click.option(
+    "--hosts",
+    "hosts_file",
+    envvar="RESOURCE_API_HOSTS",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="The inventory; default: hosts.yaml beside the manifest.",
+)
+
+connect_timeout = click.option(
+    "--connect-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    help="Wait so long for a connection to a host; default: 10.",
+)
+
+#: What every command has that can be given to many hosts.
+hosted = _group(
+    click.option(
+        "--on",
+        multiple=True,
+        metavar="WHERE",
+        shell_complete=complete("hosts"),
+        help="Do it on these hosts: 'web[1:50]', group, @FILE, !host; repeatable.",
+    ),
+    hosts_file,
+    click.option("--at-once", type=click.IntRange(min=1), default=50, metavar="N", help="So many hosts side by side."),
+    click.option("--batches", metavar="LIST", help="Sizes of batches, such as 1,10%,100%; the last repeats."),
+    click.option("--stop-after", metavar="N|P%", help="Stop when more hosts than that have failed."),
+    click.option(
+        "--unreachable",
+        type=Choice(["fail", "ignore"]),
+        default="fail",
+        help="Whether an unreachable host counts as a failed one.",
+    ),
+    click.option(
+        "--between", metavar="COMMAND", help="Run this here between batches; it stops the run unless it ends with 0."
+    ),
+    click.option("--pause", is_flag=True, help="Ask between batches."),
+    click.option(
+        "--host-timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=3600.0,
+        metavar="S",
+        help="Give up a host after so long.",
+    ),
+    connect_timeout,
+)
+
+#: The parameters that ``hosted`` adds, and that a command which stays on this machine does not have.
+HOSTED: Final = frozenset(
+    {"on", "hosts_file", "at_once", "batches", "stop_after", "unreachable", "between", "pause"}
+    | {"host_timeout", "connect_timeout", "rerun"}
+)
+
+rerun = click.option("--rerun", metavar="RUN", help="Only the hosts that this run has left; last: the newest run.")
+
 noop = click.option(
     "--noop",
     "-n",
@@ -372,6 +429,17 @@ noop = click.option(
     envvar="RESOURCE_API_NOOP",
     help="Change nothing; show what would be done.",
 )
+
+
+def is_hosted(settings: Mapping[str, Any]) -> bool:
+    """Return whether a command is for other hosts. Raise ``UsageError`` for an option that is only about them."""
+    if settings.get("on") or settings.get("rerun"):
+        return True
+    for name in ("batches", "stop_after", "between", "pause"):
+        if settings.get(name):
+            msg = f"--{name.replace('_', '-')} needs --on"
+            raise UsageError(msg)
+    return False
 
 
 #: Parameters that decide what a plan contains; they cannot be given with a saved plan.

@@ -85,7 +85,7 @@ class Output:
         self._diffs = ("", 0)
         #: Tells which events of the log repeat what has been printed, and are not shown; None: none does.
         self.is_echo: Callable[[LogEvent], bool] | None = None
-        self.log = Log(_threshold(settings), self._sink(settings))
+        self.log = Log(threshold(settings), self._sink(settings))
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
         )
@@ -329,7 +329,7 @@ def _colored(choice: str, stream: TextIO) -> bool:
     return choice == "always"
 
 
-def _threshold(settings: Mapping[str, Any]) -> str:
+def threshold(settings: Mapping[str, Any]) -> str:
     """Return the lowest level of log lines that are shown."""
     levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

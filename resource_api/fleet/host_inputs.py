@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import hosts
 from resource_api.manifest.read import read_file
-from resource_api.manifest.scope import EnvironmentInput, FileInput, Scope
+from resource_api.manifest.scope import FileInput, Scope
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import MAX_BYTES
 from resource_api.model.values.errors import DataTypeError, ManifestError, Problem
-from resource_api.model.values.values import Sensitive
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
@@ -87,8 +86,7 @@ class HostInputs:
         values = {each: self._value(name, each, value, problems) for each, value in listed.items()}
         merged = {**self._given.weaker, **values, **self._given.stronger}
         if self._manifest is None:
-            # An input of the environment that a manifest does not declare is none of its own.
-            return {each: _plain(value) for each, value in merged.items() if not isinstance(value, EnvironmentInput)}
+            return merged
         scope = Scope(self._manifest, merged, {})
         for problem in scope.problems:
             if (value := listed.get(problem.attribute or "")) is not None:
@@ -152,11 +150,6 @@ def _is_secret(declared: Input) -> bool:
         return declared.sensitive or declared.ephemeral or datatypes.parse(declared.type).sensitive
     except (DataTypeError, ValueError):
         return True  # what it is said where the type is checked
-
-
-def _plain(value: Any) -> Any:
-    """Return an input for a program that declares it elsewhere: whatever was not on the command line is a secret."""
-    return Sensitive(str(value)) if isinstance(value, FileInput) else value
 
 
 def _placed(problem: Problem, value: Value) -> Problem:

@@ -25,10 +25,12 @@ STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "
 #: The documents of a run that are passed on as they come.
 EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
 #: The documents that are shown of a group.
-_SHOWN: Final = frozenset({"log", "diagnostic", "outputs", "result"})
+_SHOWN: Final = frozenset({"log", "diagnostic", "result"})
 _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 #: What differs from run to run, whatever was done.
 _PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
+#: What a plan has of its host and is not shown, and the whole manifest in one that is saved.
+_OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "manifest")
 _COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
@@ -72,9 +74,12 @@ class Group:
         self.more = more
         self.hosts: list[str] = []
 
-    def documents(self) -> list[dict[str, Any]]:
-        """Return the documents that are shown, with the name of the only host, or what stands for any of several."""
-        name = self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER
+    def documents(self, host: str = "") -> list[dict[str, Any]]:
+        """Return the documents that are shown; those of one ``host`` with its name.
+
+        Without it with the name of the only host, or with what stands for any of several.
+        """
+        name = host or (self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER)
         return [json.loads(text.replace(_OWN_NAME, name)) for text in self.texts]
 
     def reason(self) -> str:
@@ -107,9 +112,10 @@ class Answer:
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _SHOWN and self._is_shown(kind, document):
-            self._keep({key: value for key, value in document.items() if key not in _PASSING})
             if kind == "result":
                 self._add_result(document.get("document"))
+                document = {"type": kind, "document": _comparable(document.get("document"))}
+            self._keep({key: value for key, value in document.items() if key not in _PASSING})
 
     def _is_shown(self, kind: str, document: Mapping[str, Any]) -> bool:
         level = document.get("level")
@@ -242,6 +248,19 @@ class Merge:
 
 #: Documents of a group where there is no room for all of them.
 _FEW: Final = 5
+
+
+def _comparable(found: Any) -> Any:
+    """Return the only document of a command without what tells equal plans of two hosts apart."""
+    if not isinstance(found, dict) or not isinstance(found.get("steps"), list):
+        return found
+    steps = [each for each in found["steps"] if not isinstance(each, dict) or _acts(each)]
+    return {**{key: value for key, value in found.items() if key not in _OF_ONE_HOST}, "steps": steps}
+
+
+def _acts(step: Mapping[str, Any]) -> bool:
+    deferred = any(str(each).startswith("deferred: ") for each in step.get("reasons") or ())
+    return step.get("action") != "same" or deferred or bool(step.get("error") or step.get("previous"))
 
 
 def _count(value: Any) -> int:

@@ -39,6 +39,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/rehearse",
         "resource_api/render/describe.py",
         "resource_api/render/explain.py",
+        "resource_api/render/fleet.py",
         "resource_api/render/graph.py",
         "resource_api/render/html",
         "resource_api/render/manifest_schema.py",

@@ -107,6 +107,11 @@ class ModulePath:
         """Return every file of one name, in the order of the module path."""
         return list(_files(self._all(), kind, name))
 
+    @property
+    def directories(self) -> Sequence[str]:
+        """The directories without those of installed distributions."""
+        return self._directories
+
     def providers(self, name: str, directory: str | None = None) -> dict[str, str]:
         """Return the files of a type's providers by their names, in the order of the module path, or of one directory.
 

@@ -80,6 +80,11 @@ class Registry:
 
         return CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
 
+    @property
+    def directories(self) -> Sequence[str]:
+        """The directories of the module path, without those of installed distributions."""
+        return self._module_path.directories
+
     def register_type(self, definition: TypeDefinition) -> None:
         """Add a type. Raise ``DefinitionError`` when its name is taken."""
         if not isinstance(definition, TypeDefinition):

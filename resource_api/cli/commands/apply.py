@@ -21,12 +21,19 @@ if TYPE_CHECKING:
 @options.noop
 @options.explain
 @options.full_run
+@options.hosted
+@options.rerun
 @with_session(runs=True)
 def apply(session: Session, manifest: str, **settings: Any) -> int:
     """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:
         msg = "--explain needs --noop: it shows a plan"
         raise UsageError(msg)
+
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "apply", manifest)
 
     def on_plan(plan: Plan) -> None:
         # The values of a plan stay until the end: the collector, off until here, need not look through them.

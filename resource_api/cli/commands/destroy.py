@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,12 +31,19 @@ if TYPE_CHECKING:
 @options.reports
 @options.diff
 @options.provider_calls
+@options.hosted
+@options.rerun
 @with_session(runs=True)
 def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if not (yes or noop or sys.stdin.isatty()):
         msg = "destroy needs --yes when standard input is no terminal"
         raise UsageError(msg)
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        confirm = None if yes or noop or session.json else partial(_confirmed, session)
+        return fleet.carry(session, "destroy", manifest, confirm=confirm)
     inputs, given = options.inputs(session.settings), options.run_options({**settings, "noop": noop})
     source = session.source(manifest)
     if noop or not (yes or session.json):

@@ -28,13 +28,22 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @options.command(examples=("resource-api plan site.yaml", "resource-api plan site.yaml -o later.json"))
 @options.manifest
 @click.option(
-    "-o", "--out", type=click.Path(dir_okay=False), callback=_file, help="Save the plan, to be applied later."
+    "-o",
+    "--out",
+    type=click.Path(),
+    callback=_file,
+    help="Save the plan, to be applied later; with --on into a directory.",
 )
 @options.explain
 @options.full_run
+@options.hosted
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "plan", manifest, out=out)
     gc.disable()
     inputs, whole = options.inputs(session.settings), out is not None or settings["explain"] or session.has_reporters
     source = session.source(manifest)

@@ -64,12 +64,17 @@ if TYPE_CHECKING:
 @options.detailed_exitcodes
 @options.diff
 @options.provider_calls
+@options.hosted
 @with_session()
 def resource(
     session: Session, type_name: str | None, name: str | None, changes: tuple[str, ...], **settings: Any
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "resource", type_name=type_name, name=name, changes=changes)
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")

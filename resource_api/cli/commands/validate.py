@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.state
 @options.common
+@options.hosted
 @with_session()
-def validate(session: Session, manifest: str, **_settings: Any) -> None:
+def validate(session: Session, manifest: str, **_settings: Any) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "validate", manifest)
     catalog = session.runtime.validate(session.source(manifest), options.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(
         lambda: {"valid": True, "resources": count, "diagnostics": []},
         lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
     )
+    return 0

@@ -73,8 +73,8 @@ def watch(manifest: str, **settings: Any) -> int:
         return 0
 
 
-#: Its arguments and options are those of ``plan``, whatever these are, but it saves nothing.
-watch.params = [each for each in plan.params if each.name != "out"]
+#: Its arguments and options are those of ``plan``, whatever these are, but it saves nothing and stays here.
+watch.params = [each for each in plan.params if each.name not in {"out", *options.HOSTED}]
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:

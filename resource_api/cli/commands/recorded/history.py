@@ -32,6 +32,11 @@ def history(context: click.Context, /, **settings: Any) -> int | None:
 @with_session()
 def list_runs(session: Session, **_settings: Any) -> None:
     """Print the finished runs of the selected stack."""
+    show_runs(session)
+
+
+def show_runs(session: Session) -> None:
+    """Print the finished runs of the stack that a command's options select."""
     runs = [] if none_recorded(session) else Runs(session).all
     session.show(lambda: runs, lambda: _lines(session, runs))
 

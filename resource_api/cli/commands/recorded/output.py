@@ -23,20 +23,26 @@ if TYPE_CHECKING:
 @click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
 @options.state
 @options.common
+@options.hosted
 @with_session()
-def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> None:
+def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "output", name=name, reveal=reveal)
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
         shown = _revealed(outputs) if reveal else outputs
         session.show(lambda: shown, lambda: text.outputs(shown))
-        return
+        return 0
     if name not in outputs:
         hint = nearest(name, outputs)
         msg = f"there is no output '{name}'"
         raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
     value = _revealed({name: outputs[name]})[name] if reveal else outputs[name]
     session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+    return 0
 
 
 def _revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,9 +23,15 @@ if TYPE_CHECKING:
 @options.manifest_inputs
 @options.reports
 @options.provider_calls
+@options.hosted
+@options.rerun
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
+    if options.is_hosted(session.settings):
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "refresh", manifest)
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
     given = options.inputs(session.settings)
     drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,16 +32,32 @@ def state() -> None:
     """Show and edit what is recorded."""
 
 
-def _command(name: str, *examples: str) -> Callable[[Callable[..., None]], click.Command]:
+def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Return a function that reads what is recorded here, or on other hosts where they are named."""
+
+    @wraps(function)
+    def read(session: Session, **settings: Any) -> int | None:
+        if not options.is_hosted(settings):
+            return function(session, **settings)
+        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+
+        return fleet.carry(session, "state", subcommand=function.__name__.rstrip("_"))
+
+    return read
+
+
+def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]], click.Command]:
     """Return a decorator that makes a function a subcommand with examples and the options that all of them share."""
 
-    def decorate(function: Callable[..., None]) -> click.Command:
+    def decorate(function: Callable[..., int | None]) -> click.Command:
         return state.command(name, examples=examples)(options.state(options.common(with_session()(function))))
 
     return decorate
 
 
 @_command("list", "resource-api state list")
+@options.hosted
+@_on_hosts
 def list_(session: Session, **_settings: Any) -> None:
     """List what is recorded, one reference a line."""
     if none_recorded(session):
@@ -77,14 +94,19 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 @state.command("history", examples=("resource-api state history",))
 @options.state
 @options.common
-def history(**settings: Any) -> int:
+@options.hosted
+@with_session()
+@_on_hosts
+def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
-    from resource_api.cli.commands.recorded.history import list_runs  # noqa: PLC0415 - only for this subcommand
+    from resource_api.cli.commands.recorded.history import show_runs  # noqa: PLC0415 - only for this subcommand
 
-    return list_runs(**settings)
+    show_runs(session)
 
 
 @_command("check", "resource-api state check")
+@options.hosted
+@_on_hosts
 def check(session: Session, **_settings: Any) -> None:
     """Verify everything that is kept, of all stacks."""
     _show_lines(session, "found", session.runtime.store.check())

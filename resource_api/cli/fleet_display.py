@@ -1,0 +1,270 @@
+"""What is shown of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from resource_api.fleet import hosts
+from resource_api.fleet.merge import EVENTS
+from resource_api.model.report import Summary
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ManifestError, ResourceAPIError
+from resource_api.model.values.version import __version__
+from resource_api.render import fleet as text
+from resource_api.render import json as documents
+from resource_api.state.sqlite import private_files
+from resource_api.system.process import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.cli.live_lines import LiveLines
+    from resource_api.cli.session import Session
+    from resource_api.fleet.carriers.carrier import Host
+    from resource_api.fleet.merge import Group, HostReport, Merge
+    from resource_api.fleet.run import BatchReport
+
+#: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
+_TICK: Final = 0.1
+_NOTICE: Final = 30.0
+_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
+
+
+class Total(NamedTuple):
+    """How many hosts and batches a run has, and its id."""
+
+    hosts: int
+    batches: int
+    run: str
+
+
+class Display:
+    """Shows a run as it goes on; the observer of ``FleetRun``."""
+
+    def __init__(self, session: Session, command: str, total: Total, merge: Merge, out: str | None = None) -> None:
+        """Show the run of ``command``; ``out``: the directory that saved plans are written into."""
+        self._session = session
+        self._command = command
+        self._total = total
+        self._merge = merge
+        self._out = out
+        self._json = session.json and command != "resource"
+        #: Every line as it comes, or only groups of hosts.
+        self._every_line = not session.json and session.log.enabled("info")
+        self._shown = 0
+        self._began = self._next = time.monotonic()
+        self._notice = self._began + _NOTICE
+        self._live: LiveLines | None = None
+        self._stdout_color = session.output.style.color
+
+    def __enter__(self) -> Self:
+        """Begin to show progress, where there is a terminal."""
+        if not (self._session.json or self._session.settings.get("quiet")):
+            self._live = self._session.output.live_lines()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Erase the line of progress."""
+        if self._live is not None:
+            self._live.close()
+
+    # The observer
+
+    def host_started(self, host: Host, batch: int) -> None:
+        """Say so in JSON."""
+        if self._json:
+            self._emit("host_start", {"host": host.name, "batch": batch})
+
+    def host_event(self, host: str, document: Mapping[str, Any]) -> None:
+        """Pass a document on, as it came, with its host; or show its lines at once."""
+        kind = document["type"]
+        if kind == "result" and self._out is not None:
+            self._save(host, document.get("document"))
+        if self._json and kind in EVENTS:
+            received = datetime.now(UTC).isoformat()
+            self._session.output.emit({"timestamp": received, **document, "host": host, "received": received})
+        elif self._every_line:
+            for line in text.prefixed(host, self._lines(document)):
+                self._session.output.error_text(line)
+
+    def host_ended(self, report: HostReport) -> None:
+        """Say what has become of a host in JSON, or at once where every line is shown."""
+        if self._json:
+            body = {"host": report.name, "status": report.status, "summary": report.summary}
+            seconds = round(report.seconds, 6)
+            self._emit("host_end", {**body, "error": report.error or None, "seconds": seconds, "batch": report.batch})
+        elif self._every_line and report.error and report.status != "untouched":
+            for line in text.prefixed(report.name, [text.error(report.error)]):
+                self._session.output.error_text(line)
+
+    def batch_ended(self, batch: BatchReport) -> None:
+        """Show the groups of a batch, and its counts if another one follows or went before."""
+        if self._json:
+            self._emit("batch_end", _batch(batch))
+        groups, self._shown = self._merge.groups[self._shown :], len(self._merge.groups)
+        if self._session.json or self._command == "resource":
+            return
+        if not self._every_line:
+            self._session.output.print(self._group_lines(groups))
+        if batch.of > 1 and batch.left:
+            self._session.output.print(text.batch(batch.number, batch.of, batch.counts, batch.left))
+
+    def next_batch(self, batch: BatchReport) -> str:
+        """Return why the next batch must not begin: what the user, or the user's command, has answered."""
+        settings = self._session.settings
+        if not (settings["between"] or settings["pause"]):
+            return ""
+        if self._live is not None:
+            self._live.show(())
+        self._session.output.flush()
+        if settings["between"]:
+            code = interactive.shell(settings["between"], json.dumps(documents.line("batch_end", _batch(batch))) + "\n")
+            return f"--between has ended with exit code {code}" if code else ""
+        stderr = self._session.output.stderr
+        stderr.write(f"{text.hosts_of(batch.left)} follow. Go on? Only 'yes' is accepted [no]: ")
+        self._session.output.flush()
+        return "" if sys.stdin.buffer.readline().strip() == b"yes" else "the answer was no"
+
+    def running(self, started: int, ended: int, failed: int) -> None:
+        """Show the progress, at most ten times a second."""
+        if (now := time.monotonic()) < self._next:
+            return
+        self._next = now + _TICK
+        line = text.progress(self._total.hosts, started, ended, failed, now - self._began)
+        if self._live is not None:
+            self._live.show([line[: self._live.size[0] - 1]])
+        elif now >= self._notice and not self._session.json:
+            self._notice = now + _NOTICE
+            self._session.log.write("notice", "", line)
+
+    # The end
+
+    def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, left: bool) -> None:
+        """Show the counts of a run, and how its rest is done if something is ``left`` and it was recorded."""
+        counts, seconds = self._merge.counts(), time.monotonic() - self._began
+        if self._json:
+            body = {**self._sums(reports), "exit_code": code, "run": self._total.run}
+            self._emit("summary", {**body, "hosts": dict(counts), "stop": stop or None, "seconds": round(seconds, 6)})
+            return
+        if self._command == "resource":
+            self._show_table(reports)
+            return
+        noop = bool(self._session.settings.get("noop"))
+        if stop:
+            self._session.log.write("warning", "", f"stopped: {stop}")
+        line = text.summary(self._command, counts, seconds, noop=noop)
+        bad = any(counts[status] for status in counts if status not in {"changed", "unchanged"})
+        self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
+
+    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
+        """Return the document of the run, for reporters."""
+        ended = time.time()
+        about = {"kind": "fleet", "format_version": 1, "tool_version": __version__, "command": self._command}
+        about |= {"run": self._total.run, "started": started, "ended": ended, "seconds": round(ended - started, 6)}
+        about |= {"stop": stop or None, "summary": {**self._sums(reports), "exit_code": code}}
+        about |= {"project": self._session.settings.get("project"), "stack": self._session.settings.get("stack")}
+        found = {
+            **about,
+            "counts": self._merge.counts(),
+            "groups": [self._group_document(each) for each in self._merge.groups],
+            "hosts": [each._asdict() for each in reports],
+        }
+        masked: dict[str, Any] = self._session.log.mask.document(found)
+        return masked
+
+    def _group_document(self, group: Group) -> dict[str, Any]:
+        lines = [line for each in group.documents() for line in self._lines(each)]
+        return {"status": group.status, "hosts": hosts.fold(group.hosts), "count": len(group.hosts),
+                "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
+
+    def _sums(self, reports: Iterable[HostReport]) -> dict[str, Any]:
+        """Return the counts of resources of all hosts together."""
+        sums = dict.fromkeys(_COUNTS, 0)
+        for report in reports:
+            for name, count in (report.summary or {}).items():
+                sums[name] += count
+        return {**sums, "noop": bool(self._session.settings.get("noop"))}
+
+    # Lines
+
+    def _group_lines(self, groups: Sequence[Group]) -> Iterator[str]:
+        ordered = sorted(groups, key=lambda group: text.ORDER.index(group.status))
+        for group in ordered:
+            lines = [line for each in group.documents() for line in self._lines(each, color=self._stdout_color)]
+            if group.more:
+                lines.append(f"… {group.more} more")
+            if reason := group.reason():
+                lines.append(text.error(reason, self._session.output.style.paint))
+            if lines:
+                names = hosts.fold(group.hosts)
+                yield from text.group(names, len(group.hosts), lines, self._session.output.style.paint)
+
+    def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
+        if document["type"] != "result":
+            return text.document_lines(document, color=color)
+        found = document.get("document")
+        if self._command == "plan" and isinstance(found, dict):
+            return self._plan_lines(found)
+        return text.result_lines(self._command, found)
+
+    def _plan_lines(self, found: Mapping[str, Any]) -> Iterable[str]:
+        from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for plans
+        from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
+
+        try:
+            return list(plan_text.lines(shown_plan.from_document(found, "plan", self._session.registry),
+                                        self._session.output.style))  # fmt: skip
+        except ManifestError as error:
+            return [text.error(str(error))]
+
+    def _show_table(self, reports: Sequence[HostReport]) -> None:
+        """Show resources of all hosts as one table, equal rows once; what could not be read goes to stderr."""
+        groups = self._merge.groups
+        if self._session.json:
+            named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
+            self._session.output.print_json([{"host": name, **row} for name, row in named])
+        else:
+            equal: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
+            for group in groups:
+                for row in _rows(group):
+                    equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
+            self._print_rows([{"host": ",".join(hosts.fold(names)), **row} for row, names in equal.values()])
+        for report in reports:
+            if report.status not in {"changed", "unchanged"}:
+                self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
+
+    def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        from resource_api.render import table  # noqa: PLC0415 - only for a table
+
+        output = self._session.output
+        if self._session.settings.get("form") == "csv":
+            output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
+        elif rows:
+            output.print(table.table(rows, output.columns))
+
+    def _emit(self, kind: str, body: Mapping[str, Any]) -> None:
+        self._session.output.emit(documents.line(kind, body))
+
+    def _save(self, host: str, plan: Any) -> None:
+        """Write the saved plan of a host. Raise ``ResourceAPIError``."""
+        path = f"{self._out}/{host}.json"
+        try:
+            private_files.replace(path, f"{json.dumps(plan, indent=2, ensure_ascii=False)}\n".encode())
+        except OSError as error:
+            msg = f"cannot save the plan to {path}: {error.strerror}"
+            raise ResourceAPIError(msg) from error
+
+
+def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:
+    """Yield the resources that each host of a group has answered with."""
+    for document in group.documents(host):
+        found = document.get("document") if document["type"] == "result" else ()
+        yield from (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
+
+
+def _batch(batch: BatchReport) -> dict[str, Any]:
+    return {"batch": batch.number, "batches": batch.of, "hosts": dict(batch.counts), "left": batch.left}

@@ -1,0 +1,120 @@
+"""Which hosts `--on` means: names, ranges and groups of inventories, other inventories, and addresses."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from resource_api.fleet import hosts, inventory
+from resource_api.manifest.read import READERS
+from resource_api.model.values.document import manifest_error
+from resource_api.model.values.errors import UsageError
+from resource_api.system.process import interactive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from resource_api.fleet.inventory import Inventory
+    from resource_api.system.filesystem.code_trust import CodeTrust
+
+_FILE: Final = "@"
+
+
+class Selection:
+    """Finds hosts in inventories."""
+
+    def __init__(self, default: str | None, trust: CodeTrust) -> None:
+        """Search the inventory ``default``, None: there is none; ``trust`` opens those that are executed.
+
+        Raise ``ManifestError``, ``UntrustedCode``.
+        """
+        self._trust = trust
+        self._files: dict[str, Inventory] = {}
+        self._default = inventory.EMPTY if default is None else self._load(default)
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The files of the inventories."""
+        return list(self._files)
+
+    def find(self, where: Sequence[str]) -> dict[str, Inventory]:
+        """Return the selected hosts in their order, each with the inventory that it is in.
+
+        Raise ``UsageError`` for what can be no selection and for one without hosts, ``ManifestError`` for a wrong
+        inventory.
+        """
+        items = [item for text in where for item in hosts.split(text)]
+        for name in _names(items):
+            if name.startswith(_FILE):
+                self._load(name.removeprefix(_FILE))
+        try:
+            found = hosts.select(items, self._members, list(self._default.hosts))
+        except ValueError as error:
+            msg = f"--on: {error}"
+            raise UsageError(msg) from error
+        if not found:
+            msg = f"--on {','.join(where)}: no host is left"
+            raise UsageError(msg)
+        return {name: self.inventory_of(name) for name in found}
+
+    def inventory_of(self, name: str) -> Inventory:
+        """Return the inventory that a host is in; of an address the default one."""
+        return next((each for each in self._searched if name in each.hosts), self._default)
+
+    def suggestions(self, found: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
+        """Yield the addresses that no inventory names, where there is one, with the names that may have been meant."""
+        known = [name for each in self._searched for name in (*each.groups, *each.hosts)]
+        for name, of in found.items():
+            if known and name not in of.hosts:
+                yield name, known
+
+    @property
+    def _searched(self) -> list[Inventory]:
+        return [*(each for each in self._files.values() if each is not self._default), self._default]
+
+    def _members(self, name: str) -> Sequence[str]:
+        if name.startswith(_FILE):
+            return list(self._load(name.removeprefix(_FILE)).hosts)
+        for each in self._searched:
+            if name in each.groups:
+                return each.groups[name]
+        names = hosts.expand(name)
+        for host in names:
+            if host not in self.inventory_of(host).hosts:
+                hosts.address(host)
+        return names
+
+    def _load(self, path: str) -> Inventory:
+        if path not in self._files:
+            suffix = os.path.splitext(path)[1].lower()
+            self._files[path] = inventory.read(path) if suffix in READERS else self._executed(path)
+            self._check_commands(self._files[path])
+        return self._files[path]
+
+    def _executed(self, path: str) -> Inventory:
+        """Return the inventory that a program prints."""
+        try:
+            os.close(self._trust.open(path))
+            if not os.access(path, os.X_OK):
+                ends = ", ".join(READERS)
+                raise manifest_error(path, (0, 0), "inventory", f"an inventory ends in {ends}, or can be executed")
+            raw = interactive.output([os.path.abspath(path)], ".")
+        except (OSError, ValueError) as error:
+            message = f"cannot be executed: {getattr(error, 'strerror', None) or error}"
+            raise manifest_error(path, (0, 0), "inventory", message) from error
+        return inventory.parse(raw, path)
+
+    def _check_commands(self, found: Inventory) -> None:
+        """Raise ``UntrustedCode`` for an inventory that names programs and that others can change."""
+        named = (
+            each.value for settings in (found.defaults, *found.settings.values()) for each in settings.inputs.values()
+        )
+        if any(isinstance(value, dict) and value.keys() == {"command"} for value in named):
+            os.close(self._trust.open(found.file))
+
+
+def _names(items: Sequence[str]) -> Iterator[str]:
+    """Yield every name in the items of a selection that can be read."""
+    for item in items:
+        for part in item.split("&"):
+            yield part.strip().removeprefix("!").strip()

@@ -1,0 +1,81 @@
+"""The command ``resource-api`` whose hosts are child processes of it, each with a home of its own.
+
+``python -m tests.fleet.pipe_command DIRECTORY ARGUMENT...``; a host whose name begins with ``gone`` cannot be reached.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from resource_api.cli import fleet
+from resource_api.cli.main import run
+from resource_api.fleet.carriers import carrier
+from resource_api.fleet.carriers.pipe import PipeCarrier
+
+if TYPE_CHECKING:
+    from resource_api.fleet.carriers.carrier import Host, HostEvent
+    from resource_api.fleet.job import Job
+    from resource_api.fleet.payload import Payloads
+
+
+class Homes:
+    """Takes jobs to child processes, whose variable ``HOST_HOME`` names a directory of the host."""
+
+    def __init__(self, payloads: Payloads, directory: Path) -> None:
+        """Keep the hosts beneath a directory."""
+        self._payloads = payloads
+        self._directory = directory
+        self._carriers: dict[str, PipeCarrier] = {}
+        self._ready: list[HostEvent] = []
+
+    def start(self, host: Host, job: Job) -> None:
+        """Begin to take a job to a host."""
+        if host.name.startswith("gone"):
+            self._ready.append(
+                carrier.end(host.name, carrier.UNREACHABLE, error=f"connection refused ({host.name}:22)")
+            )
+            return
+        home = self._directory / host.name
+        home.mkdir(exist_ok=True)
+        environment = {**os.environ, "HOST_HOME": str(home), "XDG_STATE_HOME": str(home)}
+        made = PipeCarrier(
+            self._payloads,
+            cache=os.environ.get("HOST_CACHE") or str(self._directory / "cache"),
+            environment=environment,
+        )
+        self._carriers[host.name] = made
+        made.start(host, job)
+
+    def next_event(self, seconds: float | None) -> HostEvent | None:
+        """Return the next event of any host."""
+        if self._ready:
+            return self._ready.pop()
+        share = (seconds or 0.2) / max(1, len(self._carriers))
+        for name, each in list(self._carriers.items()):
+            if (event := each.next_event(share)) is not None:
+                if event.document["type"] == "end":
+                    self._carriers.pop(name).close()
+                return event
+        return None
+
+    def interrupt(self, host: str) -> None:
+        """Ask the run on a host to end."""
+        self._carriers[host].interrupt(host)
+
+    def abandon(self, host: str) -> None:
+        """Close the channel to a host."""
+        self._carriers[host].abandon(host)
+
+    def close(self) -> None:
+        """Close all channels."""
+        for each in self._carriers.values():
+            each.close()
+
+
+if __name__ == "__main__":
+    place = Path(sys.argv[1])
+    fleet.make_carrier = lambda payloads, _settings: Homes(payloads, place)
+    sys.exit(run(sys.argv[2:]))

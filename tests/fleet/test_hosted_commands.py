@@ -1,0 +1,307 @@
+"""Commands with ``--on``, as people give them, on hosts that are child processes: what is shown, and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests import json_schemas
+from tests.scenarios.conftest import Outcome
+
+pytestmark = pytest.mark.process
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+MANIFEST: Final = """\
+project: web
+inputs:
+  role: {type: String, default: none}
+  password: {type: "Sensitive[String]", default: nothing}
+resources:
+  File[{place}/${host.name}.conf]:
+    content: "role ${inputs.role} password ${inputs.password}\\n"
+outputs:
+  role: ${inputs.role}
+"""
+INVENTORY: Final = """\
+hosts:
+  "web[1:3]": {groups: [web], inputs: {role: front}}
+  db1: {inputs: {role: db, password: {file: secret}}}
+  gone1: {}
+"""
+
+
+class Fleet:
+    """A directory with a manifest and an inventory, and the command with hosts that are processes."""
+
+    def __init__(self, home: Path, shared: Path) -> None:
+        """Keep everything beneath ``home``; what is sent to hosts is kept in ``shared``."""
+        self.home = home
+        self.shared = shared
+        self.place = home / "etc"
+        self.place.mkdir()
+        (home / "hosts").mkdir()
+        (home / "site.yaml").write_text(MANIFEST.replace("{place}", str(self.place)))
+        (home / "hosts.yaml").write_text(INVENTORY)
+        (home / "secret").write_text("correct-horse\n")
+        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+            "RESOURCE_API_STATE": "memory:",
+            "RESOURCE_API_FLEET": str(shared),
+            "HOST_CACHE": str(shared / "cache"),
+        }
+
+    def command(self, *words: str) -> list[str]:
+        """Return the words of the program."""
+        return [sys.executable, "-m", "tests.fleet.pipe_command", str(self.home / "hosts"), *words]
+
+    def run(self, *words: str, **environment: str) -> Outcome:
+        """Give a command, and compare its JSON with its schema."""
+        done = subprocess.run(
+            self.command(*words),
+            cwd=self.home,
+            env=self.environment | environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        json_schemas.check(words, done.stdout, done.returncode)
+        return Outcome(done.returncode, done.stdout, done.stderr)
+
+    def content(self, host: str) -> str:
+        """Return what a host's file holds; empty: there is none."""
+        path = self.place / f"{host}.conf"
+        return path.read_text() if path.exists() else ""
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory for what is sent to hosts, which is made once."""
+    return tmp_path_factory.mktemp("fleet")
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, shared: Path) -> Fleet:
+    """Return hosts of one test."""
+    return Fleet(tmp_path, shared)
+
+
+def without_times(text: str) -> str:
+    """Return output whose seconds and run are always the same."""
+    return re.sub(r"[0-9a-f]{16}", "RUN", re.sub(r"in [0-9.]+ s", "in 1.0 s", text))
+
+
+def test_apply_shows_equal_hosts_once_and_the_rest_is_done_again(fleet: Fleet) -> None:
+    """A canary, the others folded, the one that could not be reached last; `--rerun` takes that one alone."""
+    done = fleet.run("apply", "site.yaml", "--on", "web,gone1,db1", "--batches", "1,100%", "--stop-after", "1")
+    assert done.code == 1
+    assert without_times(done.out).splitlines() == [
+        "web1:",
+        f"  Notice: File[{fleet.place}/web1.conf]: created",
+        "Batch 1 of 2: 1 host, 1 changed. 4 hosts follow.",
+        "web[2:3],db1 (3 hosts):",
+        f"  Notice: File[{fleet.place}/${{host.name}}.conf]: created",
+        "gone1:",
+        "  Error: unreachable: connection refused (gone1:22)",
+        (
+            "Applied to 5 hosts in 1.0 s: 4 changed, 0 unchanged, 0 failed, 1 unreachable, 0 untouched."
+            " Run RUN; --rerun RUN does the rest."
+        ),
+    ]
+    assert done.err == ""
+    assert fleet.content("web3") == "role front password nothing\n"
+    assert fleet.content("db1") == "role db password correct-horse\n"
+    again = fleet.run("apply", "site.yaml", "--rerun", "last", "--json")
+    assert [(each["host"], each["status"]) for each in again.events("host_end")] == [("gone1", "unreachable")]
+    assert again.events()[-1]["hosts"] == {
+        **dict.fromkeys(("changed", "unchanged", "failed", "refused", "untouched"), 0),
+        "unreachable": 1,
+    }
+    other = fleet.run("apply", "site.yaml", "--rerun", "last", "-i", "role=x")
+    assert other.code == 65
+    assert without_times(other.err) == (
+        "Error: --rerun RUN: the manifest, an input or the module path is not what that run had;"
+        " without --rerun, --on names the hosts\n"
+    )
+    inventory = fleet.home / "hosts.yaml"
+    inventory.write_text(INVENTORY.replace("gone1: {}", "gone1: {inputs: {role: other}}"))
+    changed = fleet.run("apply", "site.yaml", "--rerun", "last")
+    assert changed.code == 65
+    assert "an input of gone1 is not what that run had" in changed.err
+    assert "correct-horse" not in "".join(path.read_text(errors="replace") for path in fleet.shared.glob("fleet.db*"))
+
+
+def test_a_host_whose_run_fails_is_an_exception_beside_the_others(fleet: Fleet) -> None:
+    """Its errors stand under its name, the others go on; a failed canary leaves them untouched."""
+    (fleet.place / "web2.conf").mkdir()
+    done = fleet.run("apply", "site.yaml", "--on", "web", "--detailed-exitcodes")
+    assert done.code == 6
+    lines = done.out.splitlines()
+    assert lines[:3] == [
+        "web1,web3 (2 hosts):" if "web1,web3" in lines[0] else "web[1,3] (2 hosts):",
+        f"  Notice: File[{fleet.place}/${{host.name}}.conf]: created",
+        "web2:",
+    ]
+    assert lines[3].startswith(f"  Error: File[{fleet.place}/web2.conf]: ")
+    stopped = fleet.run("apply", "site.yaml", "--on", "web2,web1", "--batches", "1")
+    assert stopped.code == 1
+    assert "0 changed, 0 unchanged, 1 failed, 0 unreachable, 1 untouched." in stopped.out
+    assert stopped.err == "Warning: stopped: 1 host has failed, and none may\n"
+
+
+def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
+    """Into a directory that nobody else can open; a host without a plan is an error before any is touched."""
+    secret = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans", "--detailed-exitcodes")
+    assert secret.code == 1
+    assert "Error: a plan with secrets cannot be saved without a key" in secret.out
+    site = fleet.home / "site.yaml"
+    site.write_text("".join(line for line in MANIFEST.replace("{place}", str(fleet.place)).splitlines(keepends=True)
+                            if "password:" not in line).replace(" password ${inputs.password}", ""))  # fmt: skip
+    planned = fleet.run("plan", "site.yaml", "--on", "web[1:2]", "-o", "plans", "--detailed-exitcodes")
+    assert planned.code == 2
+    assert planned.out.splitlines()[0] == "web[1:2] (2 hosts):"
+    assert "  Plan: 1 to create; 0 unchanged." in planned.out.splitlines()
+    assert not fleet.content("web1")
+    assert (fleet.home / "plans").stat().st_mode & 0o77 == 0
+    missing = fleet.run("apply", "plans", "--on", "web[2:3]")
+    assert missing.code == 65
+    assert missing.err == "plans/web3.json: there is no such file\n"
+    single = fleet.run("apply", "plans/web1.json", "--on", "web1")
+    assert single.code == 64
+    assert "is the plan of one machine" in single.err
+    done = fleet.run("apply", "plans", "--on", "web[1:2]")
+    assert done.code == 0, done
+    assert "Applied to 2 hosts" in done.out
+    assert fleet.content("web2") == "role front\n"
+
+
+def test_commands_that_read_answer_for_all_hosts(fleet: Fleet) -> None:
+    """Folded as a run is; with JSON each answer has its host."""
+    done = fleet.run("validate", "site.yaml", "--on", "web")
+    assert done.out.splitlines()[:2] == ["web[1:3] (3 hosts):", "  valid: 1 resource."]
+    (answer,) = fleet.run("plan", "site.yaml", "--on", "db1", "--json").events("result")
+    assert answer["host"] == "db1"
+    assert answer["document"]["summary"]["created"] == 1
+    assert "correct-horse" not in json.dumps(answer)
+
+
+def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
+    """What can be found here is found before anything is sent; what only hosts find is refused by all of them."""
+    (fleet.home / "site.yaml").write_text("resources: [")
+    here = fleet.run("apply", "site.yaml", "--on", "web")
+    assert here.code == 65
+    assert here.err.startswith("site.yaml:1:13: not valid YAML")
+    (fleet.home / "site.yaml").write_text("resources:\n  Nosuch[a]: {}\n")
+    there = fleet.run("apply", "site.yaml", "--on", "web[1:2]")
+    assert there.code == 65
+    assert there.out.splitlines()[:2] == [
+        "web[1:2] (2 hosts):",
+        "  Error: refused: site.yaml:2: unknown type 'Nosuch'",
+    ]
+
+
+def test_between_batches_a_command_gets_the_report_and_may_stop_the_run(fleet: Fleet) -> None:
+    """Its exit code is the reason that is given."""
+    between = "cat > batch.json; exit 3"
+    done = fleet.run("apply", "site.yaml", "--on", "web", "--batches", "1", "--between", between)
+    assert done.code == 1
+    assert done.err == "Warning: stopped: --between has ended with exit code 3\n"
+    report = json.loads((fleet.home / "batch.json").read_text())
+    assert (report["batch"], report["batches"], report["hosts"], report["left"]) == (1, 3, {"changed": 1}, 2)
+    assert not fleet.content("web2")
+
+
+def test_every_line_is_prefixed_where_all_are_asked_for(fleet: Fleet) -> None:
+    """An address that is nearly a name of the inventory is named."""
+    done = fleet.run("apply", "site.yaml", "--on", "web1,wbe", "-v")
+    lines = done.err.splitlines()
+    assert "Warning: 'wbe' is in no inventory and taken as an address; did you mean 'web'?" in lines
+    assert f"web1: Notice: File[{fleet.place}/web1.conf]: created" in lines
+    assert done.out.startswith("Applied to 2 hosts")
+
+
+def test_an_inventory_that_is_a_program_is_executed(fleet: Fleet) -> None:
+    """Its hosts are those that it prints; one that others can change is not executed."""
+    program = fleet.home / "hosts.py"
+    program.write_text('#!/bin/sh\necho \'{"hosts": {"web7": {}}}\'\n')
+    program.chmod(0o755)
+    assert "web7:" in fleet.run("validate", "site.yaml", "--on", "@./hosts.py").out
+    program.chmod(0o757)
+    refused = fleet.run("validate", "site.yaml", "--on", "@./hosts.py")
+    assert refused.code == 65
+    assert "others could have changed it" in refused.err
+    program.chmod(0o644)
+    assert (
+        "an inventory ends in .yaml, .yml, .json, or can be executed"
+        in fleet.run("validate", "site.yaml", "--on", "@./hosts.py").err
+    )
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    assert "has failed with exit code 3" in fleet.run("validate", "site.yaml", "--on", "@./hosts.py").err
+
+
+def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_error(fleet: Fleet) -> None:
+    """It says on which machines this user's rights are used."""
+    inventory = fleet.home / "hosts.yaml"
+    inventory.chmod(0o666)
+    done = fleet.run("validate", "site.yaml", "--on", "web1")
+    assert done.code == 0
+    assert "hosts.yaml: Warning: others can change this inventory" in done.err
+    inventory.write_text("hosts: {web1: {inputs: {role: {command: id}}}}\n")
+    refused = fleet.run("validate", "site.yaml", "--on", "web1")
+    assert refused.code == 65
+    assert "others could have changed it" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        ("apply site.yaml --batches 1", 64, "--batches needs --on"),
+        ("apply site.yaml --on web[3:1]", 64, "--on: 'web[3:1]': '3:1' ends before it begins"),
+        ("apply site.yaml --on web,,db1", 64, "--on: a name is missing"),
+        ("apply site.yaml --on web --batches x", 64, "--batches: 'x' is neither a number of hosts"),
+        ("apply site.yaml --on web --stop-after 101%", 64, "--stop-after: '101%' is neither a number of hosts"),
+        ("apply site.yaml --on web --pause", 64, "--pause asks on a terminal, and standard input is none"),
+        ("apply site.yaml --on !web,!db1,!gone1", 64, "--on !web,!db1,!gone1: no host is left"),
+        ("apply site.yaml --on @none.yaml", 65, "none.yaml: cannot be read: No such file or directory"),
+        ("apply site.yaml --rerun abc", 64, "--rerun: there is no run 'abc' among the last 100"),
+        ("destroy site.yaml --on web", 64, "destroy needs --yes when standard input is no terminal"),
+        ("plan site.yaml --on web -o no/such", 64, "-o no/such: with --on this is a directory of plans"),
+    ],
+)
+def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, why: str) -> None:
+    """It is said what is wrong, by the exit code too."""
+    done = fleet.run(*words.split())
+    assert (done.code, why in done.err) == (code, True), done
+
+
+def test_an_interrupt_starts_no_further_host_and_every_host_is_reported(fleet: Fleet) -> None:
+    """The running host ends its run; the others are untouched."""
+    (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 2]: {}\n")
+    command = fleet.command("apply", "site.yaml", "--on", "web", "--at-once", "1", "--json")
+    with subprocess.Popen(
+        command, cwd=fleet.home, env=fleet.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["type"] == "step_start":
+                break
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    ends = {each["host"]: each["status"] for each in map(json.loads, out.splitlines()) if each["type"] == "host_end"}
+    assert ends == {"web1": "changed", "web2": "untouched", "web3": "untouched"}
+    assert json.loads(out.splitlines()[-1])["stop"] == "interrupted"
+    assert "no further host is started" in err
