@@ -51,6 +51,10 @@ class Server:
         self._psql = Command(max(map(str, Path("/").glob(PROGRAMS)), key=_version, default="psql"), timeout=TIMEOUT)
         self._account = config["account"] if config["host"].startswith("/") else None
 
+    def through(self, database: str) -> Server:
+        """Return the server as it is reached through a database; an empty name is the configured one."""
+        return Server({**self._config, "database": database}) if database else self
+
     def run(self, *statements: str) -> str:
         """Run statements, one after the other, and return what is printed. Raise ``ResourceError`` with the reason."""
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 #: The types that change nothing on this machine.
-UNSWEPT: Final = {"assert", "http_resource", "notify", "postgresql_database", "postgresql_role", "template", "wait_for"}
+UNSWEPT: Final = {
+    *("assert", "http_resource", "notify", "template", "wait_for"),
+    *("postgresql_database", "postgresql_grant", "postgresql_role"),
+}
 #: The fewest calls of a run of any type; a sweep of fewer is one that misses something.
 FLOOR: Final = 90
 #: How many points of each type are tried by a sample.

@@ -38,6 +38,7 @@ ELSEWHERE: Final = {
     "nft_ruleset",
     "notify",
     "postgresql_database",
+    "postgresql_grant",
     "postgresql_role",
     "resolver",
     "service",

@@ -209,6 +209,15 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("file", "name", "dest"), ("path", "Without it, the title is the path")),
         "state": ("ensure", "It is present or absent"),
     },
+    "attribute postgresql_grant": {
+        **dict.fromkeys(("privileges", "privs", "priv"), ("privilege", "As in privilege: [SELECT]")),
+        **dict.fromkeys(("db", "login_db"), ("database", "")),
+        **dict.fromkeys(("objs", "obj", "object", "table"), ("object_name", "A table is 'SCHEMA.NAME'")),
+        **dict.fromkeys(("type", "objtype"), ("object_type", "")),
+        "roles": ("role", "A resource is about one role"),
+        "schema": ("object_name", "As in public.orders; with object_type: tables it is the schema"),
+        "state": ("ensure", "It is present or absent"),
+    },
     "attribute archive": {
         **dict.fromkeys(("dest", "extract_path", "extract_to", "name"), ("path", "Without it, the title is the path")),
         "src": ("source", "As in source: {archive: {file: app.tar.gz}}"),
@@ -381,6 +390,9 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
         **dict.fromkeys(("capabilities", "file_capability", "setcap"), ("capability", "")),
+        **dict.fromkeys(
+            ("postgresql_privs", "grant", "database_grant", "postgres_privileges"), ("postgresql_grant", "")
+        ),
         **dict.fromkeys(("posix_acl", "linux_acl", "setfacl", "fooacl"), ("acl", "")),
         **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),
         **dict.fromkeys(("systemd_user_service", "loginctl_user", "linger"), ("user_service", "")),
