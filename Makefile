@@ -87,6 +87,7 @@ bench: .venv/.run
 bench-peers: .venv/.run
 	@benchmarks/install-peers
 	@$(BIN)/python -m benchmarks --peers $(BENCH_ARGS)
+	@$(BIN)/python -m benchmarks.webserver
 
 .venv/.fuzz: setup.cfg | .venv/.test
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[fuzz]'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
@@ -11,16 +10,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks import cases, peers
-from benchmarks.cases import HERE, Bench, Row
+from benchmarks import cases, peers, results
+from benchmarks.cases import Bench, Row
 from benchmarks.measure import cost, pairs
-from benchmarks.page import page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 COUNTS = (100, 1_000, 10_000, 100_000)
-RESULTS = HERE / "results.json"
 #: A file system in memory, so that the figures do not depend on a disk; the temporary directory counts as a disk.
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a new directory is created in it
 
@@ -90,13 +87,13 @@ def main() -> None:
     """Measure, and write the results and the page."""
     arguments = parse_arguments()
     with tempfile.TemporaryDirectory(prefix="resource-api-bench-", dir=MEMORY) as root:
-        results = measure(arguments, Path(root))
-    if (arguments.only or arguments.counts) and RESULTS.exists():
-        results = merged(json.loads(RESULTS.read_text()), results)
-    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-    text = page(results)
-    (HERE.parent / "docs" / "performance.md").write_text(text)
-    sys.stdout.write(text)
+        found = measure(arguments, Path(root))
+    before = results.read()
+    if arguments.only or arguments.counts:
+        found = merged(before, found)
+    # The whole machine is measured by itself.
+    kept = {key: before[key] for key in ("webserver",) if key in before}
+    sys.stdout.write(results.write({**kept, **found}))
 
 
 main()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 #: Environment variables that slow down a start, or select another state.
 _REMOVED = ("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONPATH", "RESOURCE_API_STATE", "RESOURCE_API_STACK")
-_LAUNCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")))
+#: Starts a program and prints its cost.
+LAUNCH = (sys.executable, "-I", "-S", str(Path(__file__).with_name("launch.py")))
 
 
 class Cost(NamedTuple):
@@ -50,7 +51,7 @@ def cost(command: Command | Sequence[str]) -> Cost:
     command = command if isinstance(command, Command) else Command(command)
     environment = {name: value for name, value in os.environ.items() if name not in _REMOVED}
     output = subprocess.run(  # noqa: S603 - our own commands
-        [*_LAUNCH, *command.words], env={**environment, **command.environment}, stdout=subprocess.PIPE, check=True
+        [*LAUNCH, *command.words], env={**environment, **command.environment}, stdout=subprocess.PIPE, check=True
     ).stdout
     code, seconds, memory, elapsed = output.split()
     if int(code) not in command.codes:
@@ -73,6 +74,11 @@ def pairs(
         below = cost(floor)
         prepare()
         found.append((below, cost(ours)))
+    return ratio(found, of)
+
+
+def ratio(found: Sequence[tuple[Cost, Cost]], of: Callable[[Cost], float] = attrgetter("seconds")) -> Ratio:
+    """Return what pairs of costs, of a floor and of ours, say."""
     ratios = [of(ours) / of(floor) for floor, ours in found]
     return Ratio(
         statistics.median(of(floor) for floor, _ in found),

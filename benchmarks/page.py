@@ -44,6 +44,22 @@ Other tools with the same files, measured in the same way, with fewer files for 
 installs and measures them. Instead of ssh, bundlewrap uses a script that runs the commands on this machine.
 """
 
+_MACHINE = """
+## One whole machine
+
+The machine of `examples/webserver`, built by each tool on a bare Debian of its own with a real systemd: nginx with TLS,
+PostgreSQL, an application from git, people, timers, backups. `benchmarks/machine` describes the same for the other
+tools; lines count without those that are empty or a comment. `python -m benchmarks.webserver` measures it: the first
+run; the second one, which changes nothing, as a median; then a dry run after %d damages, with the changes that it
+announces, and the run that repairs them. Seconds are processor time, with the programs that a tool runs and without
+the services that they ask, unless elapsed; elapsed seconds contain waiting for a machine that was busy.
+"""
+
+_READING = """
+Our second run beside `benchmarks/machine/read.sh`: the programs that it starts, with the same arguments; and with the
+usual program for whatever else it reads, such as `dpkg-query` and `openssl`.
+"""
+
 _EACH = """
 ## For each resource
 
@@ -65,6 +81,9 @@ def page(results: dict[str, Any]) -> str:
     lines += [_EACH, *_each(own, results["click"])]
     if peers:
         lines += [_PEERS, *_table(peers)]
+    if machines := results.get("webserver"):
+        lines += [_MACHINE % machines["tools"][0]["damages"], *_machines(machines["tools"])]
+        lines += [_READING, *_table(machines["reading"])]
     return "\n".join(lines) + "\n"
 
 
@@ -76,6 +95,21 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield (
             f"| {row['what']} | {row['count'] or ''} | {row['ours']:.3f} | {row['beside']} | {row['floor']:.3f}"
             f" | {row['ratio']:.2f} | {row['least']:.2f} to {row['greatest']:.2f} | {row['memory']:.0f} | {aim} |"
+        )
+
+
+def _machines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    yield (
+        "| tool | lines | first run, elapsed | first run | second run | of ours | second run, elapsed"
+        " | dry run | announced | repair | mended |"
+    )
+    yield "| --- |" + " --: |" * 10
+    ours = rows[0]["second"]
+    for row in rows:
+        yield (
+            f"| {row['tool']} | {row['lines']} | {row['first_elapsed']:.1f} | {row['first']:.1f} | {row['second']:.2f}"
+            f" | {row['second'] / ours:.1f} | {row['second_elapsed']:.2f} | {row['noop']:.2f} | {row['announced']}"
+            f" | {row['repair']:.2f} | {row['mended']} of {row['damages']} |"
         )
 
 

@@ -123,12 +123,17 @@ class Units:
         return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
 
     def current(self, name: str) -> Mapping[str, str]:
-        """Return the present state of a unit; before, have systemd read the unit files if that of this one is newer."""
-        [unit] = self.show([name])
-        if unit["NeedDaemonReload"] == "yes":
-            self.systemctl("daemon-reload")
-            [unit] = self.show([name])
+        """Return the present state of a unit, as ``current_of`` does."""
+        [unit] = self.current_of([name])
         return unit
+
+    def current_of(self, names: Sequence[str]) -> list[Mapping[str, str]]:
+        """Return the present states of units; before, have systemd read the unit files if that of any is newer."""
+        units = self.show(names)
+        if any(unit["NeedDaemonReload"] == "yes" for unit in units):
+            self.systemctl("daemon-reload")
+            units = self.show(names)
+        return units
 
     def show(self, names: Sequence[str]) -> list[Mapping[str, str]]:
         """Return the properties of units, in the order of ``names``."""

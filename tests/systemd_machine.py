@@ -165,6 +165,12 @@ def started_machine(directory: Path, *, kept: Sequence[str] = (), network: bool 
                 _remove(group)
 
 
+def download_packages(*names: str) -> None:
+    """Put packages into the cache of apt, so that a machine without a network can install them."""
+    options = ("-q", "-y", "--download-only", "-o", "DPkg::Lock::Timeout=120")
+    subprocess.run(["apt-get", "install", *options, *names], check=True, capture_output=True)
+
+
 def _hierarchies() -> list[Path]:
     """Return the control groups that systemd uses: version 1 with its own hierarchy, or version 2 alone."""
     old = [_CGROUPS / "systemd", _CGROUPS / "unified"]

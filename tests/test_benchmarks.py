@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
-from benchmarks import peers, workloads
+from benchmarks import peers, webserver, workloads
 from benchmarks.measure import Command, cost, pairs
 from benchmarks.page import page
 from resource_api import Registry, Runtime
@@ -68,3 +69,51 @@ def test_the_manifest_of_each_peer_declares_every_file(name: str, tmp_path: Path
     written = "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
     assert all(each.path in written and each.content.split("\n")[0] in written for each in files)
     assert peer.command(tmp_path, True) != peer.command(tmp_path, False)  # noqa: FBT003 - as peers declare it
+
+
+def test_each_description_of_the_whole_machine_declares_what_the_example_does() -> None:
+    """Every package, file, unit, user, group, setting of the kernel and key is in the description of each tool."""
+    declared = yaml.safe_load((ROOT / "examples" / "webserver" / "site.yaml").read_text())["resources"]
+    titles = [reference.rstrip("]").split("[", 1) for reference in declared]
+    kinds = {"Package", "File", "Systemd_unit", "User", "Group", "Sysctl", "Host"}
+    names = {title for kind, title in titles if kind in kinds}
+    names |= {str(values["key"]) for values in declared.values() if "key" in values}
+    assert len(names) >= 29
+    for name, tool in webserver.TOOLS.items():
+        text = tool.description.read_text()
+        assert [each for each in sorted(names) if each not in text] == [], name
+
+
+def test_lines_of_a_description_are_those_that_say_something(tmp_path: Path) -> None:
+    """Empty lines and comments do not count."""
+    description = tmp_path / "site.yaml"
+    description.write_text("# what\n\nresources:\n  # each\n  File[/a]: {} # yes\n")
+    assert webserver.lines(description) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "count"),
+    [
+        ("resource-api", "Applied in 0.0 s: 50 unchanged.\n", 0),
+        ("resource-api", "Applied in 1.2 s: 36 created, 5 updated, 1 refreshed, 8 unchanged.\n", 42),
+        ("Puppet", "Notice: Compiled catalog for web1 in environment production\nNotice: Applied catalog in 2 s\n", 0),
+        (
+            "Puppet",
+            (
+                "Notice: /Stage[main]/Main/File[/etc/a]/mode: mode changed '0777' to '0750' (noop)\n"
+                "Notice: /Stage[main]/Main/File[/etc/a]/owner: owner changed 'a' to 'root' (noop)\n"
+                "Notice: /Stage[main]/Main/Service[app]: Would have triggered 'refresh' from 1 event\n"
+                "Notice: Class[Main]: Would have triggered 'refresh' from 3 events\n"
+            ),
+            2,
+        ),
+        ("Ansible", "localhost : ok=36   changed=0    unreachable=0    failed=0\n", 0),
+        ("Ansible", "localhost : ok=36   changed=12   unreachable=0    failed=0\n", 12),
+        ("Salt", "Summary for local\nSucceeded: 48\nFailed:     0\n", 0),
+        ("Salt", "Summary for local\nSucceeded: 48 (changed=47)\nFailed:     0\n", 47),
+        ("Salt", "Summary for local\nSucceeded: 48 (unchanged=14, changed=9)\nFailed:     0\n", 14),
+    ],
+)
+def test_changes_are_counted_as_a_tool_tells_them(name: str, output: str, count: int) -> None:
+    """A resource counts once, and what refreshes it counts with it."""
+    assert webserver.changes(webserver.TOOLS[name], output) == count

@@ -9,7 +9,7 @@ from lib.services import ServiceProvider
 from lib.systemd_units import BOOTED, Units, is_running, row
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -42,9 +42,14 @@ class Provider(ServiceProvider):
             if written:
                 self.units.systemctl("daemon-reload")
 
+    def refresh(self, context: Context, names: Sequence[str]) -> None:
+        """Read all units in one call, then restart or reload those that run."""
+        self._units = dict(zip(names, self.units.current_of(names), strict=True))
+        super().refresh(context, names)
+
     def runs(self, name: str) -> bool:
-        """Return whether a unit runs now."""
-        return is_running(self.units.current(name))
+        """Return whether a unit ran when its refresh began."""
+        return is_running(self._units[name])
 
     def restart(self, name: str) -> None:
         """Restart a unit that runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import shutil
 import subprocess
 import threading
@@ -19,6 +20,7 @@ from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests import bundled
 from tests.namespaces import private_mounts
+from tests.programs import traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -223,6 +225,24 @@ def test_many_packages_are_one_transaction() -> None:
     wanted = {**dict.fromkeys(MANY, "present"), "ra-test-plus": "absent", "ra-test-a": "latest"}
     assert converge(wanted) == "created:20 updated:1 deleted:1"
     assert transactions() == 1
+
+
+def test_fifty_installed_packages_are_read_by_at_most_one_program(tmp_path: Path) -> None:
+    """Without any, from dpkg's database; by one, where its journal is newer."""
+    installed = run("dpkg-query", "-W", "-f", "${db:Status-Abbrev} ${Package}\n").splitlines()
+    names = [line.split()[1] for line in installed if line.startswith("ii ")][:50]
+    assert len(names) == 50
+    manifest = tmp_path / "site.json"
+    manifest.write_text(json.dumps({"project": "p", "resources": {f"Package[{name}]": {} for name in names}}))
+    words = ("apply", manifest, "--state", "memory:", "--detailed-exitcodes")
+    assert traced(tmp_path / "trace", *words).programs == []
+    journal = Path("/var/lib/dpkg/updates/0000")
+    journal.write_text(run("dpkg-query", "--status", names[0]))
+    try:
+        programs = traced(tmp_path / "trace", *words).programs
+    finally:
+        journal.unlink()
+    assert programs == ["/usr/bin/dpkg-query"]
 
 
 def test_a_bad_name_fails_alone() -> None:

@@ -191,6 +191,28 @@ def test_fifty_services_are_read_by_one_program(machine: Machine) -> None:
     assert calls(machine) == ["show"]
 
 
+def test_fifty_services_of_a_changed_file_need_one_reload(machine: Machine) -> None:
+    """Each query is one call for all of them, and ``daemon-reload`` comes once before those that run are restarted."""
+    file = "File[/etc/systemd/system/ra-many@.service]"
+    resources: dict[str, Any] = {file: {"content": UNIT.replace("[Service]", "[Service]\nEnvironment=NEW=1")}}
+    running = [f"ra-many@{number}" for number in range(3)]
+    for name in (f"ra-many@{number}" for number in range(50)):
+        resources[f"Service[{name}]"] = {"ensure": "running" if name in running else "stopped", "subscribe": file}
+    machine.run("systemctl.real", "start", *running)
+    try:
+        calls(machine)
+        outcome = machine.apply(json.dumps({"project": "p", "resources": resources}))
+        made = calls(machine)
+    finally:
+        machine.run("systemctl.real", "stop", "ra-many@*")
+    assert "1 updated, 3 refreshed, 47 unchanged" in outcome.stdout
+    assert made.count("daemon-reload") == 1
+    # To plan, before the change, at the refresh, and after what systemd has read; then each one that was restarted.
+    assert made.count("show") == 4 + len(running)
+    assert [each for each in made if "restart" in each] == [f"try-restart {name}.service" for name in running]
+    assert len(made) == 1 + 4 + 2 * len(running)
+
+
 def test_units_are_read_again_once_after_their_files_have_changed(machine: Machine) -> None:
     """Three services that are restarted because of three changed files need one ``daemon-reload``."""
     resources: dict[str, Any] = {}

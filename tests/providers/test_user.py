@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import grp
+import json
 import os
 import pwd
 import subprocess
@@ -22,6 +23,7 @@ from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.testing import ProviderCompliance
+from tests.programs import traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -266,6 +268,21 @@ def test_a_new_home_is_the_one_that_useradd_makes() -> None:
     subprocess.run(["useradd", "-m", "-u", "54010", NAME], check=True)
     assert ours == tree(Path("/home", NAME))
     assert len(ours) >= 5
+
+
+def test_a_thousand_users_are_listed_without_a_program(tmp_path: Path) -> None:
+    """Each of them, with the groups and the limits of each."""
+    before = {path: path.read_text() for path in FILES[::2]}
+    for path, text in zip(before, ("{0}:x:{1}:{1}::/home/{0}:/bin/sh\n", "{0}:*:19000:0:99999:7:::\n"), strict=True):
+        lines = [text.format(f"ra-test-{number:04d}", 60_000 + number) for number in range(1000)]
+        path.write_text(before[path] + "".join(lines))
+    try:
+        listed = traced(tmp_path / "trace", "resource", "user", "--json")
+    finally:
+        for path, text in before.items():
+            path.write_text(text)
+    assert sum(row["title"].startswith("ra-test-") for row in json.loads(listed.stdout)) == 1000
+    assert listed.programs == []
 
 
 def test_a_user_with_a_running_process_is_not_deleted() -> None:
