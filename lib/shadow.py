@@ -27,6 +27,8 @@ FILES = {"subuids": "subuid", "subgids": "subgid"}
 #: Days from which an age is no limit: the value that all systems have by default.
 FOREVER = 99999
 DAY = 86400  # seconds
+#: Digits of a number that is read as one; of more than 4,300 Python makes none.
+LONGEST = 18
 #: The last day of the calendar, counted from 1970; a later one is no limit.
 LAST = 2932896
 
@@ -55,7 +57,7 @@ def read() -> dict[str, dict[str, Any]]:
 
 def ranges(numbers: list[str]) -> list[str]:
     """Return ranges of numbers in their order, each once."""
-    return sorted(set(numbers), key=lambda each: [int(part) if part.isdecimal() else 0 for part in each.split(":")])
+    return sorted(set(numbers), key=lambda each: [_number(part) for part in each.split(":")])
 
 
 def is_day(text: str) -> bool:
@@ -103,10 +105,14 @@ def _write(path: Path, lines: list[str]) -> None:
 
 def _value(attribute: str, field: str) -> Any:
     """Return the value of a field; one that is no number is no limit, as for the programs that read it."""
-    number = int(field) if field.isdecimal() and field.isascii() else -1
+    number = _number(field, otherwise=-1)
     if attribute == "expiry":
         return NONE[attribute] if not 0 <= number <= LAST else time.strftime("%Y-%m-%d", time.gmtime(number * DAY))
     return NONE[attribute] if number < 0 or number >= FOREVER else number
+
+
+def _number(text: str, otherwise: int = 0) -> int:
+    return int(text) if text.isdecimal() and text.isascii() and len(text) <= LONGEST else otherwise
 
 
 def _text(value: Any) -> str:

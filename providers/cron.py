@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Name = tuple[str, str]
 
 FIELDS = {"minute": (0, 59), "hour": (0, 23), "monthday": (1, 31), "month": (1, 12), "weekday": (0, 7)}
-PART = re.compile(r"(?:\*|(?P<low>\d+)(?:-(?P<high>\d+))?)(?:/(?P<step>\d+))?", re.ASCII)
+PART = re.compile(r"(?:\*|(?P<low>\d{1,9})(?:-(?P<high>\d{1,9}))?)(?:/(?P<step>\d{1,9}))?", re.ASCII)
 MONTHS = "january february march april may june july august september october november december"
 DAYS = "sunday monday tuesday wednesday thursday friday saturday"
 #: Digits from which a number is not read: Python refuses very long ones.

@@ -21,6 +21,8 @@ FSTAB = "/etc/fstab"
 MOUNTED = Path("/proc/thread-self/mountinfo")
 FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
 NEW = {"fstype": "auto", "options": "defaults", "dump": 0, "pass": 0}
+#: Digits of a field that counts as a number.
+LONGEST = 9
 #: How many file systems are unmounted from one place: each may cover another one.
 LAYERS = 16
 
@@ -136,7 +138,7 @@ def parse_line(line: str) -> dict[str, Any] | None:
     if len(words) < 3 or words[0][0] == "#":  # noqa: PLR2004 - device, place and type
         return None
     device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
-    numbers = [int(text) if text.isascii() and text.isdigit() else 0 for text in (dump, check)]
+    numbers = [int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else 0 for text in (dump, check)]
     texts = map(_unescape, (device, name, fstype, options))
     return dict(zip(FIELDS, (*texts, *numbers), strict=True))
 

@@ -82,7 +82,7 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
             while part:
                 part = part[os.write(file.fileno(), part) :]
         length = response.headers.get("Content-Length", "")
-    if length.isdecimal() and int(length) != size:
+    if length.isdecimal() and (length.lstrip("0") or "0") != str(size):
         msg = f"{url} broke off after {size} of {length} bytes"
         raise ResourceError(msg)
     if expected and digest.hexdigest() != expected:

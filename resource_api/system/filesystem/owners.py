@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import grp
 import pwd
+from typing import Final
 
 from resource_api.model.values.errors import ResourceError
+
+#: Digits of the largest number of an owner, 4294967294.
+_LONGEST: Final = 10
 
 
 def user_id(owner: str | int) -> int:
@@ -50,5 +54,10 @@ def group_name(gid: int) -> str:
 
 
 def owner_number(owner: object) -> int | None:
-    """Return the number of an owner that is given as a number or as decimal digits; None for a name."""
-    return int(owner) if isinstance(owner, int) or (isinstance(owner, str) and owner.isdecimal()) else None
+    """Return the number of an owner that is given as a number or as decimal digits; None for a name.
+
+    More digits than any number of an owner has are a name.
+    """
+    if isinstance(owner, str):
+        return int(owner) if owner.isascii() and owner.isdecimal() and len(owner) <= _LONGEST else None
+    return owner if isinstance(owner, int) else None

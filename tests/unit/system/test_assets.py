@@ -246,9 +246,9 @@ class Server(BaseHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "/it")
             self.end_headers()
-        elif self.path == "/short":
+        elif self.path in {"/short", "/digits"}:
             self.send_response(200)
-            self.send_header("Content-Length", "100")
+            self.send_header("Content-Length", "100" if self.path == "/short" else "9" * 5000)
             self.end_headers()
             self.wfile.write(self.body)
         elif self.path in {"/it", "/large"}:
@@ -292,6 +292,7 @@ class TestUrls:
         [
             ("/missing", "cannot be fetched: HTTP Error 404: Not Found"),
             ("/short", "cannot be fetched|broke off"),
+            ("/digits", "cannot be fetched|broke off"),
             ("/large", "larger than 1000 bytes"),
             ("/away", "cannot be fetched"),
         ],
