@@ -18,12 +18,13 @@ from resource_api.cli import options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
-from resource_api.fleet import inventory, payload, rollout, sources
+from resource_api.fleet import inventory, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import make_job
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge, exit_code
 from resource_api.fleet.run import FleetRun
+from resource_api.fleet.runtimes import Runtimes
 from resource_api.fleet.selection import Selection
 from resource_api.manifest.scope import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
@@ -84,7 +85,8 @@ class _Work(NamedTuple):
 def make_carrier(payloads: Payloads, settings: Mapping[str, Any]) -> Carrier:
     """Return what takes jobs to hosts. Raise ``ResourceError`` where its library is not installed."""
     carrier: Any = import_module("resource_api.fleet.carriers.ssh_carrier")  # with asyncssh, which nothing else needs
-    made: Carrier = carrier.SshCarrier(payloads, connections=settings["at_once"])
+    found = Runtimes(runtimes.directory(os.environ))
+    made: Carrier = carrier.SshCarrier(payloads, connections=settings["at_once"], runtime=found.find)
     return made
 
 
@@ -327,6 +329,7 @@ class _Run:
         display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
         job_for = partial(self._job, work, shared, generation, key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
+        self._check_limit(min(settings["at_once"], len(work.hosts)))
         with closing(make_carrier(self._payloads, settings)) as carrier:
             fleet = FleetRun(
                 list(work.hosts),
@@ -363,6 +366,13 @@ class _Run:
         about["hosts_file"] = self._session.settings["hosts_file"]
         hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
         return ledger.begin(about, digest, hosts), key
+
+    def _check_limit(self, wanted: int) -> None:
+        """Warn where this process may not have so many connections as hosts are wanted side by side."""
+        limits: Any = import_module("resource_api.fleet.carriers.ssh")  # with asyncio, which nothing else needs
+        if (found := limits.descriptor_limit(wanted)) < wanted:
+            text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
+            self._session.report_problem(Problem(None, text, "warning"))
 
     def _job(
         self, work: _Work, shared: Sequence[Mapping[str, Any]], generation: int, key: bytes, name: str

@@ -44,6 +44,7 @@ COMMAND_GROUPS: Final = {
         "graph": "Print the relationships in a manifest.",
     },
     "Many machines": {
+        "hosts": "List hosts, trust their keys, keep a Python for them.",
         "agent": "Apply a signed manifest again and again, by itself.",
         "bundle": "Pack a manifest and its modules, sign the bundle, verify it.",
     },
@@ -64,7 +65,7 @@ COMMAND_GROUPS: Final = {
     },
 }
 #: Group → the package of its commands' modules, where it is not ``commands``.
-_PACKAGES: Final = {"What is recorded": "commands.recorded"}
+_PACKAGES: Final = {"Many machines": "commands.machines", "What is recorded": "commands.recorded"}
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 

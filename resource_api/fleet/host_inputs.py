@@ -66,7 +66,7 @@ class HostInputs:
         return inputs
 
     def _of(self, name: str, settings: Settings) -> Mapping[str, Any]:
-        own = any(_HOST in str(each.value) for each in settings.inputs.values() if _indirect(each.value))
+        own = any(_HOST in str(each.value) for each in settings.inputs.values() if indirect(each.value))
         if own or (known := self._found.get(id(settings))) is None:
             problems = dict[Problem, None]()
             known = self._resolved(name, settings, problems)
@@ -96,15 +96,12 @@ class HostInputs:
         return {each: value for each, value in scope.inputs.items() if each in merged}
 
     def _value(self, host: str, name: str, value: Value, problems: dict[Problem, None]) -> Any:
-        if (kind := _indirect(value.value)) is None:
+        if (where := source_of(value, host)) is None:
             if name in self._secret:
                 message = f"input '{name}' is sensitive and cannot be written here"
                 hint = f"write {name}: {{file: PATH}} or {name}: {{command: PROGRAM}}"
                 problems[_placed(Problem(name, message, code="secret", hint=hint), value)] = None
             return value.value
-        written = value.value[kind]
-        text = (shlex.join(written) if type(written) is list else written).replace(_HOST, host)
-        where = kind, text, os.path.dirname(value.place[0])
         try:
             if where not in self._texts:
                 self._texts[where] = self._read(*where)
@@ -113,6 +110,15 @@ class HostInputs:
             problems[_placed(Problem(name, message, code="input"), value)] = None
             return FileInput("")
         return FileInput(self._texts[where])
+
+
+def source_of(value: Value, host: str) -> tuple[str, str, str] | None:
+    """Return where the text of a value is, as ``read_indirect`` takes it; None for a value that is written in place."""
+    if (kind := indirect(value.value)) is None:
+        return None
+    written = value.value[kind]
+    text = (shlex.join(written) if type(written) is list else written).replace(_HOST, host)
+    return kind, text, os.path.dirname(value.place[0])
 
 
 def read_indirect(kind: str, text: str, directory: str) -> str:
@@ -135,7 +141,7 @@ def read_indirect(kind: str, text: str, directory: str) -> str:
         raise ValueError(msg) from None
 
 
-def _indirect(value: Any) -> str | None:
+def indirect(value: Any) -> str | None:
     """Return ``file`` or ``command`` for a value that only names where an input is."""
     if type(value) is not dict or len(value) != 1:
         return None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import hosts
 from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.host_inputs import indirect, source_of
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
 from resource_api.model.values._namedtuple import NamedTuple
@@ -36,6 +37,9 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
     ),
     "user": lambda value: "" if _is_word(value) else "must be the name of a user",
     "become": lambda value: "" if value in _BECOME else "must be one of none, sudo, doas",
+    "become_password": lambda value: (
+        "" if indirect(value) else "is no place for a password; write {file: PATH} or {command: PROGRAM}"
+    ),
     "via": lambda value: "" if _is_word(value) else "must be a host, or several with a comma between them",
     "identity": lambda value: "" if _is_text(value) else "must be the path of a key",
     "timeout": lambda value: "" if _is_number(value) and value > 0 else "must be a number of seconds",
@@ -84,8 +88,11 @@ class Inventory(NamedTuple):
     def host(self, name: str) -> Host:
         """Return how a host is reached; one that the file does not name is an address. Raise ``ValueError``."""
         belongs = self.hosts.get(name)
-        given = {key: each.value for key, each in self.settings_of(name).connection.items()}
+        connection = self.settings_of(name).connection
+        given = {key: each.value for key, each in connection.items()}
         given["connect_timeout"] = float(given.pop("timeout", 10.0))
+        if (password := connection.get("become_password")) is not None:
+            given["become_password"] = source_of(password, name)
         if belongs is not None:
             return Host(name, **given, groups=belongs[1])
         address = hosts.address(name)

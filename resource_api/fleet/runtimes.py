@@ -19,9 +19,10 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.system.filesystem import archives, files
+from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.values.assets import Member
 
@@ -197,6 +198,11 @@ def _packed(file: BinaryIO, top: str) -> bytes:
 
 def _version(python: str) -> tuple[int, ...]:
     return tuple(map(int, python.split(".")))
+
+
+def directory(environment: Mapping[str, str]) -> str:
+    """Return where the user of ``environment`` keeps runtimes. Raise ``UsageError`` without a home directory."""
+    return f"{state_directory(environment)}/runtimes"
 
 
 def shown(runtimes: Sequence[Runtime]) -> Iterator[str]:

@@ -107,7 +107,9 @@ class Selection:
     def _check_commands(self, found: Inventory) -> None:
         """Raise ``UntrustedCode`` for an inventory that names programs and that others can change."""
         named = (
-            each.value for settings in (found.defaults, *found.settings.values()) for each in settings.inputs.values()
+            each.value
+            for settings in (found.defaults, *found.settings.values())
+            for each in (*settings.inputs.values(), *settings.connection.values())
         )
         if any(isinstance(value, dict) and value.keys() == {"command"} for value in named):
             os.close(self._trust.open(found.file))

@@ -17,7 +17,6 @@ import pytest
 from resource_api.fleet.carriers import ssh
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.model.values.values import Sensitive
 from resource_api.testing.carrier_examples import Trial, trial
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 def carrier(prepared: Trial, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshCarrier]:
     """A carrier that is sooner tired of a silent host than others are."""
     monkeypatch.setattr(ssh, "KEEPALIVE_SECONDS", 0.5)
-    found = SshCarrier(prepared.payloads, environment={"HOME": str(home)}, password=lambda _host: Sensitive("wrong"))
+    found = SshCarrier(prepared.payloads, environment={"HOME": str(home)})
     yield found
     found.close()
 
@@ -193,7 +192,9 @@ def _bad_hosts(server: Server, proxies: Mapping[str, _Proxy]) -> dict[str, Host]
         "has an unknown key": hosts["has an unknown key"]._replace(address="127.4.9.2"),
         "refuses": hosts["refuses"]._replace(address="127.4.9.1", port=1),
         "refuses our key": hosts["refuses our key"]._replace(identity=stranger),
-        "does not let root be become": hosts["does not let root be become"]._replace(user="deploy", become="sudo"),
+        "does not let root be become": hosts["does not let root be become"]._replace(
+            user="deploy", become="sudo", become_password=("command", "echo wrong", "/")
+        ),
     }
 
 

@@ -33,10 +33,12 @@ def commands(group: click.Group = cli.cli, *names: str) -> Iterator[tuple[str, c
 COMMANDS: Final = dict(commands())
 #: What ends at a signal only.
 ENDLESS: Final = ("resource-api watch ", "resource-api agent --from ")
+#: What needs hosts, or an archive with an interpreter; ``tests/fleet`` has both.
+HOSTED: Final = ("resource-api hosts trust ", "resource-api hosts runtime add ")
 EXAMPLES: Final = sorted(
     line
     for line in {line for command in COMMANDS.values() for line in getattr(command, "examples", ())}
-    if not line.startswith(ENDLESS)
+    if not line.startswith(ENDLESS + HOSTED)
 )
 
 #: Commands that need a run before them.
@@ -120,6 +122,7 @@ def test_an_example_works(bench: Bench, example: str) -> None:
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state/state.db"
     bench.environment["RESOURCE_API_BACKUPS"] = f"{bench.home}/copies"
     bench.write("site.yaml", manifest)
+    bench.write("hosts.yaml", "hosts: {'web[1:2]': {}}")
     if APPLIED.intersection(example.split()):
         assert bench.run("apply", "site.yaml").code == 0
     if {"agent", "bundle"}.intersection(example.split()):

@@ -54,6 +54,8 @@ class Host(NamedTuple):
     #: Seconds.
     connect_timeout: float = 10.0
     groups: tuple[str, ...] = ()
+    #: Where the password is that sudo or doas may ask for, as ``host_inputs.read_indirect`` takes it; None: nowhere.
+    become_password: tuple[str, str, str] | None = None
 
 
 class HostEvent(NamedTuple):

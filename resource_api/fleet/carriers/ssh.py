@@ -56,6 +56,8 @@ _PLAIN_KEYS: Final = (
     "rsa-sha2-256",
 )
 _GLOBAL_KNOWN_HOSTS: Final = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+#: Hosts that are asked for their keys side by side.
+_KEYS_AT_ONCE: Final = 50
 #: Characters that are kept of what a host, or the library, says about a failure.
 _MAX_TEXT: Final = 300
 
@@ -114,15 +116,10 @@ class Connections:
     def __init__(self, environment: Mapping[str, str]) -> None:
         """Use the configuration of the user whose ``HOME`` is in ``environment``. Raise ``ResourceError``."""
         self.library = _library()
-        self._directory = Path(environment.get("HOME") or "~").expanduser() / ".ssh"
+        self._directory = known_hosts_file(environment).parent
         self._known: dict[tuple[str, ...], Any] = {}
         self._jumps: dict[str, asyncio.Task[Any]] = {}
         self._begins: dict[str, float] = {}
-
-    @property
-    def known_hosts_file(self) -> Path:
-        """The file in which the keys of hosts are recorded."""
-        return self._directory / "known_hosts"
 
     def place(self, host: Host) -> Place:
         """Return where a host is reached. Raise ``Unreachable`` for a configuration that cannot be used."""
@@ -132,7 +129,7 @@ class Connections:
         except (ValueError, OSError) as error:
             msg = f"the configuration of ssh cannot be used: {error}"
             raise _unreachable(msg) from error
-        own = found.config.get("UserKnownHostsFile", [str(self.known_hosts_file)])
+        own = found.config.get("UserKnownHostsFile", [str(self._directory / "known_hosts")])
         machine = found.config.get("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
         via = host.via if host.via is not None else found.tunnel or ""
         files = [_expanded(each) for each in (*own, *machine)]
@@ -427,6 +424,33 @@ class _Explained:
             remove = f"ssh-keygen -R '{self._place.pattern}'"
             return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
         return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+
+
+def known_hosts_file(environment: Mapping[str, str]) -> Path:
+    """Return the file in which the user of ``environment`` records the keys of hosts."""
+    return Path(environment.get("HOME") or "~").expanduser() / ".ssh" / "known_hosts"
+
+
+def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | Unreachable]:
+    """Return for each host the key that it shows, or why it shows none. Raise ``ResourceError``."""
+    return asyncio.run(_host_keys(hosts, environment))
+
+
+async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | Unreachable]:
+    connections = Connections(environment)
+    slots = asyncio.Semaphore(descriptor_limit(_KEYS_AT_ONCE))
+
+    async def found(host: Host) -> HostKey | Unreachable:
+        async with slots:
+            try:
+                return await connections.host_key(host)
+            except Unreachable as error:
+                return error
+
+    try:
+        return list(await asyncio.gather(*map(found, hosts)))
+    finally:
+        await connections.close()
 
 
 def descriptor_limit(wanted: int, reserved: int = 64) -> int:

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Final
 from resource_api.fleet.carriers import carrier, ssh
 from resource_api.fleet.carriers.ssh import Lost
 from resource_api.fleet.channel import Channel
+from resource_api.fleet.host_inputs import read_indirect
 from resource_api.fleet.launch import Launch
-from resource_api.model.values.errors import ResourceAPIError, reason
+from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
+from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
     from resource_api.fleet.launch import Machine
     from resource_api.fleet.payload import Payloads
-    from resource_api.model.values.values import Sensitive
 
 #: Bytes that are written at once.
 _WRITE: Final = ssh.WINDOW
@@ -43,18 +44,18 @@ class SshCarrier:
         *,
         environment: Mapping[str, str] | None = None,
         connections: int = 1000,
-        password: Callable[[Host], Sensitive[str] | None] = lambda _host: None,
         runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
     ) -> None:
         """Send archives of ``payloads``, to at most so many hosts at once as descriptors allow.
 
-        ``environment``: the variables that say where keys are; None: those of this process. ``password`` returns what a
-        host's sudo or doas may ask for, and may raise ``ResourceAPIError``; ``runtime`` finds an archive for a machine
-        without Python. Raise ``ResourceError`` where the library for SSH is not installed.
+        ``environment``: the variables that say where keys are; None: those of this process. ``runtime`` finds an
+        archive for a machine without Python. Raise ``ResourceError`` where the library for SSH is not installed.
         """
         self._payloads = payloads
         self._connections = ssh.Connections(os.environ if environment is None else environment)
-        self._password = password
+        #: Place → password: hosts share one, and a program that prints it may ask somebody for something.
+        self._passwords: dict[tuple[str, str, str], Sensitive[str]] = {}
+        self._reading = threading.Lock()
         self._runtime = runtime
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(ssh.descriptor_limit(connections))
@@ -160,11 +161,22 @@ class SshCarrier:
             self._channels.pop(host.name, None)
             self._put(connected.channel.close(error))
 
+    def _read_password(self, place: tuple[str, str, str]) -> Sensitive[str]:
+        """Return the password that a file or a program has. Raise ``ResourceError``."""
+        with self._reading:
+            if place not in self._passwords:
+                try:
+                    self._passwords[place] = Sensitive(read_indirect(*place))
+                except (OSError, ValueError) as error:
+                    msg = f"become_password: {getattr(error, 'strerror', None) or error}"
+                    raise ResourceError(msg) from error
+            return self._passwords[place]
+
     async def _exchange(self, host: Host, connected: _Connected) -> str:
         """Connect to a host and move bytes until its end; return why there is none, if there is none."""
         password = None
-        if host.become != "none":
-            password = await self._loop.run_in_executor(None, self._password, host)
+        if host.become != "none" and host.become_password is not None:
+            password = await self._loop.run_in_executor(None, self._read_password, host.become_password)
         launch = Launch(host.become, password, self._runtime)
         command = launch.command(connected.channel.arguments(), host.python)
         async with await self._connections.start(host, command, terminal=launch.terminal) as process:

@@ -104,7 +104,7 @@ def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
             "defaults: {address: x}",
             (
                 "hosts.yaml:1:12: unknown key address of defaults;"
-                " known are port, user, become, via, identity, timeout, python, inputs"
+                " known are port, user, become, become_password, via, identity, timeout, python, inputs"
             ),
         ),
         ("hosts:\n  web1: {port: 0}", "hosts.yaml:2:16: port must be a number from 1 to 65535"),

@@ -1,0 +1,223 @@
+"""``hosts``: which hosts an inventory has, whose keys are trusted, and what is sent to hosts without Python."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.session import with_session
+from resource_api.fleet import inventory, runtimes
+from resource_api.fleet.runtimes import Runtimes
+from resource_api.fleet.selection import Selection
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.text import escape
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from resource_api.cli.session import Session
+    from resource_api.fleet.carriers.carrier import Host
+    from resource_api.fleet.carriers.ssh import HostKey
+
+
+@options.group(
+    examples=(
+        "resource-api hosts list",
+        "resource-api hosts list 'web[1:2],!web1'",
+        "resource-api hosts runtime list",
+    )
+)
+def hosts() -> None:
+    """List hosts, trust their keys, and keep a Python for those that have none."""
+
+
+@hosts.command("list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
+@click.argument("where", nargs=-1, shell_complete=options.complete("hosts"))
+@options.hosts_file
+@options.common
+@with_session()
+def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
+    """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
+    found = _select(session, where, settings["hosts_file"])
+    session.show(lambda: [_document(host) for host in found], lambda: map(_line, found))
+
+
+@hosts.command(
+    "trust",
+    examples=(
+        "resource-api hosts trust 'web[1:2]'",
+        "resource-api hosts trust web1 --yes --fingerprint SHA256:zq0mB4ZX9AzzOUXMxe4c1VHKTeZRYXTWCYWgW",
+    ),
+)
+@click.argument("where", nargs=-1, required=True, shell_complete=options.complete("hosts"))
+@click.option("--yes", is_flag=True, help="Do not ask; needs --fingerprint.")
+@click.option(
+    "--fingerprint",
+    "fingerprints",
+    multiple=True,
+    metavar="SHA256:…",
+    help="A key that is right; another is not trusted. Repeatable.",
+)
+@options.hosts_file
+@options.connect_timeout
+@options.common
+@with_session()
+def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
+    """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
+    if yes and not fingerprints:
+        msg = "--yes needs --fingerprint: a key that nobody has compared proves nothing"
+        raise UsageError(msg)
+    if not yes and not sys.stdin.isatty():
+        msg = "trust needs --yes and --fingerprint when standard input is no terminal"
+        raise UsageError(msg)
+    found = _select(session, where, settings["hosts_file"])
+    if settings["connect_timeout"]:
+        found = [host._replace(connect_timeout=settings["connect_timeout"]) for host in found]
+    shown = _keys(found, fingerprints)
+    if not session.json:
+        session.output.print(map(_key_line, shown))
+    wanted = [each for each in shown if each.status == "unknown"]
+    recorded = bool(wanted) and (yes or _confirmed(session, len(wanted)))
+    if recorded:
+        _record([each.key for each in wanted if each.key is not None])
+        shown = [each._replace(status="recorded") if each.status == "unknown" else each for each in shown]
+    session.show(
+        lambda: [each.document() for each in shown],
+        lambda: [f"Recorded {len(wanted)} key{'s' if len(wanted) != 1 else ''}."] if recorded else [],
+    )
+    return int(any(each.status not in {"known", "recorded"} for each in shown))
+
+
+@hosts.group("runtime", cls=options.Group, examples=("resource-api hosts runtime list",))
+def runtime() -> None:
+    """Keep Python interpreters that are sent to hosts without Python 3.11 or later."""
+
+
+@runtime.command("add", examples=("resource-api hosts runtime add cpython-3.12-x86_64-linux-gnu.tar.gz",))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@options.common
+@with_session()
+def add(session: Session, file: str, **_settings: Any) -> None:
+    """Add the interpreter of FILE: a tar (gz, xz) or zip with bin/python3, such as python-build-standalone makes.
+
+    It is sent to hosts whose machine and C library it fits, once to each.
+    """
+    try:
+        added = _runtimes().add(file)
+    except OSError as error:
+        msg = f"{error.filename or file}: {error.strerror}"
+        raise ResourceError(msg) from error
+    session.show(added.document, lambda: runtimes.shown([added]))
+
+
+@runtime.command("list", examples=("resource-api hosts runtime list",))
+@options.common
+@with_session()
+def list_runtimes(session: Session, **_settings: Any) -> None:
+    """List the interpreters that were added, the newest first."""
+    found = _runtimes().all()
+    session.show(lambda: [each.document() for each in found], lambda: runtimes.shown(found))
+
+
+class _Key(NamedTuple):
+    """A host, and its key or why there is none."""
+
+    host: Host
+    key: HostKey | None
+    #: ``known``, ``unknown``, ``recorded``, ``refused`` or ``unreachable``.
+    status: str
+    error: str | None
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        key = self.key
+        shown = {} if key is None else {"algorithm": key.algorithm, "fingerprint": key.fingerprint}
+        place = {} if key is None else {"address": key.place.address, "port": key.place.port}
+        return {"host": self.host.name, "status": self.status, "error": self.error, **place, **shown}
+
+
+def _select(session: Session, where: Sequence[str], file: str | None) -> list[Host]:
+    """Return the hosts of a selection. Raise ``UsageError``, ``ManifestError``."""
+    default = file or (inventory.FILE if os.path.lexists(inventory.FILE) else None)
+    if not where and default is None:
+        msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
+        raise UsageError(msg)
+    try:
+        found = Selection(default, session.registry.trust).find(where)
+        return [of.host(name) for name, of in found.items()]
+    except UsageError as error:
+        raise UsageError(str(error).removeprefix("--on").lstrip(": ")) from error
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _document(host: Host) -> dict[str, Any]:
+    return {**host._asdict(), "groups": list(host.groups)}
+
+
+def _line(host: Host) -> str:
+    """Return ``db1  deploy@10.0.0.9:22 via bastion, become sudo, groups db``."""
+    user = f"{host.user}@" if host.user else ""
+    port = f":{host.port}" if host.port else ""
+    more = [f"via {host.via}"] if host.via else []
+    more += [f"become {host.become}"] if host.become != "none" else []
+    more += [f"groups {', '.join(host.groups)}"] if host.groups else []
+    reached = f"{user}{host.address or host.name}{port}"
+    return escape(f"{host.name}  {', '.join([reached, *more])}")
+
+
+def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
+    """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
+    from resource_api.fleet import known_hosts  # noqa: PLC0415 - with asyncssh, which nothing else here needs
+    from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - the same
+
+    shown = []
+    for host, key in zip(found, ssh.host_keys(found, os.environ), strict=True):
+        if isinstance(key, ssh.Unreachable):
+            shown.append(_Key(host, None, "unreachable", str(key)))
+            continue
+        why = known_hosts.refusal(key, fingerprints)
+        shown.append(_Key(host, key, "refused" if why else key.trust, why or None))
+    return shown
+
+
+def _key_line(each: _Key) -> str:
+    if each.key is None:
+        return escape(f"{each.host.name}: unreachable: {each.error}")
+    if each.error is not None:
+        return escape(f"{each.host.name}: not trusted: {each.error}")
+    known = " (known)" if each.status == "known" else ""
+    key = each.key
+    return escape(f"{each.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{known}")
+
+
+def _confirmed(session: Session, count: int) -> bool:
+    """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
+    what = "this key" if count == 1 else f"these {count} keys"
+    session.output.stderr.write(f"Trust {what}? Only 'yes' is accepted [no]: ")
+    session.output.flush()
+    answer = sys.stdin.buffer.readline()
+    if not answer.endswith(b"\n"):
+        session.output.stderr.write("\n")
+    return answer.strip() == b"yes"
+
+
+def _record(keys: Sequence[HostKey]) -> None:
+    from resource_api.fleet import known_hosts  # noqa: PLC0415 - as above
+    from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - as above
+
+    file = ssh.known_hosts_file(os.environ)
+    try:
+        known_hosts.record(file, keys)
+    except OSError as error:
+        msg = f"{file}: cannot be written: {error.strerror}"
+        raise ResourceError(msg) from error
+
+
+def _runtimes() -> Runtimes:
+    return Runtimes(runtimes.directory(os.environ))

@@ -1,0 +1,213 @@
+"""``hosts`` and ``--on`` as people type them, with hosts of a real sshd."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.fleet.sshd import PASSWORD
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.fleet.sshd import Server
+
+pytestmark = pytest.mark.process
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+_MANIFEST: Final = """\
+project: web
+resources:
+  File[/hosts/${host.address}/made]: {content: "${host.name}"}
+"""
+
+
+class Desk:
+    """A directory with an inventory, and the command in it."""
+
+    def __init__(self, home: Path, server: Server) -> None:
+        """Write an inventory of four hosts."""
+        self.home = home
+        self.server = server
+        self.inventory = {
+            "defaults": {"port": server.port, "user": "root", "identity": str(server.identity)},
+            "hosts": {
+                "web1": {"address": "127.6.0.1", "groups": ["web"]},
+                "web2": {"address": "127.6.0.2", "groups": ["web"]},
+                "db1": {"address": "127.6.0.3", "user": "deploy", "become": "sudo"},
+                "gone": {"address": "127.6.0.4", "port": 1, "via": None},
+            },
+        }
+        self.write()
+        (home / "site.yaml").write_text(_MANIFEST)
+        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(home),
+            "LC_ALL": "C.UTF-8",
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def write(self, **host: Mapping[str, object]) -> None:
+        """Write the inventory, with more settings of some hosts."""
+        for name, settings in host.items():
+            self.inventory["hosts"][name] |= settings
+        (self.home / "hosts.yaml").write_text(json.dumps(self.inventory))
+
+    def run(self, *arguments: str, answer: str | None = None) -> tuple[int, str, str]:
+        """Run the command and return its exit code, stdout and stderr; ``answer`` is typed on a terminal."""
+        command = [sys.executable, "-m", "resource_api", *arguments]
+        options = {"cwd": self.home, "env": self.environment, "text": True, "timeout": 50}
+        if answer is None:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+            return done.returncode, done.stdout, done.stderr
+        ours, theirs = pty.openpty()
+        try:
+            os.write(ours, answer.encode() + b"\n")
+            done = subprocess.run(command, stdin=theirs, capture_output=True, check=False, **options)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        return done.returncode, done.stdout, done.stderr
+
+    @property
+    def known_hosts(self) -> str:
+        """What is recorded."""
+        return (self.home / ".ssh" / "known_hosts").read_text(encoding="ascii")
+
+
+@pytest.fixture
+def desk(home: Path, server: Server) -> Desk:
+    """A desk that knows no host."""
+    (home / ".ssh" / "known_hosts").unlink()
+    return Desk(home, server)
+
+
+def _fingerprint(server: Server) -> str:
+    done = subprocess.run(["ssh-keygen", "-lf", str(server.keys / "host.pub")], check=True, capture_output=True)
+    return done.stdout.split()[1].decode()
+
+
+def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
+    """All of the inventory, or those that are selected; as lines and as JSON."""
+    desk.write(db1={"via": "gate"})
+    code, out, _ = desk.run("hosts", "list", "web,db1")
+    port = desk.server.port
+    assert code == 0
+    assert out.splitlines() == [
+        f"web1  root@127.6.0.1:{port}, groups web",
+        f"web2  root@127.6.0.2:{port}, groups web",
+        f"db1  deploy@127.6.0.3:{port}, via gate, become sudo",
+    ]
+    _, out, _ = desk.run("hosts", "list", "--json")
+    assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone"]
+
+
+def test_without_an_inventory_hosts_are_named(desk: Desk) -> None:
+    """The message says how; a wrong selection is an error of usage too."""
+    (desk.home / "hosts.yaml").unlink()
+    code, _, err = desk.run("hosts", "list")
+    assert (code, err) == (64, "Error: there is no hosts.yaml here; name an inventory with --hosts, or name hosts\n")
+    code, _, err = desk.run("hosts", "list", "web[2:1]")
+    assert code == 64
+    assert "--on" not in err
+
+
+def test_a_key_is_recorded_after_a_question(desk: Desk) -> None:
+    """Each key is shown; yes records those that were not known, at the end of the file."""
+    (desk.home / ".ssh" / "known_hosts").write_text("other ssh-ed25519 AAAA")
+    key = _fingerprint(desk.server)
+    code, out, err = desk.run("hosts", "trust", "web", answer="yes")
+    shown = [f"web{n}: 127.6.0.{n}:{desk.server.port} ssh-ed25519 {key}" for n in (1, 2)]
+    assert (code, out.splitlines()) == (0, [*shown, "Recorded 2 keys."])
+    assert err == "Trust these 2 keys? Only 'yes' is accepted [no]: "
+    assert desk.known_hosts == "other ssh-ed25519 AAAA\n" + "".join(
+        f"[127.6.0.{n}]:{desk.server.port} {desk.server.host_key}\n" for n in (1, 2)
+    )
+    code, out, err = desk.run("hosts", "trust", "web1", answer="no")
+    assert (code, out, err) == (0, f"{shown[0]} (known)\n", "")
+
+
+def test_a_key_that_is_not_trusted_is_not_recorded(desk: Desk) -> None:
+    """Every other answer is no; the exit code says that a host is not known."""
+    code, _, _ = desk.run("hosts", "trust", "web1", answer="y")
+    assert code == 1
+    assert not (desk.home / ".ssh" / "known_hosts").exists()
+
+
+def test_scripts_say_which_key_is_right(desk: Desk) -> None:
+    """A host with another key is refused, one that is not reached is named, and the others are recorded."""
+    key = _fingerprint(desk.server)
+    code, out, _ = desk.run("hosts", "trust", "web1", "gone", "--yes", "--fingerprint", key, "--json")
+    found = {each["host"]: each for each in json.loads(out)}
+    assert code == 1
+    assert (found["web1"]["status"], found["web1"]["fingerprint"]) == ("recorded", key)
+    assert (found["gone"]["status"], found["gone"]["error"]) == ("unreachable", "connection refused (127.6.0.4:1)")
+    code, out, _ = desk.run("hosts", "trust", "web2", "--yes", "--fingerprint", "SHA256:x")
+    assert (code, out) == (1, f"web2: not trusted: its key {key} is not among the given fingerprints\n")
+    assert desk.known_hosts.count("\n") == 1
+
+
+def test_a_key_that_has_changed_is_never_trusted(desk: Desk) -> None:
+    """The message says how the known one is removed, which is up to a person."""
+    stranger = (desk.server.keys / "stranger.pub").read_text(encoding="ascii")
+    (desk.home / ".ssh" / "known_hosts").write_text(f"[127.6.0.1]:{desk.server.port} {stranger}")
+    key = _fingerprint(desk.server)
+    code, out, _ = desk.run("hosts", "trust", "web1", "--yes", "--fingerprint", key)
+    assert code == 1
+    assert f"its key {key} is not the known one; if that is right, remove the known one: ssh-keygen -R" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--yes",), "--yes needs --fingerprint: a key that nobody has compared proves nothing"),
+        ((), "trust needs --yes and --fingerprint when standard input is no terminal"),
+    ],
+)
+def test_trust_needs_somebody_who_compares(desk: Desk, arguments: tuple[str, ...], message: str) -> None:
+    """Without a terminal nobody could answer."""
+    assert desk.run("hosts", "trust", "web1", *arguments)[::2] == (64, f"Error: {message}\n")
+
+
+def test_a_file_of_known_hosts_that_cannot_be_written_is_named(desk: Desk) -> None:
+    """The message has the path and the reason of the system."""
+    (desk.home / ".ssh").rmdir()
+    (desk.home / ".ssh").write_text("a file")
+    code, _, err = desk.run("hosts", "trust", "web1", "--yes", "--fingerprint", _fingerprint(desk.server))
+    assert (code, err) == (1, f"Error: {desk.home}/.ssh/known_hosts: cannot be written: File exists\n")
+
+
+def test_a_manifest_is_applied_to_hosts(desk: Desk) -> None:
+    """Hosts that are trusted converge; the one that cannot be reached is named, and is the reason of the exit code."""
+    desk.server.known_hosts(desk.home / ".ssh" / "known_hosts")
+    (desk.home / "password").write_text(f"{PASSWORD}\n")
+    desk.write(db1={"become_password": {"file": "password"}})
+    environment = ("--state", "memory:")
+    code, out, err = desk.run("apply", "site.yaml", "--on", "web,db1,gone", *environment)
+    assert code == 1, err
+    assert "gone:\n  Error: unreachable: connection refused (" in out
+    assert "3 changed" in out
+    assert [desk.server.path(f"/hosts/127.6.0.{n}/made").read_text() for n in (1, 2, 3)] == ["web1", "web2", "db1"]
+    code, out, err = desk.run("apply", "site.yaml", "--on", "web,db1", *environment)
+    assert (code, "3 unchanged" in out) == (0, True), err
+
+
+def test_a_password_is_named_and_never_written(desk: Desk) -> None:
+    """One that stands in the inventory is an error with its line; a program that prints none says why."""
+    desk.write(db1={"become_password": PASSWORD})
+    code, _, err = desk.run("hosts", "list")
+    assert code == 65
+    assert "become_password is no place for a password; write {file: PATH} or {command: PROGRAM}" in err
+    assert PASSWORD not in err
+    desk.server.known_hosts(desk.home / ".ssh" / "known_hosts")
+    desk.write(db1={"become_password": {"file": "nowhere"}})
+    code, out, err = desk.run("apply", "site.yaml", "--on", "db1", "--state", "memory:")
+    assert code == 1
+    assert "become_password: No such file or directory" in out + err
