@@ -8,8 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 SOURCES := resource_api types providers lib
-# Many tests wait for programs: three processes for two processors.
-PYTEST_ARGS ?= -q -n $(shell expr $$(nproc) \* 3 / 2) --dist loadfile
+# Many tests wait for programs: three processes for two processors. tests/conftest.py says which files come first.
+PYTEST_ARGS ?= -q -n $(shell expr $$(nproc) \* 3 / 2) --dist loadfile --no-loadscope-reorder
 
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
@@ -103,6 +103,7 @@ quick: .venv/.test
 LINTED := --ignore tests/test_layout.py
 
 test: tools lint
+	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED)
 
 test-all: tools lint

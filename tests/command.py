@@ -8,6 +8,7 @@ tests of what is imported when, nor for what happens to the interpreter itself: 
 from __future__ import annotations
 
 import atexit
+import compileall
 import gc
 import importlib
 import json
@@ -164,6 +165,16 @@ def start(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stream
     """Start ``resource-api ARGUMENTS`` with three standard streams."""
     request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
     return Running(_server().start(request, streams))
+
+
+def compile_code(*directories: Path) -> None:
+    """Write the bytecode of the package, the bundled types and of ``directories``: no run of a test writes any."""
+    import resource_api  # noqa: PLC0415 - only where runs are forked
+    from resource_api.plugins.module_path import BUNDLED  # noqa: PLC0415 - the same
+
+    bundled = [Path(BUNDLED, kind) for kind in ("types", "providers", "lib")]
+    for directory in (Path(resource_api.__file__).parent, *bundled, *directories):
+        compileall.compile_dir(directory, quiet=2)
 
 
 def preload() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -19,6 +21,25 @@ pytest.register_assert_rewrite("resource_api.testing")
 settings.register_profile("project", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "project"))
+
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+#: The files that take longest, or long for how few tests they have.
+LONG: Final = """
+    examples/webserver/tests/test_webserver.py tests/faults/test_bundled_types.py tests/hostile/test_rehearsals.py
+    tests/lifecycle/test_machine.py tests/providers/test_agent_unit.py tests/providers/test_debian.py
+    tests/providers/test_git_checkout.py tests/providers/test_package.py tests/providers/test_postgresql_database.py
+    tests/providers/test_python_package.py tests/providers/test_python_venv.py tests/providers/test_service.py
+    tests/providers/test_service_scripts.py tests/providers/test_user_service.py
+    tests/scenarios/test_configured_providers.py tests/scenarios/test_rehearse.py
+    tests/scenarios/test_rehearse_kills.py tests/scenarios/test_secret_commands.py tests/unit/cli/test_scaffold.py
+""".split()  # noqa: SIM905 - shorter
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest: no process is left alone with one when all others have ended."""
+    sizes, long = Counter(item.path for item in items), {ROOT / name for name in LONG}
+    items.sort(key=lambda item: (item.path not in long, -sizes[item.path]))
 
 
 @pytest.fixture

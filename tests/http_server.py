@@ -8,18 +8,21 @@ from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterator
     from http.server import BaseHTTPRequestHandler
 
 
 @contextmanager
-def serving(handler: Callable[..., BaseHTTPRequestHandler]) -> Iterator[str]:
+def serving(handler: Callable[..., BaseHTTPRequestHandler], encryption: ssl.SSLContext | None = None) -> Iterator[str]:
     """Serve on a free port, and yield the beginning of its URLs; nothing of the server is left afterwards."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        if encryption:
+            server.socket = encryption.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield f"http{'s' if encryption else ''}://127.0.0.1:{server.server_port}"
         finally:
             server.shutdown()
             thread.join()

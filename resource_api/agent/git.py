@@ -6,13 +6,15 @@ Nothing of the repository is executed: no hook, filter or submodule. Only SSH si
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.agent import bundle
+from resource_api.agent import bundle, signing
 from resource_api.agent.trust import Untrusted
 from resource_api.agent.versions import Version
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.provider.command import Command
@@ -34,6 +36,8 @@ _NO_OTHER_SIGNATURES: Final = (
     "gpg.openpgp.program=/bin/false",
     "gpg.x509.program=/bin/false",
 )
+#: A header of a commit: its first line, and the further ones, which begin with a space.
+_SIGNATURE: Final = regex(r"^gpgsig(?:-sha256)? ((?:.*\n)(?: .*\n)*)", re.MULTILINE)
 _FETCHED: Final = "refs/agent/fetched"
 #: Seconds that fetching may take.
 _TRANSFER: Final = 900.0
@@ -69,10 +73,14 @@ class Repository:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
             msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
             raise Untrusted(msg)
+        signer = done.stderr.partition(" signature for ")[2].partition(" with ")[0]
+        # git has judged the time of a key by the date of the commit, which whoever commits can choose.
+        if signer not in signing.may_sign_now(self._signature(commit), signers):
+            msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
+            raise Untrusted(msg)
         if newest is not None and not self._descends(commit, newest.id):
             msg = f"commit {commit[:12]} does not follow {newest.id[:12]}, the newest that was applied"
             raise Untrusted(msg)
-        signer = done.stderr.partition(" signature for ")[2].partition(" with ")[0]
         return Version(commit, int(self._run("rev-list", "--count", commit)), signer)
 
     def write(self, commit: str, directory: str) -> None:
@@ -81,6 +89,12 @@ class Repository:
             place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={place}", commit)
             bundle.write_members(archives.members(file, Limits(bundle.LARGEST, bundle.MOST_FILES)), directory)
+
+    def _signature(self, commit: str) -> bytes:
+        """Return the signature in the header of a commit; empty for a header with another number of them than one."""
+        header = self._run("cat-file", "commit", commit).partition("\n\n")[0]
+        found = _SIGNATURE.findall(f"{header}\n")
+        return found[0].replace("\n ", "\n").encode() if len(found) == 1 else b""
 
     def _descends(self, commit: str, ancestor: str) -> bool:
         return _git.attempt(*self._words(), "merge-base", "--is-ancestor", ancestor, commit, log="debug").exit_code == 0

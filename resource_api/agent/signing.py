@@ -47,8 +47,7 @@ def sign(raw: bytes, key: str) -> bytes:
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
     """Return who of the allowed ``signers`` has signed the bytes. Raise ``Untrusted``."""
     with _in_memory(signature) as path:
-        found = _keygen.attempt("-Y", "find-principals", "-s", path, "-f", signers, log="debug")
-        principals = found.stdout.splitlines()[:_MOST_PRINCIPALS] if found.exit_code == 0 else []
+        principals = _principals(path, signers)
         why = "" if principals else f"no key in {signers} has signed it"
         for principal in principals:
             argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
@@ -57,6 +56,12 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
                 return principal
             why = f"the signature of {principal} is not valid: {_last_line(done.stderr, done.stdout)}"
     raise Untrusted(why)
+
+
+def may_sign_now(signature: bytes, signers: str) -> list[str]:
+    """Return whom the list of allowed ``signers`` names for the key of a signature, and whose time has not passed."""
+    with _in_memory(signature) as path:
+        return _principals(path, signers)
 
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
@@ -84,6 +89,11 @@ def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
         msg = f"--signers {path}: {error.strerror}"
         raise UsageError(msg) from error
     return found
+
+
+def _principals(signature: str, signers: str) -> list[str]:
+    found = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
+    return found.stdout.splitlines()[:_MOST_PRINCIPALS] if found.exit_code == 0 else []
 
 
 @contextmanager

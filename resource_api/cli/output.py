@@ -281,6 +281,11 @@ class Output:
         else:
             self.error_text(text)
 
+    def give_back_stdout(self) -> None:
+        """Let descriptor 1 be stdout again, for another command of this process, which takes it for itself."""
+        self.flush()
+        os.dup2(self.stdout.fileno(), 1)
+
     def flush(self) -> None:
         """Write out what is buffered; a reader that has closed the stream is no error."""
         for stream in (sys.stdout, sys.stderr):

@@ -68,15 +68,27 @@ MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
 
 _ALLOW: Final = 0x7FFF0000
 _TRACE: Final = 0x7FF00000
+#: Instructions of a filter (seccomp(2)): a load, two jumps forward and the end.
+_LOAD, _IF_EQUAL, _IF_ANY, _RETURN = 0x20, 0x15, 0x45, 0x06
 _SET_SECCOMP, _FILTER, _NO_NEW_PRIVILEGES = 22, 2, 38
 
 
 def install_filter() -> None:
-    """Stop this process and all that it starts at each call of the table, for the tracer that it must have."""
-    count = len(CALLS)
-    instructions = [(0x20, 0, 0, 0)]  # load the number of the call
-    instructions += [(0x15, count - place, 0, number) for place, number in enumerate(CALLS)]  # if equal, go to the end
-    instructions += [(0x06, 0, 0, _ALLOW), (0x06, 0, 0, _TRACE)]
+    """Stop this process and all that it starts at each call of the table, for the tracer that it must have.
+
+    An open that makes nothing is no call of the table: programs open hundreds of files only to read them.
+    """
+    opens = {number: kinds.index("o") for number, (_, kinds) in CALLS.items() if "o" in kinds}
+    count, last = len(CALLS), len(CALLS) + 3 + 2 * len(opens)
+    checks = {number: count + 2 + 2 * place for place, number in enumerate(opens)}
+    instructions = [(_LOAD, 0, 0, 0)]  # the number of the call
+    for place, number in enumerate(CALLS, 1):
+        instructions.append((_IF_EQUAL, checks.get(number, last) - place - 1, 0, number))
+    instructions.append((_RETURN, 0, 0, _ALLOW))
+    for number, argument in opens.items():
+        place = checks[number] + 1
+        instructions += [(_LOAD, 0, 0, 16 + 8 * argument), (_IF_ANY, last - place - 1, last - place - 2, MAKES)]
+    instructions += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _TRACE)]
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in instructions))
     program = struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)

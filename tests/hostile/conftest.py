@@ -163,6 +163,12 @@ class Box:
         return subprocess.Popen([*self.command, *arguments], cwd=self.path, env=self.env, **{**given, **options})
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _compiled() -> None:
+    """Compile the code once; without bytecode every run of the command takes twice as long."""
+    command.compile_code(MODULES / "lib")
+
+
 @pytest.fixture
 def box(tmp_path: Path) -> Box:
     """Return a new box for each test."""

@@ -6,7 +6,6 @@ of apt and dpkg. They disappear with the namespace, however the test ends.
 
 from __future__ import annotations
 
-import compileall
 import hashlib
 import json
 import os
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pytest
 
 import resource_api
-from tests import wheels
+from tests import command, wheels
 from tests.namespaces import private_kernel
 
 if TYPE_CHECKING:
@@ -376,8 +375,8 @@ def furnish(key: str) -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled() -> None:
-    """Compile the package once; without bytecode every run of the command takes twice as long."""
-    compileall.compile_dir(Path(resource_api.__file__).parent, quiet=2)
+    """Compile the code once; without bytecode every run of the command takes twice as long."""
+    command.compile_code()
 
 
 @pytest.fixture(scope="module")

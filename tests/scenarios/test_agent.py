@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import ssl
 import subprocess
-import threading
 import time
 from contextlib import contextmanager
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests import command
+from tests.http_server import serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,11 +57,13 @@ class Site:
         assert self.bench.run("bundle", "sign", "site.bundle", "--key", key).code == 0
         self.source = ("--from", "site.bundle", "--signers", "signers")
 
-    def git(self, *words: str) -> None:
+    def git(self, *words: str, **environment: str) -> None:
         """Run git in the repository ``site``."""
         who = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "gpg.format=ssh"]
         who += ["-c", f"user.signingkey={self.home}/alice"]
-        subprocess.run(["git", *who, *words], cwd=self.home / "site", env=GIT, check=True, capture_output=True)
+        subprocess.run(
+            ["git", *who, *words], cwd=self.home / "site", env=GIT | environment, check=True, capture_output=True
+        )
 
     def commit(self, size: int, *options: str) -> None:
         """Commit a manifest, and let the agent use the repository."""
@@ -111,6 +114,15 @@ def test_a_directory_of_a_trusted_owner_is_applied(site: Site) -> None:
     text = (site.home / "run.prom").read_text()
     samples = {each.name: each.value for family in text_string_to_metric_families(text) for each in family.samples}
     assert (samples["resource_api_run_corrective"], samples["resource_api_generation"]) == (1, 0)
+
+
+def test_a_run_shows_what_apply_shows(site: Site) -> None:
+    """The summary or the events on stdout, the log on stderr."""
+    first, second = site.once(), site.once("--json")
+    assert (first.out.startswith("Applied in "), first.err) == (True, "Notice: Widget[a]: Successfully created\n")
+    assert (second.events()[-1]["type"], second.events()[-1]["unchanged"], second.err) == ("summary", 1, "")
+    site.bench.write("site/site.yaml", "resources: 1\n")
+    assert (site.once("--json").events()[-1]["exit_code"], site.once().out) == (65, "")
 
 
 def test_a_directory_that_others_can_change_is_not_applied(site: Site) -> None:
@@ -192,6 +204,12 @@ def _changed(site: Site) -> None:
         file.write(b"\0")
 
 
+def _expired(site: Site) -> None:
+    site.bundle(3)
+    who, key = (site.home / "signers").read_text().split(" ", 1)
+    (site.home / "signers").write_text(f'{who} valid-before="20200101" {key}')
+
+
 def _revoked(site: Site) -> None:
     site.bundle(3)
     (site.home / "signers").write_bytes(b"mallory " + (site.home / "mallory.pub").read_bytes())
@@ -206,6 +224,7 @@ def _revoked(site: Site) -> None:
         (_replaced, "generation 2 is another one than the newest that was applied, generation 2"),
         (_of_another_name, "it is a bundle of 'other', not of 'site'"),
         (_changed, "is not valid"),
+        (_expired, "no key in"),
         (_revoked, "no key in"),
     ],
 )
@@ -270,6 +289,17 @@ def _rewritten(site: Site) -> None:
     site.commit(3, "-S", "--amend")
 
 
+def _backdated_commit_of_an_expired_signer(site: Site) -> None:
+    _commit_of_an_expired_signer(site)
+    site.git("commit", "-q", "-S", "--allow-empty", "-m", "x", GIT_COMMITTER_DATE="2019-05-05T00:00:00Z")
+
+
+def _commit_of_an_expired_signer(site: Site) -> None:
+    site.commit(3, "-S")
+    who, key = (site.home / "signers").read_text().split(" ", 1)
+    (site.home / "signers").write_text(f'{who} valid-before="20200101" {key}')
+
+
 def _commit_of_another(site: Site) -> None:
     (site.home / "alice").write_bytes((site.home / "mallory").read_bytes())
     (site.home / "alice.pub").write_bytes((site.home / "mallory.pub").read_bytes())
@@ -281,6 +311,8 @@ def _commit_of_another(site: Site) -> None:
     [
         (_unsigned_commit, "is not signed by any key in"),
         (_commit_of_another, "is not signed by any key in"),
+        (_commit_of_an_expired_signer, "is not signed by any key in"),
+        (_backdated_commit_of_an_expired_signer, "whose key is not valid any more"),
         (_older_commit, "does not follow"),
         (_rewritten, "does not follow"),
     ],
@@ -302,36 +334,114 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the file of a key and a certificate for 127.0.0.1 that nobody has signed."""
     home = tmp_path_factory.mktemp("tls")
     words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-    words += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "both", "-out", "crt"]
+    words += ["-subj", "/CN=ra-test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "both", "-out", "crt"]
     subprocess.run(words, cwd=home, check=True, capture_output=True)
     (home / "both").write_text((home / "both").read_text() + (home / "crt").read_text())
     return home / "both"
 
 
-def test_a_bundle_is_fetched_over_https(site: Site, certificate: Path) -> None:
-    """From a server whose certificate is trusted; without its signature nothing is applied."""
+class _Server(SimpleHTTPRequestHandler):
+    """Serves the files of a directory; its file ``way`` says what becomes of ``site.bundle``."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer, well or badly."""
+        self.close_connection = True
+        way = Path(self.directory, "way").read_text() if self.path == "/site.bundle" else ""
+        if way == "a loop":
+            self._answer(302, Location=self.path)
+        elif way == "a file of this machine":
+            self._answer(302, Location=f"file://{self.directory}/moved.bundle")
+        elif way == "another place":
+            self._answer(302, Location="/moved.bundle")
+        elif way == "too large":
+            self._answer(200, **{"Content-Length": str(1 << 40)})
+        elif way == "cut":
+            raw = Path(self.directory, "moved.bundle").read_bytes()
+            self._answer(200, **{"Content-Length": str(len(raw))})
+            self.wfile.write(raw[:-1])
+        elif way == "no answer":
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif way.isdecimal():
+            self.send_error(int(way))
+        else:
+            super().do_GET()
+
+    def _answer(self, status: int, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def https(site: Site, certificate: Path) -> Iterator[Site]:
+    """Return a site whose bundle is on a web server, which behaves as the file ``way`` says."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    handler = partial(_Quiet, directory=str(site.home))
+    site.bench.write("way", "")
     site.bundle(1)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        site.source = ("--from", f"https://127.0.0.1:{server.server_port}/site.bundle", "--signers", "signers")
-        untrusted = site.once()
-        assert (untrusted.code, site.size, "certificate verify failed" in untrusted.err) == (1, None, True)
-        assert site.report["agent"]["trust"] == "unreachable"
+    with serving(partial(_Server, directory=str(site.home)), context) as url:
+        site.source = ("--from", f"{url}/site.bundle", "--signers", "signers")
         site.bench.environment["SSL_CERT_FILE"] = str(certificate)
-        assert (site.once().code, site.size) == (0, 1)
-        (site.home / "site.bundle.sig").unlink()
-        unsigned = site.once()
-        server.shutdown()
+        yield site
+
+
+def test_a_bundle_is_fetched_over_https(https: Site) -> None:
+    """From a server whose certificate is trusted; without its signature nothing is applied."""
+    trusted = https.bench.environment.pop("SSL_CERT_FILE")
+    unknown = https.once()
+    assert (unknown.code, https.size, "certificate verify failed" in unknown.err) == (1, None, True)
+    assert https.report["agent"]["trust"] == "unreachable"
+    https.bench.environment["SSL_CERT_FILE"] = trusted
+    assert (https.once().code, https.size) == (0, 1)
+    (https.home / "site.bundle.sig").unlink()
+    unsigned = https.once()
     assert (unsigned.code, "it is not signed: there is no https://" in unsigned.err) == (65, True), unsigned.err
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Log nothing."""
+def test_a_certificate_of_another_name_is_refused(https: Site) -> None:
+    """It is trusted, but is not that of the server that was asked."""
+    https.source = (*https.source[:1], https.source[1].replace("127.0.0.1", "localhost"), *https.source[2:])
+    done = https.once()
+    assert (done.code, https.size, "certificate is not valid for 'localhost'" in done.err) == (1, None, True), done.err
+
+
+#: What a server may do with a bundle, and what the report says of it.
+UNREACHABLE = {
+    "404": "HTTP Error 404: Not Found",
+    "500": "HTTP Error 500",
+    "cut": "broke off after",
+    "too large": "is larger than",
+    "a loop": "infinite loop",
+    "a file of this machine": "is not allowed",
+    "no answer": "cannot be fetched: ",
+}
+
+
+def test_whatever_a_server_does_the_last_version_stays_in_force(https: Site) -> None:
+    """It is missing, cut, too large, elsewhere: drift is corrected, and monitoring is told of both."""
+    assert https.once().code == 0
+    https.write(2)
+    for way, why in UNREACHABLE.items():
+        https.bench.write("way", way)
+        (https.home / "moved.bundle").write_bytes((https.home / "site.bundle").read_bytes())
+        https.bench.put("widget", a={**https.bench.things("widget")["a"], "size": 7})
+        done = https.once()
+        assert (done.code, https.size, why in done.err) == (1, 1, True), (way, done.err)
+        assert (https.report["agent"]["trust"], why in https.report["agent"]["problem"]) == ("unreachable", True), way
+    assert https.status()[0] == 6
+
+
+def test_a_bundle_may_move_to_another_place(https: Site) -> None:
+    """A redirection is followed: what counts is who has signed it."""
+    (https.home / "moved.bundle").write_bytes((https.home / "site.bundle").read_bytes())
+    https.bench.write("way", "another place")
+    assert (https.once().code, https.size) == (0, 1)
 
 
 def test_a_source_that_cannot_be_reached_leaves_the_last_version_in_force(site: Site) -> None:
@@ -445,7 +555,7 @@ def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
             assert agent.wait() == 143
         text = (site.home / "err").read_text()
     assert text.count("The next run is at ") >= 1
-    assert site.status()[0] == 0
+    assert site.status()[1]["last"]["exit_code"] in {0, 143}
 
 
 @pytest.fixture

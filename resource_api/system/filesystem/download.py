@@ -70,6 +70,10 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
     """Write the content of ``url`` to ``file``."""
     digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
+        length = response.headers.get("Content-Length", "")
+        if length.isdecimal() and _exceeds(length.lstrip("0"), largest):
+            msg = f"{url} is larger than {largest} bytes"
+            raise ResourceError(msg)
         while part := response.read1(_PART):  # read() would wait for a whole part, however slowly it comes
             size += len(part)
             if size > largest:
@@ -81,13 +85,17 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
             digest.update(part)
             while part:
                 part = part[os.write(file.fileno(), part) :]
-        length = response.headers.get("Content-Length", "")
     if length.isdecimal() and (length.lstrip("0") or "0") != str(size):
         msg = f"{url} broke off after {size} of {length} bytes"
         raise ResourceError(msg)
     if expected and digest.hexdigest() != expected:
         msg = f"{url} has the SHA-256 {digest.hexdigest()}, not {expected}"
         raise ResourceError(msg)
+
+
+def _exceeds(digits: str, largest: int) -> bool:
+    """Return whether a number is greater; its digits, without zeros before them, may be more than ``int`` reads."""
+    return len(digits) > len(str(largest)) or (digits != "" and int(digits) > largest)
 
 
 def _opener() -> OpenerDirector:

@@ -257,6 +257,12 @@ class Server(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
+        elif self.path == "/endless":
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(bytes(1 << 10))
         elif self.path == "/slow":
             self.send_response(200)
             self.end_headers()
@@ -294,6 +300,7 @@ class TestUrls:
             ("/short", "cannot be fetched|broke off"),
             ("/digits", "cannot be fetched|broke off"),
             ("/large", "larger than 1000 bytes"),
+            ("/endless", "larger than 1000 bytes"),
             ("/away", "cannot be fetched"),
         ],
     )

@@ -269,6 +269,7 @@ def _apply(session: Session, found: Found, settings: Mapping[str, Any], keep: Ca
         "reports": [*session.take_targets(), Target("the agent", keep)],
         "metrics": [],
     }
+    session.output.give_back_stdout()
     with click.Context(apply, info_name="apply"):
         code: int = apply.callback(**given) if apply.callback is not None else 1
     return code
