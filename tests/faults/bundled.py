@@ -275,6 +275,21 @@ CASES: Final[dict[str, Case]] = {
         },
         observation=("sh", "-c", "getcap -r /srv | sort"),
     ),
+    "concat": case(
+        {
+            "File[/srv/d]": {"ensure": "directory"},
+            "File[/srv/d/1]": {"content": "one\n"},
+            "File[/srv/d/2]": {"content": "two\n"},
+            "Concat[/srv/changed]": {"source": "/srv/d"},
+            "Concat[/srv/deleted]": {"source": ["/srv/d/2"]},
+        },
+        {
+            "Concat[/srv/changed]": {"source": ["/srv/d/2", "/srv/d/1"], "backup": "/srv/copies"},
+            "Concat[/srv/created]": {"source": "/srv/d", "mode": "0600", "owner": "daemon"},
+            "Concat[/srv/deleted]": {"ensure": "absent"},
+        },
+        meaning=_copies,
+    ),
     "cron": case(
         {
             "Cron[changed]": {"command": "/bin/true", "hour": 1},

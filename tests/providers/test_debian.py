@@ -53,6 +53,7 @@ TYPES: Final = sorted({path.stem for path in (ROOT / "types").glob("*.py")} - EL
 UNLISTED: Final = {
     "acl",
     "capability",
+    "concat",
     "archive",
     "block_in_file",
     "exec",
@@ -155,6 +156,7 @@ MANIFEST: Final = """
       File[/etc/ra-test/current]: {target: tool.conf}
       File[/srv/.ra-test-shared]: {ensure: directory, force: true}
       Acl[/srv/.ra-test-shared]: {permission: ["user:daemon:rwx", "default:user:daemon:rwx"]}
+      Concat[/etc/ra-test/together]: {source: [/etc/ra-test/motd, /etc/ra-test/tool.conf], mode: "0640"}
       File[/srv/.ra-test-program]: {source: /bin/true, mode: "0755"}
       Capability[/srv/.ra-test-program]: {capability: cap_net_raw=ep}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}

@@ -218,6 +218,16 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "schema": ("object_name", "As in public.orders; with object_type: tables it is the schema"),
         "state": ("ensure", "It is present or absent"),
     },
+    "attribute concat": {
+        **dict.fromkeys(
+            ("fragments", "src", "directory"), ("source", "The directory of the fragments, or their paths")
+        ),
+        **dict.fromkeys(("dest", "target", "name"), ("path", "Without it, the title is the path")),
+        "delimiter": ("separator", ""),
+        "regexp": ("matches", "It is a pattern of the shell, such as *.conf"),
+        "warn": ("header", "It is the text itself"),
+        "validate": ("validate_cmd", ""),
+    },
     "attribute archive": {
         **dict.fromkeys(("dest", "extract_path", "extract_to", "name"), ("path", "Without it, the title is the path")),
         "src": ("source", "As in source: {archive: {file: app.tar.gz}}"),
@@ -380,9 +390,9 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "imports": ("", "an existing resource is taken over by lifecycle: {import: NAME}, or by the command 'import'"),
     },
     "type": {
-        **dict.fromkeys(("copy", "concat", "local_file", "content"), ("file", "")),
+        **dict.fromkeys(("copy", "local_file", "content"), ("file", "")),
         **dict.fromkeys(("lineinfile", "replace"), ("file_line", "")),
-        **dict.fromkeys(("blockinfile", "assemble"), ("block_in_file", "")),
+        **dict.fromkeys(("blockinfile",), ("block_in_file", "")),
         **dict.fromkeys(("ini_file", "inifile", "ini_subsetting"), ("ini_setting", "")),
         "augeas": ("", "settings are managed by the types ini_setting, json_setting, yaml_setting and toml_setting"),
         **dict.fromkeys(("directory", "dir"), ("file", "With ensure: directory")),
@@ -392,6 +402,10 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("capabilities", "file_capability", "setcap"), ("capability", "")),
         **dict.fromkeys(
             ("postgresql_privs", "grant", "database_grant", "postgres_privileges"), ("postgresql_grant", "")
+        ),
+        **dict.fromkeys(("assemble", "concat_file"), ("concat", "")),
+        **dict.fromkeys(
+            ("concat_fragment", "concat::fragment"), ("file", "In the directory that is the source of a concat")
         ),
         **dict.fromkeys(("posix_acl", "linux_acl", "setfacl", "fooacl"), ("acl", "")),
         **dict.fromkeys(("systemd", "systemd_service", "daemon"), ("service", "")),

@@ -1,0 +1,174 @@
+"""Compare a file with its fragments put together, and replace it as a whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from fnmatch import fnmatch
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lib import content_check, protected_file
+from lib.backups import Backups
+from resource_api import BaseProvider, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+#: The most bytes of all fragments together.
+LARGEST = 16 << 20
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NUMBER = re.compile(r"\d+")
+
+
+class Provider(BaseProvider):
+    """The files of this machine that are put together from fragments."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Remove needless slashes and dots from paths."""
+        for resource in resources:
+            resource["path"] = files.canonical_path(resource["path"])
+            source = resource.get("source")
+            if isinstance(source, str):
+                resource["source"] = files.canonical_path(source)
+            elif source is not None:
+                resource["source"] = list(map(files.canonical_path, source))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a file among its own fragments, and what is for a directory where files are named."""
+        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        path, source = should.get("path"), should.get("source")
+        named = [] if source is None or isinstance(source, str) else source
+        if path in named or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
+            yield Problem("source", "the file would be one of its own fragments")
+        if named and should.get("matches") is not None:
+            yield Problem("matches", "is for the fragments of a directory, and they are named here")
+
+    def insync(
+        self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare the content with that of the fragments, which are read here."""
+        if attribute != "source":
+            return protected_file.same_owner(attribute, is_, should)
+        try:
+            wanted = assembled(should)
+        except FileNotFoundError as error:
+            return False, f"'{error.filename}' does not exist"
+        except ResourceError as error:
+            return False, str(error)
+        return files.read_content(name) == wanted or (False, f"differs from the fragments in {_shown(should)}")
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Read the files in ``names``."""
+        return protected_file.read_all(context, names, "fragments", _described)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a file: its directory, owner and group, the fragments, the program that checks."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for path, should in changes.items():
+            source = should.get("source") or []
+            missing = [
+                *prerequisites.missing_place(path, should),
+                *(problem for each in _listed(source) for problem in prerequisites.missing_file("source", each)),
+                *prerequisites.missing_checker(should.get("validate_cmd")),
+            ]
+            yield from ((path, problem) for problem in missing)
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Write or remove one file after another; what one loses is kept before, if that is declared."""
+        for path, (is_, should) in changes.items():
+            backup = should.get("backup") if is_ is not None else None
+            with Backups() as backups:
+                try:
+                    with files.Batch() as batch:
+                        if should["ensure"] == "absent":
+                            if backup:
+                                backups.keep(path, backup, at_once=True)
+                            batch.remove(path)
+                        elif _write(batch, path, should) and backup:
+                            backups.keep(path, backup, at_once=True)  # the new file has not appeared yet
+                except (OSError, ResourceError) as error:
+                    context.failed(path, message=files.describe_error(error, path))
+
+
+def assembled(should: Mapping[str, Any]) -> bytes:
+    """Return the fragments put together. Raise ``OSError``, and ``ResourceError`` for none or too many bytes."""
+    texts, size = [], 0
+    for path in _fragments(should):
+        text = b"".join(files.parts(partial(files.open_source, path)))
+        if should.get("ensure_newline") and text and not text.endswith(b"\n"):
+            text += b"\n"
+        texts.append(text)
+        size += len(text)
+        if size > LARGEST:
+            msg = f"the fragments in {_shown(should)} have more than 16 MiB together"
+            raise ResourceError(msg)
+    return (should.get("header") or "").encode() + (should.get("separator") or "").encode().join(texts)
+
+
+def _fragments(should: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the fragments in their order. Raise ``ResourceError`` for a directory without any."""
+    source = should["source"]
+    if not isinstance(source, str):
+        return list(source)
+    patterns = _listed(should.get("matches") or "*")
+    with files.Directories() as directories:
+        fd = os.open(".", DIRECTORY, dir_fd=directories.reach(source).fd)
+        try:
+            names = [
+                name
+                for name in sorted(os.listdir(fd))  # noqa: PTH208 - an open directory
+                if not name.startswith(".")
+                and not name.endswith("~")
+                and any(fnmatch(name, pattern) for pattern in patterns)
+                and not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode)
+            ]
+        finally:
+            os.close(fd)
+    if not names:
+        msg = f"there is no fragment in {source}"
+        raise ResourceError(msg)
+    if should.get("order") == "numeric":
+        names.sort(key=lambda name: int(found[0]) if (found := NUMBER.match(name)) else -1)
+    return [f"{source}/{name}" for name in names]
+
+
+def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
+    """Replace a file by its fragments, with the declared permissions; one with the content gets only those.
+
+    Return whether a new file waits for the end of the batch.
+    """
+    owner, group, command = should.get("owner"), should.get("group"), should.get("validate_cmd")
+    wanted: dict[str, Any] = {
+        "mode": int(should["mode"], 8),
+        "uid": None if owner is None else files.user_id(owner),
+        "gid": None if group is None else files.group_id(group),
+    }
+    content = assembled(should)
+    if files.read_content(path) == content:
+        batch.set_mode_owner(path, **wanted)
+        return False
+    if command is not None and batch.can_others_replace(path):
+        msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
+        raise ResourceError(msg)
+    check = None if command is None else partial(content_check.check, command, path)
+    batch.replace(path, content, **wanted, check=check)
+    return True
+
+
+def _described(content: bytes) -> Resource:
+    return {"checksum": hashlib.sha256(content).hexdigest()}
+
+
+def _listed(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value)
+
+
+def _shown(should: Mapping[str, Any]) -> str:
+    return ", ".join(_listed(should["source"]))
