@@ -51,6 +51,8 @@ def groups(bench: Bench, arguments: argparse.Namespace) -> Iterator[tuple[str, I
     for count in counts:
         yield "journal", cases.state(bench, count)
     yield "W8", cases.remote(bench)
+    for count in counts:
+        yield "W10", cases.hosts(bench, count)
     yield "log", cases.long_secret(bench)
     yield "programs", cases.programs(bench)
     if root:

@@ -2,7 +2,7 @@
 
 ``W1`` creates files, ``W2`` finds them in sync, ``W3`` finds drift under ``--noop``, ``W4`` starts, ``W5`` lists,
 ``W6`` has resources with relationships only, ``W7`` is the memory of the others, ``W8`` waits for a remote service,
-``W9`` rehearses.
+``W9`` rehearses, ``W10`` goes over simulated hosts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from benchmarks import workloads
-from benchmarks.measure import Ratio, cost, pairs
+from benchmarks.measure import Command, Ratio, cost, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -273,6 +273,17 @@ def remote(bench: Bench, count: int = 200, calls: int = 20) -> Iterator[Row]:
         yield Row("W8 remote hosts, 50 ms each, 20 at a time, elapsed", count, "their requests alone", found, 1.3)
     finally:
         service.stop()
+
+
+def hosts(bench: Bench, count: int) -> Iterator[Row]:
+    """Measure W10: a run over simulated hosts, compared with one host."""
+    directory = bench.root / "hosts"
+    directory.mkdir(exist_ok=True)
+    one, many = (
+        Command((sys.executable, str(HERE / "simulated_hosts.py"), str(number), str(directory)), codes=(0, 1))
+        for number in (1, count)
+    )
+    yield Row("W10 simulated hosts, 1 in 1,000 fails", count, "one host", pairs(one, many, bench.times(count)))
 
 
 def rehearsal_of_nothing(bench: Bench) -> Iterator[Row]:

@@ -68,7 +68,7 @@ The additional processor time of a row, divided by the number of resources.
 
 
 #: The additional time aimed at for each resource, in microseconds, by the program that a row is compared with.
-_BUDGETS = {"empty apply": round(RELATED * 1e6), "the same without state": 15}
+_BUDGETS = {"empty apply": round(RELATED * 1e6), "the same without state": 15, "one host": 250}
 
 
 def page(results: dict[str, Any]) -> str:

@@ -17,10 +17,18 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
 from resource_api.cli.source_lines import SourceLines
+from resource_api.fleet import rollout
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.job import for_host, make_job
+from resource_api.fleet.ledger import Ledger
+from resource_api.fleet.merge import Merge
+from resource_api.fleet.run import FleetRun
 from resource_api.model.event import Finished
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.store import MemoryStore, NoStore
 from resource_api.system.log import Log, console
+from tests.unit.fleet import simulated
+from tests.unit.fleet.simulated import SimulatedCarrier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -423,3 +431,53 @@ def test_each_directory_of_code_is_checked_once(tmp_path: Path) -> None:
     ]
     # The given directory is checked once more, because its links are followed.
     assert looks == [1, 1, 2]
+
+
+_MANY_HOSTS: Final = ("asyncio", "asyncssh", "resource_api.fleet", "resource_api.cli.fleet")
+
+
+@pytest.mark.usefixtures("_unmeasured")
+@pytest.mark.parametrize("command", [("apply",), ("validate",), ("plan",)])
+def test_a_command_without_other_hosts_imports_nothing_for_them(command: tuple[str, ...], tmp_path: Path) -> None:
+    """Neither what goes over hosts nor what connects to them."""
+    found = imported(*command, str(files(tmp_path, 3)), "--state", "memory:")
+    assert not [name for name in found if name.startswith(_MANY_HOSTS)]
+
+
+def test_a_further_host_costs_few_calls_and_little_memory(tmp_path: Path) -> None:
+    """Bound the function calls and the bytes for each further host of a run, with jobs, folding and the ledger."""
+
+    def run(count: int) -> None:
+        names = [f"web{number}" for number in range(count)]
+        shared = make_job("apply", generation=1, payload="digest", options={"noop": False})
+        ledger = Ledger(str(tmp_path / str(count)))
+        record = ledger, ledger.begin({}, "digest", [(name, b"inputs") for name in names])
+        merge = Merge()
+        fleet = FleetRun(
+            names,
+            rollout.rollout(count, 50, None, None),
+            SimulatedCarrier(lambda _name: simulated.changes),
+            lambda name: (Host(name), for_host(shared, {"name": name}, {}, {})),
+            merge=merge,
+            observer=simulated.Silent(),
+            record=record,
+        )
+        assert fleet.run() == ""
+        assert merge.counts()["changed"] == count
+        assert [len(group.hosts) for group in merge.groups] == [count]
+        ledger.close()
+
+    run(10)
+    few, many = counted_calls(lambda: run(200)), counted_calls(lambda: run(400))
+    assert many - few < 900 * 200
+
+    def peak(count: int) -> int:
+        gc.collect()
+        tracemalloc.start()
+        try:
+            run(count)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert peak(1001) - peak(501) < 2000 * 500

@@ -10,7 +10,6 @@ import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -20,7 +19,7 @@ from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
 from resource_api.fleet import inventory, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
-from resource_api.fleet.job import make_job
+from resource_api.fleet.job import for_host, make_job
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge, exit_code
 from resource_api.fleet.run import FleetRun
@@ -84,10 +83,10 @@ class _Work(NamedTuple):
 
 def make_carrier(payloads: Payloads, settings: Mapping[str, Any]) -> Carrier:
     """Return what takes jobs to hosts. Raise ``ResourceError`` where its library is not installed."""
-    carrier: Any = import_module("resource_api.fleet.carriers.ssh_carrier")  # with asyncssh, which nothing else needs
+    from resource_api.fleet.carriers.ssh_carrier import SshCarrier  # noqa: PLC0415 - with asyncio and asyncssh
+
     found = Runtimes(runtimes.directory(os.environ))
-    made: Carrier = carrier.SshCarrier(payloads, connections=settings["at_once"], runtime=found.find)
-    return made
+    return SshCarrier(payloads, connections=settings["at_once"], runtime=found.find)
 
 
 def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
@@ -324,10 +323,20 @@ class _Run:
         generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
         run, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask)
-        shared = [manifests.to_fields(each) for each in work.documents]
+        shared = make_job(
+            work.command,
+            generation=generation,
+            payload=self._package,
+            modules=self._modules,
+            documents=[manifests.to_fields(each) for each in work.documents],
+            files=work.files,
+            options=work.options,
+            traceparent=os.environ.get("TRACEPARENT"),
+            key=key,
+        )
         started = time.time()
         display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
-        job_for = partial(self._job, work, shared, generation, key)
+        job_for = partial(self._job, work, shared, key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         self._check_limit(min(settings["at_once"], len(work.hosts)))
         with closing(make_carrier(self._payloads, settings)) as carrier:
@@ -369,32 +378,19 @@ class _Run:
 
     def _check_limit(self, wanted: int) -> None:
         """Warn where this process may not have so many connections as hosts are wanted side by side."""
-        limits: Any = import_module("resource_api.fleet.carriers.ssh")  # with asyncio, which nothing else needs
-        if (found := limits.descriptor_limit(wanted)) < wanted:
+        from resource_api.fleet.carriers.ssh import descriptor_limit  # noqa: PLC0415 - with asyncio
+
+        if (found := descriptor_limit(wanted)) < wanted:
             text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.report_problem(Problem(None, text, "warning"))
 
-    def _job(
-        self, work: _Work, shared: Sequence[Mapping[str, Any]], generation: int, key: bytes, name: str
-    ) -> tuple[Host, Job]:
+    def _job(self, work: _Work, shared: Job, key: bytes, name: str) -> tuple[Host, Job]:
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
         given = {"saved_plan": work.plans[name]} if work.plans else {}
-        job = make_job(
-            work.command,
-            generation=generation,
-            payload=self._package,
-            modules=self._modules,
-            documents=shared,
-            files=work.files,
-            inputs=work.inputs[name],
-            host={"name": name, "groups": list(host.groups), "address": host.address or name},
-            options={**work.options, **given},
-            traceparent=os.environ.get("TRACEPARENT"),
-            key=key,
-        )
-        return host, job
+        about = {"name": name, "groups": list(host.groups), "address": host.address or name}
+        return host, for_host(shared, about, work.inputs[name], given, key)
 
 
 @contextmanager

@@ -74,6 +74,20 @@ def make_job(
     return job._replace(id=sha256(encode(_without_secrets(job, key))).hexdigest())
 
 
+def for_host(
+    shared: Job, host: Mapping[str, Any], inputs: Mapping[str, Any], options: Mapping[str, Any], key: bytes = b""
+) -> Job:
+    """Return a job for one host: with its inputs, and its ``options`` beside those that all hosts ``shared``.
+
+    What is shared is digested once, so that the id of a further host costs little. ``key`` as for ``make_job``.
+    """
+    own = Job(
+        shared.id, 0, "", "", None, [], {}, {name: _sent(value) for name, value in inputs.items()}, host, options, None
+    )
+    id_ = sha256(encode(_without_secrets(own, key))).hexdigest()
+    return shared._replace(id=id_, inputs=own.inputs, host=host, options={**shared.options, **options})
+
+
 def given_inputs(job: Job) -> dict[str, Any]:
     """Return the inputs of a job as ``Runtime`` takes them."""
     return {

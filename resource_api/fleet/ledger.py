@@ -111,19 +111,14 @@ class Ledger:
             self._connection.executemany("INSERT INTO host (run, position, name, inputs) VALUES (?, ?, ?, ?)", rows)
         return run
 
-    def asked(self, run: str, names: Iterable[str]) -> None:
-        """Record that jobs are about to be sent; before this, a host is untouched."""
+    def note(self, run: str, asked: Iterable[str], answered: Iterable[HostReport]) -> None:
+        """Record which hosts were asked, and what has become of those that have answered."""
         now = time.time()
         with self._transaction():
-            rows = ((now, run, name) for name in names)
-            self._connection.executemany("UPDATE host SET asked = ? WHERE run = ? AND name = ?", rows)
-
-    def answered(self, run: str, reports: Iterable[HostReport]) -> None:
-        """Record what has become of hosts."""
-        now = time.time()
-        with self._transaction():
-            rows = ((now, each.status, each.error, run, each.name) for each in reports)
+            query = "UPDATE host SET asked = ? WHERE run = ? AND name = ?"
+            self._connection.executemany(query, ((now, run, name) for name in asked))
             query = "UPDATE host SET answered = ?, status = ?, error = ? WHERE run = ? AND name = ?"
+            rows = ((now, each.status, each.error, run, each.name) for each in answered)
             self._connection.executemany(query, rows)
 
     def finish(self, run: str) -> None:

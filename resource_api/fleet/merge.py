@@ -7,7 +7,6 @@ not tell answers apart, nor does a host's own name in them.
 from __future__ import annotations
 
 import json
-import re
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,6 +35,8 @@ _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
 #: Stands for the host's own name in what a group keeps: a character that no text of ours has.
 _OWN_NAME: Final = "\ue000"
+#: The characters of names beside letters and digits.
+_PARTS: Final = ("-", "_")
 #: What a group shows in its place.
 _PLACEHOLDER: Final = "${host.name}"
 #: A shorter name is likely a part of other words.
@@ -95,7 +96,6 @@ class Answer:
         self._host = host
         self._lowest = _LEVELS.index(lowest)
         self._digest = blake2b(digest_size=16)
-        self._own: re.Pattern[str] | None = None
         self.texts = list[str]()
         self.more = 0
         self._room = _MOST_OF_HOST
@@ -141,13 +141,18 @@ class Answer:
             self.more += 1
 
     def without_name(self, text: str) -> str:
-        """Return a text in which a mark stands for the name of this host, and for its address."""
+        """Return a text in which a mark stands for the name of this host."""
         name = self._host.name
         if len(name) < _SHORTEST or name not in text:
             return text
-        if self._own is None:
-            self._own = re.compile(rf"(?<![\w.-]){re.escape(name)}(?![\w-])")
-        return self._own.sub(_OWN_NAME, text)
+        pieces, start, at = list[str](), 0, text.find(name)
+        while at >= 0:
+            after = at + len(name)
+            if not (_continues(text[at - 1 : at], before=True) or _continues(text[after : after + 1])):
+                pieces += text[start:at], _OWN_NAME
+                start = after
+            at = text.find(name, after)
+        return "".join(pieces) + text[start:]
 
     def report(self, end: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
         """Return what has become of the host, from its last document."""
@@ -248,6 +253,11 @@ class Merge:
 
 #: Documents of a group where there is no room for all of them.
 _FEW: Final = 5
+
+
+def _continues(character: str, *, before: bool = False) -> bool:
+    """Return whether a character beside a name makes it a part of another name; a dot does before it."""
+    return character.isalnum() or character in _PARTS or (before and character == ".")
 
 
 def _comparable(found: Any) -> Any:

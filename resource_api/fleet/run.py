@@ -109,6 +109,10 @@ class FleetRun:
         self._progress = Progress()
         self._interrupts = self._obeyed = 0
         self._batch_counts: dict[str, int] = {}
+        #: What the record does not have yet, and when it was written last.
+        self._asked: list[str] = []
+        self._answered: list[HostReport] = []
+        self._recorded = clock()
 
     def interrupt(self) -> None:
         """Start no further host; called again: have hosts end after their segment; a third time: leave them.
@@ -142,8 +146,7 @@ class FleetRun:
     def _start(self, count: int) -> None:
         first = self._progress.started
         names = self._names[first : first + count]
-        if self._record is not None:
-            self._record[0].asked(self._record[1], names)
+        self._asked += names
         for number, name in enumerate(names, first):
             host, job = self._job_for(name)
             batch = rollout.batch_of(self._plan, number)
@@ -158,6 +161,8 @@ class FleetRun:
         if event is not None:
             self._take(event)
         self._check_times()
+        if self._clock() - self._recorded >= _TICK:
+            self._write_record()
         self._observer.running(self._progress.started, self._progress.ended, self._progress.failed)
 
     def _take(self, event: HostEvent) -> None:
@@ -180,8 +185,7 @@ class FleetRun:
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
 
     def _reported(self, report: HostReport) -> None:
-        if self._record is not None:
-            self._record[0].answered(self._record[1], [report])
+        self._answered.append(report)
         self._batch_counts[report.status] = self._batch_counts.get(report.status, 0) + 1
         self._observer.host_ended(report)
 
@@ -197,6 +201,13 @@ class FleetRun:
     def _batch_report(self, number: int) -> BatchReport:
         left = self._plan.total - self._plan.ends[number - 1]
         return BatchReport(number, len(self._plan.ends), dict(self._batch_counts), left)
+
+    def _write_record(self) -> None:
+        """Record what has happened since the last time: a kill loses so much, and such hosts are asked again."""
+        if self._record is not None and (self._asked or self._answered):
+            self._record[0].note(self._record[1], self._asked, self._answered)
+        self._asked, self._answered = [], []
+        self._recorded = self._clock()
 
     # What ends it early
 
@@ -233,8 +244,9 @@ class FleetRun:
         before = self._progress.started
         numbers = {name: rollout.batch_of(self._plan, before + place) for place, name in enumerate(names)}
         self._merge.untouched(names, why, numbers.__getitem__)
+        self._answered += map(self._merge.reports.__getitem__, names)
+        self._write_record()
         if self._record is not None:
-            self._record[0].answered(self._record[1], map(self._merge.reports.__getitem__, names))
             self._record[0].finish(self._record[1])
         if self._batch_counts:
             self._observer.batch_ended(self._batch_report(self._progress.allowed))

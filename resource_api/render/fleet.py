@@ -29,7 +29,7 @@ ORDER: Final = ("changed", "unchanged", "untouched", "refused", "unreachable", "
 #: The status that is only shown where there is one.
 _RARE: Final = frozenset({"refused"})
 #: Characters of names that stand before a group.
-_WIDEST: Final = 1000
+_WIDEST: Final = 400
 _RED: Final = "31"
 _BOLD: Final = "1"
 
@@ -49,11 +49,10 @@ def group(
     """Yield the lines of a group of hosts: their names, folded, and what they have answered."""
     shown, left = list[str](), _WIDEST
     for name in names:
+        shown.append(escape(name if len(name) <= left else f"{name[:left]}…"))
         left -= len(name) + 1
-        if left < 0 and shown:
-            shown.append("…")
+        if left < 0:
             break
-        shown.append(escape(name))
     count = f" ({hosts_of(number)})" if number > 1 else ""
     yield f"{paint(','.join(shown), _BOLD)}{count}:"
     yield from (f"  {each}" if each else "" for each in lines)
@@ -142,3 +141,18 @@ def _recorded(found: Any) -> str:
     if isinstance(found, dict) and "reference" in found:
         return escape(str(found["reference"]))
     return text.run(found) if isinstance(found, dict) else escape(str(found))
+
+
+def as_run(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of a run over hosts as that of a run whose steps are the hosts, for JUnit and metrics."""
+    steps = [
+        {
+            "reference": each["name"],
+            "action": "same" if each["status"] == "unchanged" else "run",
+            "status": {"changed": "success", "untouched": "skipped"}.get(each["status"], "failed"),
+            "error": each["error"] or ("failed" if each["status"] == "failed" else None),
+            "seconds": each["seconds"],
+        }
+        for each in found["hosts"]
+    ]
+    return {**found, "steps": steps, "drift": [], "problems": []}

@@ -131,10 +131,14 @@ def _json(document: Document) -> str:
 def _xml(document: Document) -> str:
     from resource_api.render.runs import junit  # noqa: PLC0415 - only this form
 
-    return junit.text(document)
+    return junit.text(_as_run(document))
 
 
 def _html(document: Document) -> str:
+    if document["kind"] == "fleet":
+        from resource_api.render.html.fleet import fleet  # noqa: PLC0415 - only for many hosts
+
+        return fleet(document)
     from resource_api.render.html import pages as html  # noqa: PLC0415 - only this form
 
     return html.plan(document) if document["kind"] == "plan" else html.run(document)
@@ -143,7 +147,16 @@ def _html(document: Document) -> str:
 def _metrics(document: Document) -> str:
     from resource_api.render.runs import metrics as rendering  # noqa: PLC0415 - only this form
 
-    return rendering.text(document)
+    return rendering.text(_as_run(document))
+
+
+def _as_run(document: Document) -> Document:
+    """Return a run over hosts as a run whose steps are the hosts; any other document as it is."""
+    if document["kind"] != "fleet":
+        return document
+    from resource_api.render.fleet import as_run  # noqa: PLC0415 - only for many hosts
+
+    return as_run(document)
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

@@ -170,3 +170,26 @@ class Watcher:
     def of(self, kind: str) -> list[Any]:
         """Return what was told of one kind."""
         return [what for each, what in self.told if each == kind]
+
+
+class Silent:
+    """An observer that keeps nothing."""
+
+    def host_started(self, host: Host, batch: int) -> None:
+        """Do nothing."""
+
+    def host_event(self, host: str, document: Mapping[str, Any]) -> None:
+        """Do nothing."""
+
+    def host_ended(self, report: HostReport) -> None:
+        """Do nothing."""
+
+    def batch_ended(self, batch: BatchReport) -> None:
+        """Do nothing."""
+
+    def next_batch(self, batch: BatchReport) -> str:  # noqa: ARG002 - of the protocol
+        """Let every batch begin."""
+        return ""
+
+    def running(self, started: int, ended: int, failed: int) -> None:
+        """Do nothing."""

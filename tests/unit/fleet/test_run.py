@@ -340,8 +340,7 @@ def test_a_controller_that_is_killed_leaves_what_it_had_asked_in_doubt(tmp_path:
         "from resource_api.fleet.merge import HostReport\n"
         "ledger = Ledger(sys.argv[1])\n"
         "run = ledger.begin({}, 'd', [(f'web{n}', b'') for n in range(4)])\n"
-        "ledger.asked(run, ['web0', 'web1'])\n"
-        "ledger.answered(run, [HostReport('web0', 'changed')])\n"
+        "ledger.note(run, ['web0', 'web1'], [HostReport('web0', 'changed')])\n"
         "print(run, flush=True)\n"
         "os.kill(os.getpid(), 9)\n"
     )
