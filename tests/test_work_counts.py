@@ -401,7 +401,7 @@ def test_the_no_change_cache_is_only_used_with_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 68), (("apply",), 145)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 70), (("apply",), 145)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Bound the imported modules of the package: each costs 0.2 ms at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

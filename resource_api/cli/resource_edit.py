@@ -19,10 +19,10 @@ from resource_api.render import yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.cli.resource_list import Listed
     from resource_api.cli.session import Session
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.errors import Problem
+    from resource_api.runtime.queries.resource_documents import Listed
 
 #: The name that problems of the text have.
 _FILE: Final = "resources.yaml"

@@ -9,9 +9,10 @@ from resource_api.cli.stack import Stack
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import UsageError
 from resource_api.render.runs import document as run_document
+from resource_api.runtime.queries import recorded_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from resource_api.cli.session import Session
 
@@ -25,12 +26,7 @@ class Runs:
         """Read the history. Raise ``UsageError`` where no stack is recorded."""
         stack = Stack(session)
         self._store, self._name = stack.store, stack.name
-        kept: Sequence[str] = ()
-        with suppress(OSError):
-            kept = self._store.saved_runs()
-        self.all: list[dict[str, Any]] = [
-            {**run, "kept": run.get("run") in kept} for run in self._store.history(self._name)
-        ]
+        self.all = recorded_stack.runs(self._store, self._name)
 
     def document(self, wanted: str | None) -> dict[str, Any]:
         """Return the document of the run whose id begins with ``wanted``.

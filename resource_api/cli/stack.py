@@ -8,19 +8,19 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, nearest
-from resource_api.state.store import StackName
+from resource_api.runtime.queries import recorded_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from resource_api.cli.session import Session
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.reference import Reference
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import StackName, StateStore
 
 
 class Stack:
@@ -30,7 +30,7 @@ class Stack:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: StateStore = session.runtime.store
         self._lock = session.runtime.lock
-        self.name = name or selected(self.store, session.settings)
+        self.name = name or recorded_stack.selected(self.store, session.settings)
 
     @property
     def state(self) -> StackState:
@@ -49,42 +49,7 @@ class Stack:
 
 def none_recorded(session: Session) -> bool:
     """Whether the store is empty and no project is named: then there is nothing to show, which is no error."""
-    return not session.settings["project"] and not session.runtime.store.stacks()
-
-
-def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
-    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
-    stack, project = settings.get("stack") or "default", settings.get("project")
-    known = store.stacks()
-    if project is not None:
-        name = StackName(project, stack)
-        if name not in known:
-            raise UsageError(_not_recorded(name, known))
-        return name
-    found = [name for name in known if name.stack == stack]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(f"{name.project} (stack {name.stack})" for name in found or known)
-    if found:
-        msg = f"several projects are recorded: {listed}; --project names one"
-    elif known:
-        msg = f"nothing is recorded in the stack '{stack}'; recorded are: {listed}; --stack names one"
-    else:
-        msg = "nothing is recorded yet"
-    raise UsageError(msg)
-
-
-def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
-    """Return the message that nothing is recorded of a named project, or in its stack."""
-    if not known:
-        return "nothing is recorded yet"
-    stacks = sorted(each.stack for each in known if each.project == name.project)
-    if stacks:
-        advice = nearest(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
-        return f"nothing is recorded of project '{name.project}' in the stack '{name.stack}'; {advice}"
-    projects = sorted({each.project for each in known})
-    advice = nearest(name.project, projects) or f"recorded are: {', '.join(projects)}"
-    return f"nothing is recorded of project '{name.project}'; {advice}"
+    return recorded_stack.none_recorded(session.runtime.store, session.settings)
 
 
 def find(known: StackState, text: str) -> Record:

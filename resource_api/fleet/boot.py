@@ -1,4 +1,4 @@
-"""The first program that a host executes: get what is missing into the cache, and start ``fleet/execute`` from there.
+"""The first program that a host executes: it gets what is missing into the cache, and starts ``fleet/host`` there.
 
 Its text is sent without these comments. It has the syntax of Python 3.6, so that an older interpreter says what is
 needed, and imports the standard library only. What it unpacks has the digest that the caller has named; the cache is a
@@ -83,7 +83,7 @@ def main(base: str, *digests: str) -> None:
     os.umask(umask)
     write("have", "")
     sys.path.insert(0, paths[0])
-    from resource_api.fleet import execute
+    from resource_api.fleet.host import execute
 
     execute.main(base, paths[1:])
 

@@ -37,8 +37,8 @@ TYPES: Final = frozenset(
 )
 #: Kinds of frames from a host, and how large each may be.
 _LARGEST: Final = {
-    "event": carrier.MAX_EVENT,
-    "result": carrier.MAX_RESULT,
+    "event": jobs.MAX_EVENT,
+    "result": jobs.MAX_RESULT,
     "end": carrier.MAX_BUFFERED,
     "have": carrier.MAX_BUFFERED,
     "need": carrier.MAX_BUFFERED,
@@ -46,7 +46,7 @@ _LARGEST: Final = {
 #: Bytes that programs of a login may print around the frames.
 _MAX_OTHER: Final = 1024 * 1024
 #: The exit codes of a run that has done nothing.
-_REFUSALS: Final = (65, 70, 74, 75)
+_REFUSALS: Final = (64, 65, 70, 74, 75)
 
 
 class Channel:

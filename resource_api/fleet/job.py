@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 #: The commands that a job can carry out.
 COMMANDS: Final = ("apply", "plan", "destroy", "refresh", "resource", "validate", "output", "state")
+#: Bytes of one event of a host, and of the one ``result`` of a command that reads.
+MAX_EVENT: Final = 1024 * 1024
+MAX_RESULT: Final = 16 * 1024 * 1024
 #: The kind of the frame that holds a job.
 _KIND: Final = "job"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import io
 import os
-import tokenize
 import zipfile
 import zlib
 from base64 import b64encode
@@ -49,11 +48,12 @@ LEFT_OUT: Final = frozenset(
         "resource_api/runtime/reporters.py",
         "resource_api/system/overlay",
         "resource_api/testing",
+        "structlog/_greenlets.py",
         "structlog/twisted.py",
     }
 )
 #: Of ``fleet``, what a host needs.
-_FLEET: Final = frozenset({"__init__", "commands", "documents", "execute", "host_run", "job", "journal"})
+_FLEET: Final = frozenset({"__init__", "documents", "job"})
 #: Libraries that are pure Python and needed on a host: ``sh`` runs programs, ``packaging`` compares versions.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
 _DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -130,20 +130,24 @@ def _content(name: str, path: str) -> bytes:
 
 
 def without_comments(source: bytes) -> bytes:
-    """Return Python code without comments and the texts of docstrings; each line keeps its number."""
-    text = source.decode()
-    lines = text.split("\n")
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            line, column = token.start
-            lines[line - 1] = lines[line - 1][:column].rstrip()
+    """Return Python code without lines of comments and the texts of docstrings; each line keeps its number."""
+    lines, inside = source.split(b"\n"), set[int]()
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, _DOCUMENTED) and node.body and _is_text(node.body[0]):
             first, last = node.body[0].lineno, node.body[0].end_lineno or 0
-            after = lines[last - 1].encode()[node.body[0].end_col_offset :].decode()
-            lines[first - 1] = lines[first - 1].encode()[: node.body[0].col_offset].decode() + '""' + after
-            lines[first:last] = [""] * (last - first)
-    return "\n".join(lines).encode()
+            after = lines[last - 1][node.body[0].end_col_offset or 0 :]
+            lines[first - 1] = lines[first - 1][: node.body[0].col_offset] + b'""' + after
+            lines[first:last] = [b""] * (last - first)
+        elif isinstance(node, (ast.Constant, ast.JoinedStr)):
+            inside.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+    for number, line in enumerate(lines, 1):
+        if number not in inside and line.lstrip().startswith(b"#"):
+            lines[number - 1] = b""
+    return b"\n".join(lines)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _keep(directory: str, place: str, raw: bytes) -> None:

@@ -9,19 +9,20 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
+from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
-from resource_api.model.values.values import Sensitive, reveal
+from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml
+from resource_api.runtime.queries import one_resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from resource_api.cli.resource_list import Listed
     from resource_api.cli.session import Session
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.queries.resource_documents import Listed
 
     #: Returns the canonical name of the only resource, in a list.
     Identity = Callable[[ProviderFunctions], list[Name]]
@@ -93,13 +94,13 @@ def resource(
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
     if settings["filters"]:
-        from resource_api.cli.resource_list import filter_tests  # noqa: PLC0415 - only for a filter
+        from resource_api.runtime.queries.resource_documents import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    given = _attributes(definition, name, changes) if name is not None else {}
+    given = one_resource.attributes(definition, name, changes) if name is not None else {}
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
-    identity, code = partial(_identity, definition, name, given), 0
+    identity, code = partial(one_resource.identity, definition, name, given), 0
     if not given.keys() <= set(definition.namevars):
         _refuse_with_changes(settings)
         code = _change(session, definition, Reference(definition.name, name), identity, given, selected=selected)
@@ -130,7 +131,8 @@ def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
 
 def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
-    from resource_api.cli import resource_list  # noqa: PLC0415 - only for several types
+    from resource_api.runtime.queries import types_of_resources  # noqa: PLC0415 - only for several types
+    from resource_api.runtime.queries.resource_documents import filter_tests  # noqa: PLC0415 - the same
 
     every_type, settings = session.settings["every_type"], session.settings
     if every_type and text is not None:
@@ -142,10 +144,15 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     if not several:
         msg = "NAME and ATTR=VALUE need exactly one TYPE"
         raise UsageError(msg)
-    found = resource_list.listable_types(session) if every_type else resource_list.find_types(session, text or "")
+    reader = session.reader
+    found = (
+        types_of_resources.listable_types(reader) if every_type else types_of_resources.find_types(reader, text or "")
+    )
     definitions = list(found)
-    resource_list.filter_tests(settings["filters"], definitions)
-    listed, complete = resource_list.read_types(session, definitions, optional=every_type)
+    filter_tests(settings["filters"], definitions)
+    listed, complete = types_of_resources.read_types(
+        reader, definitions, strict=settings["strict"], optional=every_type
+    )
     code = _finish(session, listed, None, None)
     return code if complete else code or 1
 
@@ -183,12 +190,13 @@ def _finish(session: Session, listed: Listed, pattern: str | None, selected: Sel
         session.output.print_paged(list(yaml.manifest(listed)))
         return 0
     from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
+    from resource_api.runtime.queries.resource_documents import select  # noqa: PLC0415 - the same
 
-    found = resource_list.select(listed, pattern, settings["filters"])
+    found = select(listed, pattern, settings["filters"])
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, found, _escaped(selected.section) if selected is not None else {})
+        return edit(session, found, one_resource.escaped(selected.section) if selected is not None else {})
     resource_list.show(session, found, settings["form"] or "yaml")
     return 0
 
@@ -225,28 +233,6 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
     return found
 
 
-def _identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:
-    """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
-    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
-
-    named = {key: value for key, value in given.items() if key in definition.namevars}
-    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
-    row = {**(captured or {}), **named}
-    if len(row) != len(definition.namevars):
-        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
-        msg = f"{Reference(definition.name, title)}: the title does not hold every namevar; add {missing} as ATTR=VALUE"
-        raise UsageError(msg)
-    try:
-        for key in row.keys() - named.keys():
-            if isinstance(row[key], str):
-                namevar = definition.attributes[key]
-                row[key] = coercion.coerce(namevar.datatype, row[key], namevar.must_be)
-    except ValueError as error:
-        msg = f"{Reference(definition.name, title)}: {error}"
-        raise UsageError(msg) from error
-    return [definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)]
-
-
 def _change(
     session: Session,
     definition: TypeDefinition,
@@ -258,51 +244,7 @@ def _change(
 ) -> int:
     """Change one resource to the ``given`` attributes; return the exit code."""
     (row,) = _read(session, definition, identity, selected)
-    # An existing resource must be declared with its mandatory attributes too.
-    kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
-    body = _escaped({**kept, **given})
-    manifest: dict[str, Any] = {"resources": {str(reference): body}}
-    if selected is not None:
-        body["provider"], manifest["providers"] = selected.name, _escaped(selected.section)
-    settings = session.settings
-    try:
-        report = session.runtime.change(manifest, noop=settings["noop"], strict=settings["strict"])
-    except ManifestError as error:
-        raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
+    how = {name: session.settings[name] for name in ("noop", "strict")}
+    report = one_resource.change(session.runtime, definition, reference, row, given, selected=selected, **how)
     session.log.write("info", "", str(report))
     return session.exit_code(report)
-
-
-def _attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
-    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``."""
-    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for changes
-
-    found: dict[str, Any] = {}
-    for pair in changes:
-        attribute, equals, text = pair.partition("=")
-        if not equals:
-            msg = f"'{pair}': write ATTR=VALUE"
-            raise UsageError(msg)
-        if attribute not in definition.attributes:
-            hint = nearest(attribute, definition.attributes, "attribute", definition.name)
-            msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
-            raise UnknownName(msg, attribute)
-        try:
-            declared = definition.attributes[attribute]
-            value = coercion.coerce(declared.datatype, text, declared.must_be)
-        except ValueError as error:
-            msg = f"{Reference(definition.name, name)}: {attribute} {error}"
-            raise UsageError(msg, attribute) from error
-        found[attribute] = value
-    return found
-
-
-def _escaped(value: Any) -> Any:
-    """Return a value in which ``${`` is literal."""
-    if isinstance(value, list):
-        return [_escaped(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _escaped(item) for key, item in value.items()}
-    if isinstance(value, Sensitive):
-        return Sensitive(_escaped(value.reveal()))
-    return value.replace("${", "$${") if isinstance(value, str) else value

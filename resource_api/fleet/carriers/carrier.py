@@ -16,17 +16,13 @@ if TYPE_CHECKING:
 
 #: The remote run ended; ``code`` is its exit code.
 ENDED: Final = "ended"
-#: Nothing was done there: 65, 70, 74 or 75, and a ``refused`` document with the problems came before.
+#: Nothing was done there: 64, 65, 70, 74 or 75, and a ``refused`` document with the problems came before.
 REFUSED: Final = "refused"
 #: The job was never sent.
 UNREACHABLE: Final = "unreachable"
 #: The job was sent, and the end did not come: what was done there is in doubt until the host is asked again.
 LOST: Final = "lost"
 
-#: Bytes of one event of a host.
-MAX_EVENT: Final = 1024 * 1024
-#: Bytes of the one ``result`` of a command that reads: a plan, resources, outputs.
-MAX_RESULT: Final = 16 * 1024 * 1024
 #: Events of one host in one run.
 MAX_EVENTS: Final = 1_000_000
 #: Bytes of a host's events that a carrier keeps; the host waits until they are read.

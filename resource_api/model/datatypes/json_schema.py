@@ -1,6 +1,7 @@
 """Data types as JSON Schema: for editors, and to explain why a value was refused.
 
-The predicates decide; ``explain`` is called for refused values only, and imports jsonschema then. Both accept the same
+The predicates decide; ``explain`` is called for refused values only, and imports jsonschema then; ``refusals`` replaces
+that where there is none. Both accept the same
 values: the dialect for explaining is stricter than the published drafts where Puppet is (``1.0`` is no Integer), and
 does not look into secrets. The messages are those of ``messages``.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from resource_api.model.datatypes import messages, predicates
+from resource_api.model.datatypes import messages, predicates, refusals
 from resource_api.model.datatypes.regex_dialect import END
 from resource_api.model.values.assets import ORIGINS
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -180,9 +181,12 @@ def explain(datatype: DataType, value: Any, words: str = "") -> list[tuple[Path,
     """
     if value is UNKNOWN:
         return []
-    problems = {
-        problem: None for error in _validator(datatype).iter_errors(value) for problem in _problems(error, words)
-    }
+    try:
+        errors = _validator(datatype).iter_errors(value)
+    except ModuleNotFoundError:
+        problems = dict.fromkeys(refusals.problems(datatype, value, words))
+    else:
+        problems = {problem: None for error in errors for problem in _problems(error, words)}
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
 
 
@@ -198,7 +202,7 @@ def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
             yield from (problem for cause in causes for problem in _problems(cause, words))
             return
     if datatype.kind in {"Any", "Data"}:
-        yield _misfit(datatype, value, path)
+        yield refusals.misfit(datatype, value, path)
     elif error.validator == "keys":
         yield path, f"has a key that {messages.refusal(datatype, value, words)}"
     elif error.validator in _SIZES and kind in {list, dict}:
@@ -210,29 +214,6 @@ def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
 
 
 _SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})
-
-
-def _misfit(datatype: DataType, value: Any, path: Path) -> tuple[Path, str]:
-    """Return the place and message of the first part that JSON cannot represent; secrets are not looked into."""
-    if len(path) > 2 * predicates.DEPTH:
-        return (), f"must not be nested deeper than {predicates.DEPTH} levels"
-    members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
-    for step, member in members:
-        if type(value) is dict and type(step) is not str:
-            return path, f"must have strings as keys, not {messages.kind_of(step)}"
-        if not predicates.is_json(_known(predicates.unwrap(member))):
-            return _misfit(datatype, member, (*path, step))
-    shown = messages.quote_value(value) if type(value) is float else messages.describe_value(datatype, value)
-    return path, f"must be a value that JSON can carry, not {shown}"
-
-
-def _known(value: Any) -> Any:
-    """Return ``value`` with unknown values replaced by None, which is accepted."""
-    if type(value) is list:
-        return [_known(item) for item in value]
-    if type(value) is dict:
-        return {key: _known(item) for key, item in value.items()}
-    return None if value is UNKNOWN else value
 
 
 @cache
@@ -259,8 +240,8 @@ def _validator_class() -> type[Validator]:
         "array": lambda value: type(value) is list,
         "object": lambda value: type(value) is dict,
         "Float": predicates.floating,
-        "Any": lambda value: predicates.is_json(_known(predicates.unwrap(value))),
-        "Data": lambda value: predicates.is_json(_known(predicates.unwrap(value))),
+        "Any": lambda value: predicates.is_json(refusals.known(predicates.unwrap(value))),
+        "Data": lambda value: predicates.is_json(refusals.known(predicates.unwrap(value))),
     }
     checker = Draft202012Validator.TYPE_CHECKER.redefine_many({k: predicate(v) for k, v in kinds.items()})
     keywords = {**Draft202012Validator.VALIDATORS, "keys": _keys, "sensitive": _content}

@@ -14,6 +14,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.datatypes import json_schema as schemas
+from resource_api.model.datatypes import refusals
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 
 if TYPE_CHECKING:
@@ -301,6 +302,16 @@ EXPLAINED: list[tuple[str, Any, list[tuple[tuple[str | int, ...], str]]]] = [
 def test_a_message_names_path_expectation_and_value(text: str, value: Any, problems: list[Any]) -> None:
     """Messages use the words of people who write manifests."""
     assert schemas.explain(datatypes.parse(text), value) == problems
+    assert list(refusals.problems(datatypes.parse(text), value)) == problems
+
+
+@settings(max_examples=300)
+@given(cases.flatmap(lambda case: st.tuples(st.just(case), holed(case[1]))))
+def test_without_jsonschema_the_same_values_are_refused(drawn: tuple[tuple[DataType, Any], Any]) -> None:
+    """A host that has only this package explains exactly what is refused, unknown parts among it."""
+    (datatype, value), partly = drawn
+    assert datatype.accepts(value) == (list(refusals.problems(datatype, value)) == [])
+    assert datatype.accepts_known(partly) == (list(refusals.problems(datatype, partly)) == [])
 
 
 def test_all_problems_of_a_value_are_reported_at_once() -> None:
@@ -336,10 +347,11 @@ SECRET = "hunter2"
 )
 def test_a_secret_is_not_shown(text: str, value: Any, problem: tuple[Any, str]) -> None:
     """Whether by type or by wrapper: neither the value, nor the path within it, nor one of its keys."""
-    (path, message), *others = schemas.explain(datatypes.parse(text), value)
-    assert path == problem[0]
-    assert problem[1] in message
-    assert SECRET not in repr((path, message, others))
+    for problems in (schemas.explain, refusals.problems):
+        (path, message), *others = problems(datatypes.parse(text), value)
+        assert path == problem[0]
+        assert problem[1] in message
+        assert SECRET not in repr((path, message, others))
 
 
 def test_excessive_nesting_is_refused_and_explained() -> None:
@@ -351,6 +363,7 @@ def test_excessive_nesting_is_refused_and_explained() -> None:
         datatype = datatypes.parse(text)
         assert not datatype.accepts(value)
         assert schemas.explain(datatype, value)
+        assert list(refusals.problems(datatype, value))
 
 
 def test_drafts_differ_in_tuples_only() -> None:

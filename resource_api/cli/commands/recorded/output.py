@@ -9,12 +9,10 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.cli.stack import Stack, none_recorded
-from resource_api.model.values.errors import ResourceAPIError, nearest
 from resource_api.render import text
+from resource_api.runtime.queries import recorded_stack
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from resource_api.cli.session import Session
 
 
@@ -33,28 +31,9 @@ def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any
         return fleet.carry(session, "output", name=name, reveal=reveal)
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
-        shown = _revealed(outputs) if reveal else outputs
+        shown = recorded_stack.revealed(outputs) if reveal else outputs
         session.show(lambda: shown, lambda: text.outputs(shown))
         return 0
-    if name not in outputs:
-        hint = nearest(name, outputs)
-        msg = f"there is no output '{name}'"
-        raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
-    value = _revealed({name: outputs[name]})[name] if reveal else outputs[name]
+    value = recorded_stack.output(outputs, name, reveal=reveal)
     session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
     return 0
-
-
-def _revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
-    from resource_api.model import codec  # noqa: PLC0415 - only for secrets
-    from resource_api.model.values import values  # noqa: PLC0415 - only for secrets
-
-    found = {name: values.reveal(codec.open_sealed(value)) for name, value in outputs.items()}
-    if hidden := [name for name, value in found.items() if codec.has_sealed(value)]:
-        msg = (
-            f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
-            f" {', '.join(hidden)}"
-        )
-        raise ResourceAPIError(msg)
-    return found

@@ -10,10 +10,10 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.cli.stack import selected
 from resource_api.model.values.errors import UsageError
 from resource_api.render.table import table
 from resource_api.render.text import time_of
+from resource_api.runtime.queries.recorded_stack import selected
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:

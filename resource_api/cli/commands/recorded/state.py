@@ -16,6 +16,7 @@ from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 from resource_api.render import text
+from resource_api.runtime.queries import recorded_stack
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName
 
@@ -65,21 +66,9 @@ def list_(session: Session, **_settings: Any) -> None:
         return
     known = Stack(session).state
     session.show(
-        lambda: [_summary(known, each) for each in known.records.values()],
+        lambda: [recorded_stack.summary(known, each) for each in known.records.values()],
         lambda: (escape(str(each.reference)) for each in known.records.values()),
     )
-
-
-def _summary(known: StackState, record: Record) -> dict[str, Any]:
-    return {
-        "reference": str(record.reference),
-        "urn": state_export.record_urn(known, record),
-        "parent": record.parent or None,
-        "type": record.type,
-        "name": record.name,
-        "owned": record.owned,
-        "status": record.status,
-    }
 
 
 @_command("show", "resource-api state show 'File[/etc/motd]'")

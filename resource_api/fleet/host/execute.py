@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet.commands import COMMANDS
-from resource_api.fleet.host_run import HostRun
+from resource_api.fleet.host.commands import carry_out
+from resource_api.fleet.host.run import HostRun
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, reason
 from resource_api.model.values.version import __version__
 from resource_api.plugins.worker import protocol
@@ -31,6 +31,8 @@ _READ: Final = 64 * 1024
 #: The exit codes of a command that has done nothing.
 _NOTHING_DONE: Final = (64, 65, 74, 75)
 _BUG: Final = 70
+#: Characters that are kept of a text in a document that is too large.
+_LONGEST: Final = 1000
 
 
 class Sender:
@@ -43,25 +45,41 @@ class Sender:
         self._closed = False
 
     def event(self, document: Mapping[str, Any]) -> None:
-        """Send one document of a run."""
-        self._send("event", {"document": document})
+        """Send one document of a run; the long texts of one that is too large are cut."""
+        raw = protocol.encode_plain("event", {"document": document})
+        if len(raw) > jobs.MAX_EVENT:
+            raw = protocol.encode_plain("event", {"document": _cut(document)})
+        self._send(raw)
 
-    def result(self, document: Any) -> None:
-        """Send the document of a command that reads."""
-        self._send("result", {"document": {"type": "result", "document": document}})
+    def result(self, document: Mapping[str, Any]) -> None:
+        """Send the document of a command that reads. Raise ``ResourceAPIError`` for one that is too large."""
+        raw = protocol.encode_plain("result", {"document": document})
+        if len(raw) > jobs.MAX_RESULT:
+            msg = f"the answer is larger than {jobs.MAX_RESULT >> 20} MiB; ask for less at once"
+            raise ResourceAPIError(msg)
+        self._send(raw)
 
     def end(self, code: int) -> None:
         """Send the exit code."""
-        self._send("end", {"code": code})
+        self._send(protocol.encode_plain("end", {"code": code}))
 
-    def _send(self, kind: str, body: Mapping[str, Any]) -> None:
-        raw = memoryview(protocol.encode_plain(kind, body))
-        with self._lock, suppress(BrokenPipeError):
-            while raw and not self._closed:
+    def _send(self, frame: bytes) -> None:
+        left = memoryview(frame)
+        with self._lock:
+            while left and not self._closed:
                 try:
-                    raw = raw[os.write(self._descriptor, raw) :]
+                    left = left[os.write(self._descriptor, left) :]
                 except OSError:
                     self._closed = True
+
+
+def _cut(value: Any) -> Any:
+    """Return JSON data with its long texts cut."""
+    if isinstance(value, str):
+        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value)} characters)"
+    if isinstance(value, dict):
+        return {name: _cut(item) for name, item in value.items()}
+    return [_cut(item) for item in value] if isinstance(value, list) else value
 
 
 def main(cache: str, directories: Sequence[str]) -> None:
@@ -99,7 +117,7 @@ def execute(job: Job, sender: Sender, places: Sequence[str], listen: Callable[[]
         with interrupts:
             listen()
             sender.event(hello(places[0]))
-            return run.exit_code(COMMANDS[job.command](run))
+            return run.exit_code(carry_out(run))
     except ManifestError as error:
         return _fail(run, error.problems, error.exit_code)
     except ResourceAPIError as error:

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from resource_api import Attribute, Sensitive, TypeDefinition
-from resource_api.cli import resource_filter
 from resource_api.model.values.errors import UsageError
+from resource_api.runtime.queries import resource_filter
 
 WIDGET: Final = TypeDefinition(
     name="widget",

@@ -1,6 +1,6 @@
 """One job on its host: the runtime that carries it out, and where its documents go, secrets masked.
 
-What each command does with it is in ``fleet/commands``.
+What each command does with it is in ``fleet/host/commands``.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import sys
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import documents as manifests
 from resource_api.fleet import job as jobs
+from resource_api.fleet.host.journal import Journal
+from resource_api.manifest.sections import project_name
 from resource_api.model.event import StepStart
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
@@ -19,7 +21,8 @@ from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
 from resource_api.runtime.runtime import Runtime
 from resource_api.runtime.signals import Interrupts
-from resource_api.state.store import NoStore
+from resource_api.state.open_store import default_path
+from resource_api.state.store import NoStore, StackName
 from resource_api.system.facts import Facts
 from resource_api.system.filesystem.assets import SentReader
 from resource_api.system.log import Log, line_stream
@@ -33,6 +36,12 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event, LogEvent
 
 
+#: The types of documents that a report is made of.
+_KEPT: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
+#: The commands that are done once.
+_CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
+
+
 class HostRun:
     """A job with what it needs on its host."""
 
@@ -40,7 +49,7 @@ class HostRun:
         self,
         job: Job,
         emit: Callable[[Mapping[str, Any]], None],
-        result: Callable[[Any], None],
+        result: Callable[[Mapping[str, Any]], None],
         places: Sequence[str],
     ) -> None:
         """Send documents with ``emit``, and that of a command that reads with ``result``.
@@ -52,6 +61,8 @@ class HostRun:
         self._emit, self._result = emit, result
         #: Whether something may have been done.
         self.began = False
+        #: The documents that say what was done.
+        self.kept: list[Mapping[str, Any]] = []
         self.log = Log(str(self.options.get("log_level") or "notice"), self._log)
         self.log.mask.on_secret = lambda _secret, _declared: core_dumps.forbid()
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
@@ -85,8 +96,9 @@ class HostRun:
         """The inputs of the manifest by name."""
         return jobs.given_inputs(self.job)
 
+    @cached_property
     def manifest(self) -> Manifest:
-        """Return the manifest of the job. Raise ``ManifestError``."""
+        """The manifest of the job. Raise ``ManifestError``."""
         return manifests.manifest(
             self.job.documents, lambda raw, file: self.runtime.read_python(raw, file, self.inputs)
         )
@@ -101,15 +113,35 @@ class HostRun:
 
     def emit(self, document: Mapping[str, Any]) -> None:
         """Send one document, secrets masked."""
-        self._emit(self.log.mask.document(document))
+        self.send_again(self.log.mask.document(document))
 
-    def result(self, document: Any) -> None:
-        """Send the document of a command that reads, secrets masked."""
-        self._result(self.log.mask.document(document))
+    def send_again(self, document: Mapping[str, Any]) -> None:
+        """Send a document in which secrets are masked already."""
+        if document["type"] in _KEPT:
+            self.kept.append(document)
+        if document["type"] == "result":
+            self._result(document)
+        else:
+            self._emit(document)
 
-    def reveal(self, document: Any) -> None:
-        """Send the document of a command that reads, secrets in clear."""
-        self._result(document)
+    def result(self, found: Any, *, reveal: bool = False) -> None:
+        """Send the document of a command that reads; ``reveal``: with secrets in clear."""
+        document = documents.line("result", {"document": found})
+        if reveal:
+            self._result(document)
+        else:
+            self.emit(document)
+
+    def journal(self) -> Journal | None:
+        """Return the journal of the stack, None for a job that changes nothing or where no state is kept."""
+        options = self.options
+        if self.job.command not in _CHANGING or options.get("noop") or options.get("state") == "memory:":
+            return None
+        saved = options.get("saved_plan")
+        project = saved["project"] if saved else options.get("project") or project_name(self.manifest)
+        name = StackName(project, (saved or options).get("stack") or "default").checked()
+        url = options.get("state")
+        return Journal(os.path.abspath(url.partition(":")[2]) if url else default_path(os.environ), name)
 
     def _log(self, event: LogEvent) -> None:
         self.emit(documents.log(event))

@@ -1,0 +1,99 @@
+"""One resource that is named without a manifest: what it is called, and the manifest that changes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
+from resource_api.model.values.reference import Reference
+from resource_api.model.values.values import Sensitive, reveal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.report import Report
+    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.runtime import Runtime
+
+
+def change(
+    runtime: Runtime,
+    definition: TypeDefinition,
+    reference: Reference,
+    row: Mapping[str, Any],
+    given: Mapping[str, Any],
+    *,
+    selected: SelectedProvider | None = None,
+    noop: bool = False,
+    strict: Any = "error",
+) -> Report:
+    """Change one resource, which is as ``row``, to the ``given`` attributes. Raise ``ManifestError`` without places."""
+    # An existing resource must be declared with its mandatory attributes too.
+    kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
+    body = escaped({**kept, **given})
+    manifest: dict[str, Any] = {"resources": {str(reference): body}}
+    if selected is not None:
+        body["provider"], manifest["providers"] = selected.name, escaped(selected.section)
+    try:
+        return runtime.change(manifest, noop=noop, strict=strict)
+    except ManifestError as error:
+        raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
+
+
+def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:
+    """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
+    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
+
+    named = {key: value for key, value in given.items() if key in definition.namevars}
+    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
+    row = {**(captured or {}), **named}
+    if len(row) != len(definition.namevars):
+        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
+        msg = f"{Reference(definition.name, title)}: the title does not hold every namevar; add {missing} as ATTR=VALUE"
+        raise UsageError(msg)
+    try:
+        for key in row.keys() - named.keys():
+            if isinstance(row[key], str):
+                namevar = definition.attributes[key]
+                row[key] = coercion.coerce(namevar.datatype, row[key], namevar.must_be)
+    except ValueError as error:
+        msg = f"{Reference(definition.name, title)}: {error}"
+        raise UsageError(msg) from error
+    return [definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)]
+
+
+def attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
+    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``."""
+    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for changes
+
+    found: dict[str, Any] = {}
+    for pair in changes:
+        attribute, equals, text = pair.partition("=")
+        if not equals:
+            msg = f"'{pair}': write ATTR=VALUE"
+            raise UsageError(msg)
+        if attribute not in definition.attributes:
+            hint = nearest(attribute, definition.attributes, "attribute", definition.name)
+            msg = f"{Reference(definition.name, name)}: unknown attribute '{attribute}'" + (f"; {hint}" if hint else "")
+            raise UnknownName(msg, attribute)
+        try:
+            declared = definition.attributes[attribute]
+            value = coercion.coerce(declared.datatype, text, declared.must_be)
+        except ValueError as error:
+            msg = f"{Reference(definition.name, name)}: {attribute} {error}"
+            raise UsageError(msg, attribute) from error
+        found[attribute] = value
+    return found
+
+
+def escaped(value: Any) -> Any:
+    """Return a value in which ``${`` is literal."""
+    if isinstance(value, list):
+        return [escaped(item) for item in value]
+    if isinstance(value, dict):
+        return {key: escaped(item) for key, item in value.items()}
+    if isinstance(value, Sensitive):
+        return Sensitive(escaped(value.reveal()))
+    return value.replace("${", "$${") if isinstance(value, str) else value

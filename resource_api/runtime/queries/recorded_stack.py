@@ -1,0 +1,100 @@
+"""What is recorded of a stack, for whoever shows it: which stack is meant, its outputs, its resources, its runs."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model import codec
+from resource_api.model.values import values
+from resource_api.model.values.errors import ResourceAPIError, UsageError, nearest
+from resource_api.state import export as state_export
+from resource_api.state.store import StackName
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.model.record import Record, StackState
+    from resource_api.state.store import StateStore
+
+
+def none_recorded(store: StateStore, settings: Mapping[str, Any]) -> bool:
+    """Whether the store is empty and no project is named: then there is nothing to show, which is no error."""
+    return not settings.get("project") and not store.stacks()
+
+
+def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
+    """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
+    stack, project = settings.get("stack") or "default", settings.get("project")
+    known = store.stacks()
+    if project is not None:
+        name = StackName(project, stack)
+        if name not in known:
+            raise UsageError(_not_recorded(name, known))
+        return name
+    found = [name for name in known if name.stack == stack]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(f"{name.project} (stack {name.stack})" for name in found or known)
+    if found:
+        msg = f"several projects are recorded: {listed}; --project names one"
+    elif known:
+        msg = f"nothing is recorded in the stack '{stack}'; recorded are: {listed}; --stack names one"
+    else:
+        msg = "nothing is recorded yet"
+    raise UsageError(msg)
+
+
+def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
+    """Return the message that nothing is recorded of a named project, or in its stack."""
+    if not known:
+        return "nothing is recorded yet"
+    stacks = sorted(each.stack for each in known if each.project == name.project)
+    if stacks:
+        advice = nearest(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
+        return f"nothing is recorded of project '{name.project}' in the stack '{name.stack}'; {advice}"
+    projects = sorted({each.project for each in known})
+    advice = nearest(name.project, projects) or f"recorded are: {', '.join(projects)}"
+    return f"nothing is recorded of project '{name.project}'; {advice}"
+
+
+def output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
+    """Return one output. Raise ``ResourceAPIError`` where there is none, and as ``revealed`` does."""
+    if name not in outputs:
+        hint = nearest(name, outputs)
+        msg = f"there is no output '{name}'"
+        raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
+    return revealed({name: outputs[name]})[name] if reveal else outputs[name]
+
+
+def revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
+    found = {name: values.reveal(codec.open_sealed(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in found.items() if codec.has_sealed(value)]:
+        msg = (
+            f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
+            f" {', '.join(hidden)}"
+        )
+        raise ResourceAPIError(msg)
+    return found
+
+
+def summary(known: StackState, record: Record) -> dict[str, Any]:
+    """Return a recorded resource as ``state list`` shows it."""
+    return {
+        "reference": str(record.reference),
+        "urn": state_export.record_urn(known, record),
+        "parent": record.parent or None,
+        "type": record.type,
+        "name": record.name,
+        "owned": record.owned,
+        "status": record.status,
+    }
+
+
+def runs(store: StateStore, name: StackName) -> list[dict[str, Any]]:
+    """Return the finished runs of a stack, the oldest first; ``kept``: there is a document of it."""
+    kept: Sequence[str] = ()
+    with suppress(OSError):
+        kept = store.saved_runs()
+    return [{**run, "kept": run.get("run") in kept} for run in store.history(name)]

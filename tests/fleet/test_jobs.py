@@ -1,0 +1,327 @@
+"""What a job does on a host: every command as it is here, once, with the same messages; over pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from resource_api.fleet import documents, sources
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet.job import Job, make_job
+from resource_api.fleet.payload import Archive, Payloads, package
+from resource_api.manifest.scope import FileInput, TextInput
+from resource_api.model.values.errors import ManifestError
+from resource_api.state.lock import Lock
+from tests.command import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+pytestmark = pytest.mark.process
+
+HOST: Final = {"name": "web1", "groups": ["web", "eu"], "address": "10.0.0.1"}
+SITE: Final = """\
+project: web
+inputs:
+  greeting: {type: String, default: hello}
+  size: {type: Integer, default: 1}
+  password: {type: "Sensitive[String]", default: hunter2}
+resources:
+  File[${inputs.greeting}]:
+    path: %s/motd
+    content: "${host.name} ${host.address} ${host.groups[1]} ${inputs.greeting} ${inputs.size}\\n"
+outputs:
+  where: %s/motd
+  secret: ${inputs.password}
+"""
+
+
+class Machine:
+    """A directory with a manifest, and the host that carries jobs for it out."""
+
+    def __init__(self, directory: Path, archive: Archive, cache: str) -> None:
+        """Write the manifest."""
+        self.directory, self.archive, self.cache = directory, archive, cache
+        self.motd = directory / "motd"
+        self.write(SITE % (directory, directory))
+
+    def write(self, text: str, name: str = "site.yaml") -> str:
+        """Write a manifest and return its path."""
+        (self.directory / name).write_text(text)
+        return str(self.directory / name)
+
+    def job(self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any) -> Job:
+        """Return a job for the manifest."""
+        read = [] if site is None else sources.read(str(self.directory / site))
+        inputs: Mapping[str, Any] = given.pop("inputs", {})
+        options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
+        return make_job(
+            command,
+            generation=generation,
+            payload=self.archive.digest,
+            documents=[documents.to_fields(each) for each in read],
+            files=sources.contents(read, inputs),
+            inputs=inputs,
+            host=HOST,
+            options=options,
+        )
+
+    def documents(self, job: Job) -> list[Mapping[str, Any]]:
+        """Return what the host sends for a job."""
+        carrier, found = PipeCarrier(Payloads(self.archive), cache=self.cache), []
+        try:
+            carrier.start(Host("web1"), job)
+            while (event := carrier.next_event(60)) is not None:
+                found.append(event.document)
+                if event.document["type"] == "end":
+                    return found
+        finally:
+            carrier.close()
+        msg = f"no end came after {found[-3:]}"
+        raise AssertionError(msg)
+
+    def result(self, command: str, **given: Any) -> Any:
+        """Return the document of a command that reads."""
+        found = self.documents(self.job(command, **given))
+        assert found[-1]["code"] == 0, found
+        return next(each["document"] for each in found if each["type"] == "result")
+
+    def refusal(self, job: Job) -> tuple[int, str]:
+        """Return the exit code and the first problem of a job that was refused."""
+        found = self.documents(job)
+        assert found[-1]["status"] == "refused", found
+        refused = next(each for each in found if each["type"] == "refused")
+        assert refused["exit_code"] == found[-1]["code"]
+        return refused["exit_code"], refused["problems"][0]["message"]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """Return a host with an empty state; its cache is shared."""
+    shared = tmp_path_factory.getbasetemp().parent
+    return Machine(tmp_path, package(str(shared / "payload")), str(shared / "cache"))
+
+
+def summary(found: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the summary of a run."""
+    return next(each for each in found if each["type"] == "summary")
+
+
+def test_every_command_answers_as_it_does_here(machine: Machine) -> None:
+    """An apply, and then every other command about what it did."""
+    inputs = {"greeting": TextInput("good day"), "size": TextInput("3"), "password": FileInput("s3cret-value")}
+    done = machine.documents(machine.job(inputs=inputs))
+    assert machine.motd.read_text() == "web1 10.0.0.1 eu good day 3\n"
+    assert summary(done)["created"] == 1
+    assert "s3cret-value" not in str(done)
+    assert machine.result("validate", inputs=inputs) == {"valid": True, "resources": 1, "diagnostics": []}
+    assert [step["action"] for step in machine.result("plan", inputs=inputs)["steps"]] == ["same"]
+    assert machine.result("output", site=None) == {"where": str(machine.motd), "secret": "<sensitive>"}
+    assert machine.result("output", site=None, name="where") == str(machine.motd)
+    assert [each["reference"] for each in machine.result("state", site=None, subcommand="list")] == ["File[good day]"]
+    assert machine.result("state", site=None, subcommand="check")["found"][0].endswith("state.db: every row is intact")
+    assert [each["command"] for each in machine.result("state", site=None, subcommand="history")] == ["apply"]
+    wrong = machine.job("state", site=None, subcommand="rm")
+    assert machine.refusal(wrong) == (64, "'state rm' cannot be asked of other hosts")
+    machine.motd.unlink()
+    assert machine.result("refresh", inputs=inputs, generation=2)["refreshed"] == ["File[good day]"]
+    gone = machine.documents(machine.job("destroy", inputs=inputs, generation=3))
+    assert (summary(gone)["forgotten"], gone[-1]["code"]) == (1, 0)
+
+
+def test_the_documents_are_those_of_the_command(machine: Machine) -> None:
+    """What ``apply --json`` writes here and what a host sends are the same, but for times and the id of the run."""
+    site = machine.write(f"project: web\nresources:\n  File[{machine.motd}]: {{content: hi}}\n")
+    local = run(["apply", site, "--json", "--state", "memory:"], cwd=machine.directory, env={}, text=True)
+    assert local.returncode == 0, local.stderr
+    machine.motd.unlink()
+    found = machine.documents(machine.job(state="memory:"))
+    shown = [json.loads(line) for line in local.stdout.splitlines()]
+    assert [_timeless(each) for each in found[1:-1]] == [_timeless(each) for each in shown]
+
+
+def _timeless(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name not in {"timestamp", "run", "seconds"}}
+
+
+def test_resources_are_listed_selected_and_changed(machine: Machine) -> None:
+    """By name, by pattern and by filter; a change is verified and shown."""
+    (root,) = machine.result("resource", site=None, type_name="user", name="root")
+    assert (root["title"], root["uid"]) == ("root", 0)
+    found = machine.result("resource", site=None, type_name="user", name="ro*", filters=["uid < 1"])
+    assert [each["title"] for each in found] == ["root"]
+    both = machine.result("resource", site=None, type_name="user,group")
+    assert {"User[root]", "Group[root]"} <= {each["reference"] for each in both}
+    config = machine.job("resource", site=None, type_name="user", config=["a=b"])
+    assert machine.refusal(config) == (
+        64,
+        "--config cannot be given to other hosts; declare the provider in a manifest, and name it with --manifest",
+    )
+    assert machine.refusal(machine.job("resource", site=None, type_name="zzz"))[0] == 64
+    changes = [f"path={machine.motd}", "content=hi"]
+    changed = machine.documents(machine.job("resource", site=None, type_name="file", name="motd", changes=changes))
+    assert summary(changed)["created"] == 1
+    assert machine.motd.read_text() == "hi"
+    wrong = machine.job("resource", site=None, type_name="file", name="/x", changes=["colour=red"])
+    assert machine.refusal(wrong) == (64, "File[/x]: unknown attribute 'colour'")
+
+
+def test_a_job_is_done_once(machine: Machine) -> None:
+    """Delivered again, its report is sent again and nothing is done; an older or another one is superseded."""
+    job = machine.job(generation=5)
+    first = machine.documents(job)
+    machine.motd.unlink()
+    again = machine.documents(job)
+    assert not machine.motd.exists()
+    assert [each for each in again if each["type"] in {"step_end", "summary"}] == [
+        each for each in first if each["type"] in {"step_end", "summary"}
+    ]
+    other = {"inputs": {"greeting": "bye"}}
+    for late in (machine.job(generation=4), machine.job(generation=5, **other)):
+        code, message = machine.refusal(late)
+        assert code == 75
+        assert message == (
+            f"a newer job was given to this host: generation 5, and this one has {late.generation}; nothing was done"
+        )
+    assert not machine.motd.exists()
+    assert machine.documents(machine.job(generation=6))[-1]["code"] == 0
+    assert machine.motd.exists()
+
+
+def test_a_job_waits_for_another_one_of_its_stack(machine: Machine) -> None:
+    """Or is refused, naming who runs; one of another stack is not concerned."""
+    machine.documents(machine.job(generation=1))
+    lock = Lock(f"{machine.directory}/state/jobs/web--default")
+    with lock.held(0):
+        lock.write_holder("apply of another machine")
+        code, message = machine.refusal(machine.job(generation=2))
+        assert code == 75
+        assert message.startswith(f"state is locked: pid {os.getpid()} (")
+        assert "has been running 'apply of another machine' since" in message
+        assert machine.documents(machine.job(generation=2, stack="blue"))[-1]["code"] == 0
+    assert machine.documents(machine.job(generation=2))[-1]["code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("{", "it is damaged, or others can write to it; remove it, and every job is taken as a new one"),
+        (
+            '{"id": 1, "generation": 1, "report": null}',
+            "it is damaged, or others can write to it; remove it, and every job is taken as a new one",
+        ),
+    ],
+)
+def test_a_damaged_journal_is_not_guessed(machine: Machine, content: str, why: str) -> None:
+    """Nothing is done; the message says what to do."""
+    machine.documents(machine.job(generation=1))
+    journal = machine.directory / "state" / "jobs" / "web--default.json"
+    journal.write_text(content)
+    assert machine.refusal(machine.job(generation=2)) == (74, f"{journal}: {why}")
+
+
+def test_a_journal_that_others_can_open_is_refused(machine: Machine) -> None:
+    """Its directory must be this user's alone."""
+    machine.documents(machine.job(generation=1))
+    jobs = machine.directory / "state" / "jobs"
+    jobs.chmod(0o755)
+    assert machine.refusal(machine.job(generation=2)) == (
+        74,
+        f"{jobs}: must be a directory that only its owner can open, and no link",
+    )
+
+
+def test_a_problem_has_the_place_in_the_file_that_was_sent(machine: Machine) -> None:
+    """File, line and column of a YAML file are known where there is no YAML."""
+    machine.write("project: web\nresources:\n  File[/x]:\n    content: [1]\n")
+    found = machine.documents(machine.job())
+    (problem,) = next(each["problems"] for each in found if each["type"] == "refused")
+    assert (problem["file"], problem["line"], problem["column"]) == (str(machine.directory / "site.yaml"), 4, 5)
+
+
+def test_a_wrong_manifest_is_refused_where_it_is_sent_from() -> None:
+    """What is no YAML is not sent at all."""
+    with pytest.raises(ManifestError):
+        sources.read("/nonexistent/site.yaml")
+
+
+def test_a_python_manifest_asks_the_facts_of_the_host(machine: Machine) -> None:
+    """It is executed there, with what it includes and the assets that it names."""
+    machine.write(f"resources:\n  File[{machine.directory}/included]: {{content: hi}}\n", "other.yaml")
+    (machine.directory / "motd.txt").write_text("from a file\n")
+    machine.write(
+        f"""
+PROJECT = "web"
+INCLUDE = ["other.yaml"]
+
+
+def manifest(m):
+    m.file("{machine.motd}", content=m.host.name + " " + m.facts.os.family)
+    m.file("{machine.directory}/copied", content=m.asset(file="motd.txt"))
+""",
+        "site.py",
+    )
+    assert machine.documents(machine.job(site="site.py"))[-1]["code"] == 0
+    assert machine.motd.read_text() == "web1 Debian"
+    assert (machine.directory / "included").read_text() == "hi"
+    assert (machine.directory / "copied").read_text() == "from a file\n"
+
+
+def test_assets_and_archives_come_from_where_the_job_does(machine: Machine) -> None:
+    """Also those whose names have the host's name in them, and directories; one that is missing is a problem."""
+    tree = machine.directory / "tree"
+    (tree / "bin").mkdir(parents=True)
+    (tree / "bin" / "run").write_text("#!/bin/sh\n")
+    (tree / "bin" / "run").chmod(0o755)
+    (machine.directory / "web1.conf").write_text("mine\n")
+    machine.write(
+        f"project: web\nresources:\n"
+        f"  File[{machine.motd}]:\n    content: {{asset: {{file: '${{host.name}}.conf'}}}}\n"
+        f"  Archive[{machine.directory}/out]:\n    source: {{archive: {{directory: tree}}}}\n"
+    )
+    job = machine.job()
+    shutil.rmtree(tree)
+    (machine.directory / "web1.conf").unlink()
+    assert machine.documents(job)[-1]["code"] == 0
+    assert machine.motd.read_text() == "mine\n"
+    assert (machine.directory / "out" / "bin" / "run").stat().st_mode & 0o777 == 0o755
+    code, message = machine.refusal(machine.job(generation=2))
+    assert (code, message) == (
+        65,
+        "web1.conf is not among the files that were sent with the manifest; is it there, and readable?",
+    )
+
+
+def test_a_text_that_is_too_long_for_an_event_is_cut(machine: Machine) -> None:
+    """The run is carried out and told; only what is shown is cut."""
+    machine.write(f"project: web\nresources:\n  File[{machine.motd}]:\n    content: {'é' * 400_000}\n")
+    found = machine.documents(machine.job())
+    assert found[-1]["code"] == 0, found
+    assert machine.motd.stat().st_size == 800_000
+    assert "… (400000 characters)" in str(found)
+
+
+def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
+    """A signal that the end of a connection may send does not end it either."""
+    go, begun = machine.directory / "go", machine.directory / "begun"
+    machine.write(
+        f"project: web\nresources:\n"
+        f"  Exec[wait]:\n    command: [/bin/sh, -c, 'touch {begun}; until [ -e {go} ]; do sleep 0.01; done']\n"
+        f"  File[{machine.motd}]: {{content: hi}}\n"
+    )
+    carrier = PipeCarrier(Payloads(machine.archive), cache=machine.cache)
+    carrier.start(Host("web1"), machine.job())
+    while not begun.exists():
+        carrier.next_event(0.05)
+    os.kill(carrier.pid("web1"), signal.SIGHUP)
+    carrier.close()
+    go.touch()
+    assert summary(machine.documents(machine.job(generation=2, lock_timeout=60.0)))["exit_code"] == 0
+    assert machine.motd.read_text() == "hi"

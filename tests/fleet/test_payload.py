@@ -1,0 +1,306 @@
+"""Law F10: what a host is sent is complete, small, the same each time, and unpacked where nobody else can change it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import time
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.fleet import payload
+from resource_api.fleet.payload import File, archive
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.process
+
+#: Libraries that a host need not have, each imported where it is used: what replaces it, or is missing without it.
+OPTIONAL: Final = {
+    "cryptography": "encryption, and the type x509_key: extras of providers",
+    "jinja2": "the function template",
+    "jsonschema": "model/datatypes/refusals replaces it",
+    "psutil": "system/kernel_facts replaces it",
+    "psycopg": "the types of PostgreSQL",
+    "pyrage": "keys of age",
+    "ruamel": "the type yaml_setting",
+    "tomlkit": "the type toml_setting",
+    "yaml": "manifests are parsed before they are sent",
+}
+#: What is imported from parts that are left out, and who does that: never on a host.
+NEVER: Final = frozenset(
+    {
+        ("resource_api/__main__.py", "resource_api.cli.main"),
+        ("resource_api/runtime/preflight.py", "resource_api.runtime.reporters"),
+    }
+)
+LIMIT: Final = 800 * 1024
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def sent(tmp_path_factory: pytest.TempPathFactory) -> payload.Archive:
+    """Return the archive of this package."""
+    return payload.package(str(tmp_path_factory.getbasetemp().parent / "payload"))
+
+
+@pytest.fixture
+def unpacked(sent: payload.Archive, tmp_path: Path) -> Path:
+    """Return the directory of the archive in a cache of its own."""
+    boot(tmp_path / "cache", [sent])
+    return tmp_path / "cache" / sent.digest
+
+
+def boot(cache_directory: Path, archives: list[payload.Archive], raw: list[bytes] | None = None) -> tuple[int, str]:
+    """Run the first program with these archives, up to the job; return its exit code and standard error."""
+    sent = b"".join(b"%d\n%b" % (len(data), data) for data in raw or [each.raw for each in archives])
+    arguments = payload.boot_arguments((each.digest for each in archives), str(cache_directory))
+    done = subprocess.run([sys.executable, *arguments], input=sent, capture_output=True, check=False)
+    return done.returncode, done.stderr.decode()
+
+
+def modules(top: Path) -> Iterator[str]:
+    """Yield the names of the modules in an unpacked archive that are imported by name."""
+    for path in sorted(top.rglob("*.py")):
+        name = path.relative_to(top).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+        if not name.startswith(("resource_api.types", "resource_api.providers", "resource_api.lib")):
+            yield name
+
+
+def test_it_is_small_and_always_the_same(sent: payload.Archive, tmp_path: Path) -> None:
+    """At most 800 KiB; made again it has the same bytes; it is kept, but not where others can open it."""
+    assert len(sent.raw) <= LIMIT
+    assert payload.package(str(tmp_path / "a")) == sent
+    (kept,) = (tmp_path / "a").iterdir()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    began = time.process_time()
+    assert payload.package(str(tmp_path / "a")) == sent
+    assert time.process_time() - began < 0.2
+    kept.write_bytes(b"of others")
+    (tmp_path / "a").chmod(0o755)
+    assert payload.package(str(tmp_path / "a")) == sent
+
+
+def test_every_module_can_be_imported_in_a_bare_interpreter(unpacked: Path) -> None:
+    """Without site-packages; what is imported as an alternative is none of them."""
+    without = {"resource_api.manifest.yaml_reader", "resource_api.state.encryption.aes_gcm"}
+    code = f"""
+import importlib, sys
+sys.path.insert(0, {str(unpacked)!r})
+for name in {sorted(set(modules(unpacked)) - without)!r}:
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {sorted(OPTIONAL)!r}:
+            raise
+assert all("site-packages" not in (getattr(each, "__file__", None) or "") for each in sys.modules.values())
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_import_in_it_can_be_satisfied(unpacked: Path) -> None:
+    """Also one within a function: by the standard library or by the archive, but for what is known to be optional."""
+    missing = []
+    for path in sorted(unpacked.rglob("*.py")):
+        relative = path.relative_to(unpacked).as_posix()
+        if relative.startswith(("packaging/", "structlog/", "sh")):
+            continue
+        for name in imports(path):
+            top = name.partition(".")[0]
+            if top in sys.stdlib_module_names or top in OPTIONAL or top == "lib" or (relative, name) in NEVER:
+                continue
+            if not is_in(unpacked, name):
+                missing.append((relative, name))
+    assert missing == []
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Yield the modules that a file imports at run time, anywhere in it."""
+    for node in unguarded(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield str(node.module)
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            yield from (name for name in names if Path(ROOT, f"{name.replace('.', '/')}.py").exists())
+
+
+def unguarded(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes beneath a node, without those for type checkers only."""
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield child
+            yield from unguarded(child)
+
+
+@cache
+def is_in(top: Path, name: str) -> bool:
+    """Return whether a module, or the package of a name in it, is in the archive."""
+    path = top / name.replace(".", "/")
+    return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file() or name.startswith("resource_api.__")
+
+
+def test_code_keeps_its_lines_without_comments() -> None:
+    """A traceback of a host names the lines of the source."""
+    source = Path(payload.__file__).read_bytes()
+    bare = payload.without_comments(source)
+    assert len(bare) < 0.8 * len(source)
+    assert bare.count(b"\n") == source.count(b"\n")
+
+    def lines(code: bytes) -> list[tuple[str, int]]:
+        return [(type(node).__name__, node.lineno) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.stmt)]
+
+    assert lines(bare) == lines(source)
+
+
+def test_the_first_program_is_short_and_old() -> None:
+    """Less than 1.5 KiB, and in the syntax of Python 3.6, so that an older interpreter says what is needed."""
+    assert len(payload.boot_text()) < 1536
+    source = (Path(payload.__file__).parent / "boot.py").read_text(encoding="utf-8")
+    tree = ast.parse(source, feature_version=(3, 6))
+    names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    assert names <= sys.stdlib_module_names
+
+
+def test_an_older_interpreter_is_told_what_is_needed(sent: payload.Archive, tmp_path: Path) -> None:
+    """One sentence, and nothing is written."""
+    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    old = "import sys; sys.version_info, sys.version = (3, 9), '3.9.2 (default)'; "
+    done = subprocess.run(
+        [sys.executable, *arguments[:3], old + arguments[3], *arguments[4:]],
+        input=b"",
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"needs Python 3.11 or later; this is 3.9.2\n")
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, tmp_path: Path) -> None:
+    """Whatever the umask; the second time nothing is asked for; programs in it can be executed."""
+    program = archive({"0/providers/x": File(b"#!/bin/sh\n", executable=True), "0/types/x.py": File(b"")})
+    before = os.umask(0)
+    try:
+        boot(tmp_path / "cache", [sent, program])
+    finally:
+        os.umask(before)
+    cache_directory = tmp_path / "cache"
+    unpacked = [path for path in cache_directory.rglob("*") if "__pycache__" not in path.parts]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in [cache_directory, *unpacked])
+    assert (cache_directory / program.digest / "0/providers/x").stat().st_mode & 0o777 == 0o700
+    assert {path.name for path in cache_directory.iterdir()} == {sent.digest, program.digest}
+    arguments = payload.boot_arguments([sent.digest, program.digest], str(cache_directory))
+    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
+
+
+def test_what_has_another_digest_is_not_unpacked(sent: payload.Archive, tmp_path: Path) -> None:
+    """Also where it is cut; nothing stays."""
+    for raw in (sent.raw[:-1] + b"x", sent.raw[:-1]):
+        assert boot(tmp_path / "cache", [sent], [raw]) == (1, "what has arrived has another digest\n")
+        assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_cache_that_others_can_open_or_a_link_is_refused(sent: payload.Archive, tmp_path: Path) -> None:
+    """Nothing in it is read."""
+    cache_directory = tmp_path / "cache"
+    why = f"{cache_directory}: must be a directory that only its owner can open, and no link\n"
+    cache_directory.mkdir(mode=0o755)
+    assert boot(cache_directory, [sent]) == (1, why)
+    cache_directory.rmdir()
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    cache_directory.symlink_to(tmp_path / "elsewhere")
+    assert boot(cache_directory, [sent]) == (1, why)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
+def test_a_cache_of_another_user_is_refused(sent: payload.Archive, tmp_path: Path) -> None:
+    """Root reads nothing that a user has put there."""
+    cache_directory = tmp_path / "cache"
+    cache_directory.mkdir(mode=0o700)
+    os.chown(cache_directory, 65534, 65534)
+    code, why = boot(cache_directory, [sent])
+    assert (code, why.endswith(": must be a directory that only its owner can open, and no link\n")) == (1, True)
+
+
+@pytest.mark.parametrize("damage", ["empty", "missing"])
+def test_what_a_power_cut_has_damaged_is_unpacked_again(
+    sent: payload.Archive, unpacked: Path, tmp_path: Path, damage: str
+) -> None:
+    """A file that is empty or missing."""
+    module = unpacked / "resource_api" / "runtime" / "runtime.py"
+    whole = module.read_bytes()
+    if damage == "empty":
+        module.write_bytes(b"")
+    else:
+        module.unlink()
+    boot(tmp_path / "cache", [sent])
+    assert module.read_bytes() == whole
+
+
+def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path: Path) -> None:
+    """One in place of what was unpacked is neither executed nor written to."""
+    unpacked.rename(tmp_path / "elsewhere")
+    unpacked.symlink_to(tmp_path / "elsewhere")
+    code, why = boot(tmp_path / "cache", [sent])
+    assert (code, why.startswith("[Errno 20] Not a directory: ")) == (1, True)
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {unpacked.name}
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(sent: payload.Archive, tmp_path: Path) -> None:
+    """The first program ends with the system's reason; the next one begins anew."""
+    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    done = subprocess.run(
+        [sys.executable, *arguments[:3], limited + arguments[3], *arguments[4:]],
+        input=b"%d\n%b" % (len(sent.raw), sent.raw),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (1, b"[Errno 27] File too large\n")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_modules_are_what_a_module_path_has(tmp_path: Path) -> None:
+    """Each directory in its place; hidden files, bytecode and other files are left out; none: there is no archive."""
+
+    def read(path: str) -> tuple[bytes, os.stat_result]:
+        return Path(path).read_bytes(), Path(path).stat()
+
+    assert payload.modules([str(tmp_path)], read) == (None, 1)
+    for name in ("types/a.py", "lib/b/c.py", "types/__pycache__/a.pyc", "types/.hidden", "notes.txt", "providers.yaml"):
+        (tmp_path / "first" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "first" / name).write_text(name)
+    found, count = payload.modules([str(tmp_path), str(tmp_path / "first")], read)
+    wanted = {f"1/{name}": File(name.encode()) for name in ("types/a.py", "lib/b/c.py", "providers.yaml")}
+    assert (found, count) == (archive(wanted), 2)
+    assert found is not None
+    assert found.digest == sha256(found.raw).hexdigest()
+
+
+def test_modules_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More is refused with the directory."""
+    (tmp_path / "types").mkdir()
+    (tmp_path / "types" / "a.py").write_text("12345")
+    monkeypatch.setattr(payload, "LARGEST", 4)
+    with pytest.raises(UsageError, match=r"the modules for other hosts are at most 10000 files and 0 MiB$"):
+        payload.modules([str(tmp_path)], lambda path: (Path(path).read_bytes(), Path(path).stat()))
+
+
+def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path) -> None:
+    """It names what is needed by digest."""
+    arguments = payload.boot_arguments([sent.digest, "0" * 64], str(tmp_path / "cache"))
+    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    first = done.stdout.splitlines()[0]
+    assert json.loads(first.removeprefix(b"RApi ")) == {"kind": "need", "digests": f"{sent.digest} {'0' * 64}"}
