@@ -22,12 +22,12 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -143,7 +143,7 @@ class Running:
         self.pid = int(self._lines.readline())
         self._ended = False
 
-    def wait(self, timeout: float = 50) -> int:
+    def wait(self, timeout: float | None = 50) -> int:
         """Return its exit code. Raise ``TimeoutError`` where it goes on."""
         self._answers.settimeout(timeout)
         code = int(self._lines.readline())
@@ -165,6 +165,65 @@ def start(arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], stream
     """Start ``resource-api ARGUMENTS`` with three standard streams."""
     request = {"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}
     return Running(_server().start(request, streams))
+
+
+#: What stands for the command in a shell: it has a run forked, gives it its own streams, and ends as that does. Only
+#: built-in modules, as any other takes longer to import than all of this.
+_CLIENT: Final = """\
+import _socket, posix, sys
+ours = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+ours.connect({path!r})
+rights = b"".join(each.to_bytes(4, sys.byteorder) for each in (0, 1, 2))
+words = [b"\\0".join(word.encode("utf-8", "surrogateescape") for word in sys.argv[1:]), posix.getcwdb()]
+words.append(b"\\0".join(name + b"=" + value for name, value in posix.environ.items()))
+data = b"\\1".join(words)
+sent = ours.sendmsg([data], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+ours.sendall(data[sent:])
+ours.shutdown(_socket.SHUT_WR)
+code = int(ours.recv(16))
+code >= 0 or posix.kill(posix.getpid(), -code)
+posix._exit(code)
+"""
+
+
+@contextmanager
+def offered(path: Path) -> Iterator[list[str]]:
+    """Yield the words that run ``resource-api`` from a shell as ``run`` does, through a socket at ``path``."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=_serve_clients, args=(listening,))
+        thread.start()
+        try:
+            yield [sys.executable, "-I", "-S", "-c", _CLIENT.format(path=str(path))]
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _serve_clients(listening: socket.socket) -> None:
+    """Start a run for each client, until the socket is shut down."""
+    with suppress(OSError):
+        while True:
+            client, _ = listening.accept()
+            threading.Thread(target=_serve_client, args=(client,)).start()
+
+
+def _serve_client(client: socket.socket) -> None:
+    """Start the run of a client, and answer with its exit code."""
+    with client:
+        data, streams, _, _ = socket.recv_fds(client, 1 << 20, 3)
+        while more := client.recv(1 << 20):
+            data += more
+        arguments, directory, variables = os.fsdecode(data).split("\1")
+        env = dict(each.partition("=")[::2] for each in variables.split("\0"))
+        words = arguments.split("\0") if arguments else []
+        with start(words, cwd=Path(directory), env=env, streams=streams) as running:
+            for each in streams:
+                os.close(each)
+            code = running.wait(None)
+        with suppress(BrokenPipeError):
+            client.sendall(b"%d" % code)
 
 
 def compile_code(*directories: Path) -> None:

@@ -18,6 +18,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,9 +39,10 @@ from resource_api.model.change import Action
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.type_definition import FEATURES
 from tests import type_table
+from tests.command import offered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 DOCS: Final = ROOT / "docs"
@@ -138,10 +140,8 @@ class Terminal:
         programs = place / "bin"
         programs.mkdir()
         for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():
-            program = programs / name
-            start = f"-m {module} " if module else ""
-            program.write_text(f'#!/bin/sh\nexec {sys.executable} {start}"$@"\n')
-            program.chmod(0o755)
+            start = [sys.executable, *(["-m", module] if module else [])]
+            self.install(programs / name, start)
         self.environment = {
             **{name: value for name, value in os.environ.items() if name.startswith(("COV", "HYPOTHESIS_"))},
             "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -157,11 +157,24 @@ class Terminal:
         }
         self._script = place / "script"
 
+    @staticmethod
+    def install(program: Path, words: Sequence[str]) -> None:
+        """Write a program that executes ``words`` with its own arguments."""
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+        program.chmod(0o755)
+
     def run(self, commands: list[str]) -> list[str]:
         """Type ``commands`` into one shell; gives what was shown after each."""
         end = "\n{ __code=$?; printf '\\036'; (exit $__code); } 2>/dev/null\n"
         script = "".join(self.here(command) + end for command in commands)
         self._script.write_text(script, encoding="utf-8")
+        if any(name.startswith("COV") for name in self.environment):
+            return self._run()
+        with offered(self._script.with_name("socket")) as words:
+            self.install(self._script.parent / "bin" / "resource-api", words)
+            return self._run()
+
+    def _run(self) -> list[str]:
         ours, theirs = pty.openpty()
         with subprocess.Popen(
             ["/bin/bash", "--noprofile", "--norc", self._script],
