@@ -52,6 +52,7 @@ class Desk:
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
+            "RESOURCE_API_FLEET": str(home / "fleet"),
         }
 
     def write(self, **host: Mapping[str, object]) -> None:
