@@ -6,20 +6,15 @@ directory that nobody but its user can open, and root has one of its own. Argume
 the usual one, and the digests of the archives, this package's first.
 """
 
-import hashlib
-import io
 import os
-import shutil
 import stat
 import sys
-import zipfile
-import zlib
 
 
 def size(path: str) -> int:
     """Return the bytes of all files that were unpacked: after a power cut some may be there and empty."""
-    found = [os.path.join(top, file) for top, _, files in os.walk(path) for file in files]
-    return sum(os.lstat(file).st_size for file in found if not file.endswith(("/.size", ".pyc")))
+    found = [os.path.join(top, file) for top, _, files in os.walk(path) if "__pycache__" not in top for file in files]
+    return sum(os.lstat(file).st_size for file in found if not file.endswith("/.size"))
 
 
 def own(path: str) -> bool:
@@ -39,19 +34,32 @@ def whole(path: str) -> bool:
 
 def unpack(path: str, new: str) -> None:
     """Read an archive, check its digest, which is the last part of ``path``, and unpack it there, by way of ``new``."""
+    import fcntl
+    import hashlib
+    import io
+    import shutil
+    import zipfile
+    import zlib
+
     data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
     if hashlib.sha256(data).hexdigest() != os.path.basename(path):
         sys.exit("what has arrived has another digest")
-    archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
-    archive.extractall(new)
-    for each in archive.infolist():
-        if each.external_attr >> 16 & 0o100:
-            os.chmod(os.path.join(new, each.filename), 0o700)
-    with open(new + "/.size", "w") as file:
-        file.write(str(size(new)))
-    if not whole(path):
-        shutil.rmtree(path, ignore_errors=True)
-        os.rename(new, path)
+    lock = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
+        archive.extractall(new)
+        for each in archive.infolist():
+            if each.external_attr >> 16 & 0o100:
+                os.chmod(os.path.join(new, each.filename), 0o700)
+        with open(new + "/.size", "w") as file:
+            file.write(str(size(new)))
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not whole(path):
+            shutil.rmtree(path, ignore_errors=True)
+            os.rename(new, path)
+    finally:
+        os.close(lock)
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def write(kind: str, digests: str) -> None:
@@ -76,10 +84,7 @@ def main(base: str, *digests: str) -> None:
         write("need", " ".join(map(os.path.basename, missing)))
     for path in missing:
         new = "%s.%d" % (path, os.getpid())
-        try:
-            unpack(path, new)
-        finally:
-            shutil.rmtree(new, ignore_errors=True)
+        unpack(path, new)
     os.umask(umask)
     write("have", "")
     sys.path.insert(0, paths[0])

@@ -5,7 +5,6 @@ What a host may answer is in ``fleet/carriers/carrier``.
 
 from __future__ import annotations
 
-from hashlib import blake2b, sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput
@@ -74,7 +73,7 @@ def make_job(
     sent = {name: _sent(value) for name, value in (inputs or {}).items()}
     body = (generation, command, payload, modules, list(documents), files or {}, sent, host or {})
     job = Job("", *body, options or {}, traceparent)
-    return job._replace(id=sha256(encode(_without_secrets(job, key))).hexdigest())
+    return job._replace(id=_digest(job, key))
 
 
 def for_host(
@@ -87,8 +86,7 @@ def for_host(
     own = Job(
         shared.id, 0, "", "", None, [], {}, {name: _sent(value) for name, value in inputs.items()}, host, options, None
     )
-    id_ = sha256(encode(_without_secrets(own, key))).hexdigest()
-    return shared._replace(id=id_, inputs=own.inputs, host=host, options={**shared.options, **options})
+    return shared._replace(id=_digest(own, key), inputs=own.inputs, host=host, options={**shared.options, **options})
 
 
 def given_inputs(job: Job) -> dict[str, Any]:
@@ -131,6 +129,12 @@ def _given(value: Any) -> Any:
     return _GIVEN[value[0]](reveal(value[1])) if type(value) is tuple else value
 
 
+def _digest(job: Job, key: bytes) -> str:
+    from hashlib import sha256  # noqa: PLC0415 - a host makes no jobs
+
+    return sha256(encode(_without_secrets(job, key))).hexdigest()
+
+
 def _without_secrets(job: Job, key: bytes) -> Job:
     return job._replace(inputs=_digested(job.inputs, key), options=_digested(job.options, key))
 
@@ -138,6 +142,8 @@ def _without_secrets(job: Job, key: bytes) -> Job:
 def _digested(value: Any, key: bytes) -> Any:
     """Return a value with sorted keys, and with each secret in it replaced by its keyed digest."""
     if isinstance(value, Sensitive):
+        from hashlib import blake2b  # noqa: PLC0415 - as above
+
         text = protocol.encode(_KIND, {"value": _digested(value.reveal(), key)})
         return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]
     if isinstance(value, dict):

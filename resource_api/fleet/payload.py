@@ -11,7 +11,7 @@ import io
 import os
 import zipfile
 import zlib
-from base64 import b64encode
+from base64 import b85encode
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -206,8 +206,8 @@ def boot_text() -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
-    text = b64encode(zlib.compress(ast.unparse(tree).encode(), 9)).decode()
-    return f"import base64,zlib;exec(zlib.decompress(base64.b64decode('{text}')))"
+    text = b85encode(zlib.compress(ast.unparse(tree).encode(), 9)).decode()
+    return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
 
 
 def boot_arguments(digests: Iterable[str | None], cache_directory: str = "") -> list[str]:

@@ -249,6 +249,32 @@ def test_what_a_power_cut_has_damaged_is_unpacked_again(
     assert module.read_bytes() == whole
 
 
+def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(sent: payload.Archive, unpacked: Path) -> None:
+    """Python writes it under another name first, which is there for ever after a kill."""
+    directory = unpacked / "resource_api" / "__pycache__"
+    directory.mkdir(exist_ok=True)
+    (directory / "__init__.cpython-311.pyc.140234").write_bytes(b"half")
+    arguments = payload.boot_arguments([sent.digest], str(unpacked.parent))
+    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
+
+
+def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive, tmp_path: Path) -> None:
+    """Each unpacks for itself; the first one's stays, and the others use it."""
+    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    data = b"%d\n%b" % (len(sent.raw), sent.raw)
+    runs = [
+        subprocess.Popen(
+            [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(4)
+    ]
+    for each in runs:
+        out, error = each.communicate(data)
+        assert (out.splitlines()[-1], error) == (b'RApi {"kind":"have","digests":""}', b"")
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [sent.digest]
+
+
 def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path: Path) -> None:
     """One in place of what was unpacked is neither executed nor written to."""
     unpacked.rename(tmp_path / "elsewhere")

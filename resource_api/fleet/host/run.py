@@ -24,7 +24,6 @@ from resource_api.runtime.signals import Interrupts
 from resource_api.state.open_store import default_path
 from resource_api.state.store import NoStore, StackName
 from resource_api.system.facts import Facts
-from resource_api.system.filesystem.assets import SentReader
 from resource_api.system.log import Log, line_stream
 from resource_api.system.process import core_dumps
 
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event, LogEvent
+    from resource_api.model.values.assets import Content, ContentSpec
+    from resource_api.system.filesystem.assets import SentReader
 
 
 #: The types of documents that a report is made of.
@@ -71,7 +72,7 @@ class HostRun:
         self.interrupts = Interrupts(self.context)
         cache, *archives = places
         directories = [path for archive in archives for path in _directories(archive)]
-        self._reader = SentReader(job.files, directories)
+        self._directories = directories
         self.registry = Registry(ModulePath([*directories, BUNDLED], distributions=False), [cache])
 
     @cached_property
@@ -88,8 +89,18 @@ class HostRun:
             on_event=self._on_event,
             run=self.context,
             facts=Facts(self.job.host),
-            contents=self._reader,
+            contents=self._content,
         )
+
+    def _content(self, spec: ContentSpec, file: str) -> Content:
+        return self._reader(spec, file)
+
+    @cached_property
+    def _reader(self) -> SentReader:
+        """What reads assets and archives; few manifests have any."""
+        from resource_api.system.filesystem.assets import SentReader  # noqa: PLC0415 - see above
+
+        return SentReader(self.job.files, self._directories)
 
     @cached_property
     def inputs(self) -> dict[str, Any]:

@@ -1,0 +1,134 @@
+"""Law F3: after a kill at any event, of the host's process, of the channel, or of whoever asked, nothing is done twice.
+
+``FAULTS_ALL_POINTS=1`` kills at every event; otherwise at some of them, always the same.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from resource_api.fleet import job as jobs
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.testing.carrier_examples import Trial, trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.fleet.job import Job
+
+pytestmark = pytest.mark.process
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+#: The events of one run of three resources: hello, for each what is planned, begun, logged and done, and the summary.
+EVENTS: Final = 14
+WHOLE: Final = bool(os.environ.get("FAULTS_ALL_POINTS"))
+POINTS: Final = range(EVENTS) if WHOLE else (0, 4, 6, 9, 13)
+RESOURCES: Final[Mapping[str, Mapping[str, object]]] = {"a": {}, "b": {}, "c": {}}
+#: Asks for a job, and is killed after so many events.
+CONTROLLER: Final = """
+import os, signal, sys
+from resource_api.fleet import job as jobs
+from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet.payload import Archive, Payloads
+from resource_api.plugins.worker import protocol
+cache, last, *archives = sys.argv[1:]
+found = [Archive(os.path.basename(path), open(path, "rb").read()) for path in archives]
+(frame,) = protocol.Decoder().feed(sys.stdin.buffer.read())
+carrier = PipeCarrier(Payloads(*found), cache=cache)
+carrier.start(Host("web1"), jobs.decode(frame))
+for number in range(int(last) + 1):
+    carrier.next_event(60)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trial, str]:
+    """Return what jobs need, and a cache that has the archives."""
+    shared = tmp_path_factory.getbasetemp().parent
+    return trial(tmp_path, shared / "payload"), str(shared / "cache")
+
+
+def run_to_end(made: Trial, cache: str, job: Job) -> Mapping[str, object]:
+    """Carry a job out and return its end."""
+    carrier = PipeCarrier(made.payloads, cache=cache)
+    try:
+        carrier.start(Host("web1"), job)
+        while (event := carrier.next_event(60)) is not None:
+            if event.document["type"] == "end":
+                return event.document
+    finally:
+        carrier.close()
+    msg = "no end came"
+    raise AssertionError(msg)
+
+
+def check(made: Trial, cache: str, job: Job) -> None:
+    """Deliver the same job again, and then a newer one: all is there, and no effect was done twice."""
+    assert run_to_end(made, cache, job)["code"] == 0
+    later = made.job(RESOURCES, generation=2, lock_timeout=60.0)
+    assert run_to_end(made, cache, later)["code"] == 0
+    place = Path(made.place("web1"))
+    assert all((place / name).exists() for name in RESOURCES)
+    effects = made.effects("web1")
+    assert len(effects) == len(set(effects)), effects
+
+
+@pytest.mark.parametrize("last", POINTS)
+@pytest.mark.parametrize("what", ["process", "channel"])
+def test_a_host_or_its_channel_is_killed(prepared: tuple[Trial, str], what: str, last: int) -> None:
+    """After any event of the first run: the job that is delivered again resolves what was in doubt."""
+    made, cache = prepared
+    job = made.job(RESOURCES, lock_timeout=60.0)
+    carrier = PipeCarrier(made.payloads, cache=cache)
+    carrier.start(Host("web1"), job)
+    for _ in range(last + 1):
+        event = carrier.next_event(60)
+        assert event is not None
+    assert event.document["type"] != "end", "there are more points than events"
+    if what == "process":
+        os.kill(carrier.pid("web1"), signal.SIGKILL)
+    else:
+        carrier.abandon("web1")
+    carrier.close()
+    check(made, cache, job)
+
+
+@pytest.mark.parametrize("last", POINTS if WHOLE else (0, 6))
+def test_whoever_asked_is_killed(prepared: tuple[Trial, str], last: int) -> None:
+    """The host ends its run by itself; the same job finds it done, or waits for it."""
+    made, cache = prepared
+    job = made.job(RESOURCES, lock_timeout=60.0)
+    paths = []
+    for archive in (made.package, made.modules):
+        path = Path(made.directory, archive.digest)
+        path.write_bytes(archive.raw)
+        paths.append(str(path))
+    done = subprocess.run(
+        [sys.executable, "-c", CONTROLLER, cache, str(last), *paths], input=jobs.encode(job), cwd=ROOT, check=False
+    )
+    assert done.returncode == -signal.SIGKILL
+    check(made, cache, job)
+
+
+def test_the_points_are_all_events_of_a_run(prepared: tuple[Trial, str]) -> None:
+    """No event of the run that is killed is left out."""
+    made, cache = prepared
+    carrier = PipeCarrier(made.payloads, cache=cache)
+    carrier.start(Host("web1"), made.job(RESOURCES))
+    count, began = 0, time.monotonic()
+    while (event := carrier.next_event(60)) is not None and event.document["type"] != "end":
+        count += 1
+        assert time.monotonic() - began < 60
+    carrier.close()
+    assert count == EVENTS
