@@ -40,6 +40,7 @@ from resource_api.model.datatypes import build as datatypes
 from resource_api.model.type_definition import FEATURES
 from tests import type_table
 from tests.command import offered
+from tests.fleet.sshd import started_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -154,6 +155,7 @@ class Terminal:
             "PYTEST_ADDOPTS": "-p no:cacheprovider",
             "RESOURCE_API_STATE": f"sqlite:{place}/state/state.db",
             "XDG_STATE_HOME": f"{place}/state",
+            "RESOURCE_API_FLEET": f"{place}/fleet",
         }
         self._script = place / "script"
 
@@ -221,11 +223,45 @@ def place() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+#: The pages whose commands are for other hosts, and these hosts: name → address.
+HOSTS: Final = {"docs/fleet.md": {"web1": "127.99.1.1", "web2": "127.99.1.2", "db1": "127.99.2.1"}}
+#: What the login shell of a host does: its directory of messages is its own, as those of hosts are.
+_OWN_FILES: Final = """
+if [ -z "$OWN_FILES" ]; then
+    export OWN_FILES=1
+    mkdir -p "$host/motd.d" /etc/motd.d
+    exec unshare -m sh -c 'mount --bind "$0/motd.d" /etc/motd.d; exec /usr/local/bin/test-shell "$@"' "$host" "$@"
+fi
+"""
+
+
+@pytest.fixture
+def _hosts(request: pytest.FixtureRequest, place: Path) -> Iterator[None]:
+    """Start the hosts of a page, which the configuration of ssh in ``place`` knows."""
+    wanted = HOSTS.get(request.getfixturevalue("name"), {})
+    if not wanted:
+        yield
+        return
+    (place / "server").mkdir()
+    (place / ".ssh").mkdir(mode=0o700)
+    with started_server(place / "server", place) as server:
+        server.known_hosts(place / ".ssh" / "known_hosts")
+        lines = []
+        for name, address in wanted.items():
+            server.profile(address, _OWN_FILES)
+            lines.append(f"Host {name}\n  HostName {address}\n  Port {server.port}\n  IdentityFile {server.identity}\n")
+        (place / ".ssh" / "config").write_text("".join(lines))
+        yield
+
+
 @pytest.mark.timeout(240)  # a page may run tests of its own
+@pytest.mark.usefixtures("_hosts")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_commands_of_a_page_print_what_it_shows(name: str, place: Path) -> None:
     """All commands of a page run in one session, in their order, and its Python code runs."""
     terminal = Terminal(place)
+    if name in HOSTS:
+        del terminal.environment["RESOURCE_API_STATE"]  # the state of a host is its own
     steps: list[Typed] = []
     for block in blocks(ROOT / name):
         if block.file:

@@ -35,6 +35,9 @@ _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
 #: Stands for the host's own name in what a group keeps: a character that no text of ours has.
 _OWN_NAME: Final = "\ue000"
+#: The same for its address, in the reason of a group.
+_OWN_ADDRESS: Final = "\ue001"
+_ADDRESS: Final = "${host.address}"
 #: The characters of names beside letters and digits.
 _PARTS: Final = ("-", "_")
 #: What a group shows in its place.
@@ -65,10 +68,11 @@ class HostReport(NamedTuple):
 class Group:
     """Hosts with the same status and the same answers, which are kept once."""
 
-    __slots__ = ("error", "hosts", "more", "status", "texts")
+    __slots__ = ("_address", "error", "hosts", "more", "status", "texts")
 
-    def __init__(self, status: str, error: str, texts: Sequence[str], more: int) -> None:
-        """Begin without hosts; ``more`` documents are not among the ``texts``."""
+    def __init__(self, status: str, error: str, texts: Sequence[str], *, more: int, address: str) -> None:
+        """Begin without hosts; ``more`` documents are not among the ``texts``; ``address`` is that of the first one."""
+        self._address = address
         self.status = status
         self.error = error
         self.texts = texts
@@ -85,7 +89,8 @@ class Group:
 
     def reason(self) -> str:
         """Return why these hosts have not succeeded; empty: they have, or their documents say it."""
-        return self.error.replace(_OWN_NAME, self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER)
+        names = (self.hosts[0], self._address) if len(self.hosts) == 1 else (_PLACEHOLDER, _ADDRESS)
+        return self.error.replace(_OWN_NAME, names[0]).replace(_OWN_ADDRESS, names[1])
 
 
 class Answer:
@@ -131,7 +136,7 @@ class Answer:
         self.changed = self.changed or bool(found.get("refreshed"))
 
     def _keep(self, document: Mapping[str, Any]) -> None:
-        text = self.without_name(json.dumps(document, ensure_ascii=False, sort_keys=True, default=str))
+        text = self.without_name(json.dumps(document, ensure_ascii=False, default=str))
         self._digest.update(text.encode(errors="surrogatepass"))
         self._digest.update(b"\n")
         if len(self.texts) < _MOST_DOCUMENTS and len(text) <= self._room:
@@ -213,10 +218,11 @@ class Merge:
         answer = self._answers.pop(host.name)
         report = answer.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error), summary=self._shared(report.summary))
-        error = answer.without_name(report.error.replace(host.address, _OWN_NAME) if host.address else report.error)
+        error = report.error.replace(host.address, _OWN_ADDRESS) if len(host.address) >= _SHORTEST else report.error
+        error = answer.without_name(error)
         key = answer.key(report.status, error)
         if (group := self._batch_groups.get(key)) is None:
-            group = self._batch_groups[key] = self._group(answer, report.status, error)
+            group = self._batch_groups[key] = self._group(answer, report.status, error, host.address)
             self.groups.append(group)
         group.hosts.append(host.name)
         self._add(report)
@@ -242,13 +248,14 @@ class Merge:
     def _shared(self, summary: Mapping[str, int] | None) -> Mapping[str, int] | None:
         return summary if summary is None else self._summaries.setdefault(tuple(summary.values()), summary)
 
-    def _group(self, answer: Answer, status: str, error: str) -> Group:
+    def _group(self, answer: Answer, status: str, error: str, address: str) -> Group:
         texts, size = answer.texts, sum(map(len, answer.texts))
         if size > self._room:
             texts = texts[:_FEW]
             size = sum(map(len, texts))
         self._room -= size
-        return Group(status, error, list(map(self._mask, texts)), answer.more + len(answer.texts) - len(texts))
+        more = answer.more + len(answer.texts) - len(texts)
+        return Group(status, error, list(map(self._mask, texts)), more=more, address=address)
 
 
 #: Documents of a group where there is no room for all of them.

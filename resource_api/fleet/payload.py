@@ -15,7 +15,7 @@ from base64 import b85encode
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -220,7 +220,7 @@ def boot_arguments(digests: Iterable[str | None], cache_directory: str = "") -> 
 
 def _library(name: str) -> dict[str, str]:
     """Return the paths of the files of an installed library. Raise ``UsageError`` where it has no files."""
-    spec = find_spec(name)
+    spec = PathFinder.find_spec(name)  # sh, once imported, has replaced itself by what has no specification
     origin = None if spec is None else spec.origin
     if origin is None or not os.path.isfile(origin):
         msg = f"the library {name}, which other hosts need, is not installed as files"

@@ -305,3 +305,23 @@ def test_an_interrupt_starts_no_further_host_and_every_host_is_reported(fleet: F
     assert ends == {"web1": "changed", "web2": "untouched", "web3": "untouched"}
     assert json.loads(out.splitlines()[-1])["stop"] == "interrupted"
     assert "no further host is started" in err
+
+
+def test_what_hosts_have_is_one_table_and_what_they_recorded_is_folded(fleet: Fleet) -> None:
+    """Equal rows stand once with the hosts that have them; with JSON each has its host."""
+    state = {"RESOURCE_API_STATE": f"sqlite:{fleet.home}/state.db"}
+    assert fleet.run("apply", "site.yaml", "--on", "web1", **state).code == 0
+    listed = fleet.run("state", "list", "--on", "web1", **state)
+    assert listed.out.splitlines()[:2] == ["web1:", f"  File[{fleet.place}/web1.conf]"]
+    outputs = fleet.run("output", "role", "--on", "web1", "--json", **state)
+    assert outputs.events("result")[0]["document"] == "front"
+    assert fleet.run("state", "check", "--on", "web1", **state).code == 0
+    assert "apply: 1 created" in fleet.run("state", "history", "--on", "web1", **state).out
+    table = fleet.run("resource", "user", "root", "--on", "web[1:2]")
+    assert table.out.splitlines()[0].split()[:2] == ["host", "title"]
+    assert table.out.splitlines()[1].split()[:2] == ["web[1:2]", "root"]
+    rows = fleet.run("resource", "user", "root", "--on", "web[1:2]", "--json").document
+    assert [(row["host"], row["title"]) for row in rows] == [("web1", "root"), ("web2", "root")]
+    missing = fleet.run("resource", "user", "root", "--on", "gone1", "--format", "csv")
+    assert (missing.code, missing.out) == (1, "")
+    assert missing.err == "Error: gone1: unreachable: connection refused (gone1:22)\n"

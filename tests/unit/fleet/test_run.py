@@ -281,6 +281,19 @@ def test_hosts_with_equal_answers_are_one_group_and_exceptions_stand_out() -> No
     assert Done({"web1": greets}).merge.groups[0].documents()[0]["message"] == "content is now 'I am web1'"
 
 
+def test_hosts_that_cannot_be_reached_for_the_same_reason_are_one_group() -> None:
+    """Their addresses do not tell them apart; that of a single one is shown."""
+    merge = Merge()
+    for number in (1, 2):
+        host = Host(f"web{number}", f"10.0.0.{number}")
+        merge.begin(host)
+        merge.end(host, simulated.end("unreachable", None, f"connection refused ({host.address}:22)"), 0.1, 1)
+        (group,) = merge.groups
+        where = "10.0.0.1" if number == 1 else "${host.address}"
+        assert group.reason() == f"unreachable: connection refused ({where}:22)"
+    assert merge.reports["web2"].error == "unreachable: connection refused (10.0.0.2:22)"
+
+
 def test_a_name_within_another_name_is_no_name() -> None:
     """`web1` is not the beginning of `web10`."""
 
