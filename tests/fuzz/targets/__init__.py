@@ -1,5 +1,5 @@
 """The targets, by what they read; importing this package registers all of them."""
 
-from tests.fuzz.targets import command, content, machine, manifests, names, state, workers
+from tests.fuzz.targets import command, content, fleet, machine, manifests, names, state, workers
 
-__all__ = ["command", "content", "machine", "manifests", "names", "state", "workers"]
+__all__ = ["command", "content", "fleet", "machine", "manifests", "names", "state", "workers"]
