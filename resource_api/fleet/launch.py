@@ -185,7 +185,8 @@ class Launch:
                 return f"{self._become} asks for a password: give become_password"
         if last:
             return escape(last)[:_MAX_REASON]
-        return "it has ended the run" if code is None else f"the program there has ended with exit code {code}"
+        how = "was ended by a signal" if code is None else f"has ended with exit code {code}"
+        return f"the program there {how}"
 
     def _answer_prompt(self) -> None:
         """Send the password when it is asked for, once."""

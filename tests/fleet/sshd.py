@@ -56,6 +56,7 @@ KbdInteractiveAuthentication no
 PermitRootLogin prohibit-password
 MaxStartups 1000
 PidFile none
+Subsystem sftp /usr/lib/openssh/sftp-server
 PrintMotd no
 """
 #: Arguments: an empty directory for mounts, the one with the keys and the configuration, the one that is shared.

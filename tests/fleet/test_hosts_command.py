@@ -32,10 +32,12 @@ resources:
 class Desk:
     """A directory with an inventory, and the command in it."""
 
-    def __init__(self, home: Path, server: Server) -> None:
-        """Write an inventory of four hosts."""
+    def __init__(self, home: Path, server: Server, shared: Path) -> None:
+        """Write an inventory of four hosts; what is sent to hosts is kept in ``shared``."""
         self.home = home
         self.server = server
+        #: What is typed before the command.
+        self.before: list[str] = []
         self.inventory = {
             "defaults": {"port": server.port, "user": "root", "identity": str(server.identity)},
             "hosts": {
@@ -52,18 +54,18 @@ class Desk:
             "HOME": str(home),
             "LC_ALL": "C.UTF-8",
             "PYTHONPATH": str(ROOT),
-            "RESOURCE_API_FLEET": str(home / "fleet"),
+            "RESOURCE_API_FLEET": str(shared),
         }
 
     def write(self, **host: Mapping[str, object]) -> None:
         """Write the inventory, with more settings of some hosts."""
         for name, settings in host.items():
-            self.inventory["hosts"][name] |= settings
+            self.inventory["hosts"].setdefault(name, {}).update(settings)
         (self.home / "hosts.yaml").write_text(json.dumps(self.inventory))
 
     def run(self, *arguments: str, answer: str | None = None) -> tuple[int, str, str]:
         """Run the command and return its exit code, stdout and stderr; ``answer`` is typed on a terminal."""
-        command = [sys.executable, "-m", "resource_api", *arguments]
+        command = [*self.before, sys.executable, "-m", "resource_api", *arguments]
         options = {"cwd": self.home, "env": self.environment, "text": True, "timeout": 50}
         if answer is None:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
@@ -84,10 +86,10 @@ class Desk:
 
 
 @pytest.fixture
-def desk(home: Path, server: Server) -> Desk:
+def desk(home: Path, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A desk that knows no host."""
     (home / ".ssh" / "known_hosts").unlink()
-    return Desk(home, server)
+    return Desk(home, server, tmp_path_factory.getbasetemp() / "fleet")
 
 
 def _fingerprint(server: Server) -> str:
@@ -212,3 +214,29 @@ def test_a_password_is_named_and_never_written(desk: Desk) -> None:
     code, out, err = desk.run("apply", "site.yaml", "--on", "db1", "--state", "memory:")
     assert code == 1
     assert "become_password: No such file or directory" in out + err
+
+
+def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:
+    """Fewer connections than were wanted are a warning, and every host is still served."""
+    desk.write(**{f"far{number}": {"address": "127.6.1.1", "port": 1} for number in range(4)})
+    desk.before = ["prlimit", "--nofile=70:70"]
+    code, out, err = desk.run("apply", "site.yaml", "--on", "far[0:3]")
+    assert code == 1
+    assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in err
+    assert "4 unreachable" in out
+
+
+def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:
+    """Nothing but the extra is missing."""
+    (desk.home / "without").mkdir()
+    (desk.home / "without" / "asyncssh.py").write_text("raise ImportError\n")
+    desk.environment["PYTHONPATH"] = f"{desk.home}/without:{ROOT}"
+    for arguments in (
+        ("apply", "site.yaml", "--on", "web1"),
+        ("hosts", "trust", "web1", "--yes", "--fingerprint", "x"),
+    ):
+        code, _, err = desk.run(*arguments)
+        assert (code, err) == (
+            1,
+            "Error: hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'\n",
+        )

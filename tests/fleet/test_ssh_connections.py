@@ -190,6 +190,20 @@ def test_a_configuration_that_cannot_be_read_is_named(home: Path, server: Server
         _connect(home, _host(server, "127.1.1.3", port=None))
 
 
+def test_known_hosts_that_cannot_be_read_are_said_so(home: Path, server: Server) -> None:
+    """A damaged line is quoted: whoever wrote it may have meant to revoke a key."""
+    (home / ".ssh" / "known_hosts").write_text("@revok * ssh-ed25519 AAAA\n", encoding="ascii")
+    with pytest.raises(Unreachable, match="the known hosts cannot be read: Invalid known hosts marker: revok"):
+        _connect(home, _host(server, "127.1.1.4"))
+
+
+def test_a_host_without_a_common_algorithm_is_said_so(home: Path, server: Server) -> None:
+    """It is not tried again."""
+    _configure(home, "KexAlgorithms diffie-hellman-group1-sha1\n")
+    with pytest.raises(Unreachable, match="it has no algorithm in common with us"):
+        _connect(home, _host(server, "127.1.1.5"))
+
+
 def test_hosts_behind_one_jump_host_share_its_connection(home: Path, server: Server) -> None:
     """The jump host is connected to once, and the hosts behind it see connections that come from it."""
     server.profile("127.1.2.1", "exit 1")

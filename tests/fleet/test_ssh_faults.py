@@ -38,6 +38,7 @@ _PROFILES: Final[Mapping[str, str]] = {
     "floods with lines": "yes Welcome | head -c 1073741824; exit",
     "lies": f"{_HAVE} printf '%s\\n' '{_EVENT % 'mine'}'; echo 'RApi {{\"kind\":\"end\",\"code\":999}}'; sleep 50",
     "is silent": f"{_HAVE} read -r job; exit 7",
+    "kills its run": f"{_HAVE} read -r job; kill -9 $$",
     "has terminal sequences": r"printf '\033]0;owned\007\033[2J broken\n' >&2; exit 9",
     "does not let root be become": "",
     "has no interpreter": "PATH=/nonexistent",
@@ -48,6 +49,7 @@ _ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "floods with lines": ("unreachable", "it sent what is no event: more than 1 MiB of lines that are no frames"),
     "lies": ("lost", "it sent what is no event: no exit code"),
     "is silent": ("lost", "the program there has ended with exit code 7"),
+    "kills its run": ("lost", "the program there was ended by a signal"),
     "has terminal sequences": ("unreachable", r"\x1b]0;owned\x07\x1b[2J broken"),
     "does not let root be become": ("unreachable", "sudo has refused the password"),
     "has no interpreter": ("unreachable", "not found"),
@@ -183,7 +185,8 @@ def _bad_hosts(server: Server, proxies: Mapping[str, _Proxy]) -> dict[str, Host]
         if name in _PROFILES:
             server.profile(host.address, _PROFILES[name])
         if name in proxies:
-            hosts[name] = host._replace(port=proxies[name].port, address="127.4.9.9", connect_timeout=2.0)
+            seconds = 2.0 if name.startswith("stalls") else _PATIENCE
+            hosts[name] = host._replace(port=proxies[name].port, address="127.4.9.9", connect_timeout=seconds)
     stranger = str(server.keys / "stranger")
     _fill(server, hosts["has a full disk"].address)
     return {
