@@ -330,3 +330,10 @@ def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path) -> N
     done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
     first = done.stdout.splitlines()[0]
     assert json.loads(first.removeprefix(b"RApi ")) == {"kind": "need", "digests": f"{sent.digest} {'0' * 64}"}
+
+
+def test_a_library_without_files_cannot_be_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It is named, before any host is asked."""
+    monkeypatch.setattr(payload, "LIBRARIES", ("sys",))
+    with pytest.raises(UsageError, match=r"^the library sys, which other hosts need, is not installed as files$"):
+        payload.package(str(tmp_path))

@@ -1,0 +1,166 @@
+"""What a host says is data: whatever bytes come, a channel has events of that host, and one end."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_api.fleet import job as jobs
+from resource_api.fleet.carriers import carrier
+from resource_api.fleet.channel import TYPES, Channel
+from resource_api.fleet.host.execute import Sender
+from resource_api.fleet.job import make_job
+from resource_api.model.values.errors import ResourceAPIError
+from resource_api.plugins.worker import protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+JOB: Final = make_job("apply", generation=1, payload="a" * 64, modules="b" * 64)
+HAVE: Final = b'RApi {"kind":"have","digests":""}\n'
+
+
+def channel(*, sent: bool = True) -> Channel:
+    """Return a channel, to which the job was sent unless told otherwise."""
+    made = Channel("web1", JOB, {"a" * 64: b"package", "b" * 64: b"modules"}.__getitem__)
+    if sent:
+        made.receive(HAVE)
+        made.take()
+    return made
+
+
+def frame(kind: str, **body: Any) -> bytes:
+    """Return the bytes of a frame."""
+    return protocol.encode_plain(kind, body)
+
+
+def log(text: str) -> bytes:
+    """Return the bytes of an event."""
+    return frame("event", document={"type": "log", "message": text})
+
+
+def last(made: Channel, data: bytes) -> Mapping[str, Any]:
+    """Return the last document that comes of these bytes."""
+    return made.receive(data)[-1].document
+
+
+def test_the_job_follows_the_archives_that_are_asked_for() -> None:
+    """In the order in which they are asked for, each with its length; then nothing until the host has all."""
+    made = channel(sent=False)
+    assert made.receive(b"Welcome!\n" + frame("need", digests=f"{'b' * 64} {'a' * 64}")) == []
+    assert made.take() == [b"7\n", b"modules", b"7\n", b"package"]
+    assert not made.sent
+    made.receive(HAVE)
+    assert made.take() == [jobs.encode(JOB)]
+    assert made.sent
+
+
+BAD: Final = {
+    "a frame 'end' at the wrong time": (False, frame("end", code=0)),
+    "a frame 'have' at the wrong time": (True, HAVE),
+    "it asks for archives that are not for it": (False, frame("need", digests="c" * 64)),
+    "no exit code": (True, frame("end", code=256)),
+    "a document of an unknown type": (True, frame("result", document={"type": "log"})),
+    "a frame of more than 1 MiB": (True, log("x" * (1 << 20))),
+    "a frame of more than 16 MiB": (True, frame("result", document={"type": "result", "document": "x" * (16 << 20)})),
+    "a frame of an unknown kind": (True, frame("call")),
+    "Infinity is no JSON": (True, b'RApi {"kind":"event","document":{"type":"log","seconds":Infinity}}\n'),
+    "more than 1 MiB of lines that are no frames": (False, b"x" * 70_000 + b"\n" + (b"y" * 1000 + b"\n") * 1000),
+}
+
+
+@pytest.mark.parametrize("why", BAD)
+def test_what_is_no_event_is_the_end_of_its_host(why: str) -> None:
+    """In doubt once the job was sent; nothing was done before that."""
+    sent, data = BAD[why]
+    status = carrier.LOST if sent else carrier.UNREACHABLE
+    made = channel(sent=sent)
+    assert last(made, data) == {
+        "type": "end",
+        "status": status,
+        "code": None,
+        "error": f"it sent what is no event: {why}",
+    }
+    assert made.receive(log("more")) == made.close("closed") == []
+
+
+def test_archives_are_sent_once() -> None:
+    """A host that asks again and again gets nothing more."""
+    made = channel(sent=False)
+    made.receive(frame("need", digests="a" * 64))
+    assert last(made, frame("need", digests="a" * 64))["status"] == carrier.UNREACHABLE
+
+
+def test_events_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one after the last ends the host."""
+    monkeypatch.setattr(carrier, "MAX_EVENTS", 3)
+    found = channel().receive(log("again") * 5)
+    assert [event.document["type"] for event in found] == ["log", "log", "log", "end"]
+    assert found[-1].document["error"] == "it sent what is no event: more than 3 events"
+
+
+def test_a_job_that_was_interrupted_before_is_not_sent() -> None:
+    """Nothing was done; later the host is asked to stop."""
+    made = channel(sent=False)
+    made.interrupt()
+    assert last(made, HAVE) == {
+        "type": "end",
+        "status": carrier.UNREACHABLE,
+        "code": None,
+        "error": "interrupted before the job was sent",
+    }
+    assert made.take() == []
+    running = channel()
+    running.interrupt()
+    assert running.take() == [b'RApi {"kind":"interrupt"}\n']
+
+
+@pytest.mark.parametrize(("code", "status"), [(64, "refused"), (65, "refused"), (75, "refused"), (1, "ended")])
+def test_a_refusal_is_one_by_its_document_and_its_code(code: int, status: str) -> None:
+    """The code alone is the end of a run."""
+    refused = frame("event", document={"type": "refused", "exit_code": code, "problems": []})
+    assert last(channel(), refused + frame("end", code=code))["status"] == status
+    assert last(channel(), frame("end", code=code)) == {"type": "end", "status": "ended", "code": code, "error": None}
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=5), inner),
+)
+lines = st.one_of(
+    st.binary(max_size=40),
+    st.binary(max_size=40).map(lambda data: b"RApi " + data),
+    st.sampled_from([HAVE, log("hi"), frame("end", code=0), frame("need", digests="a" * 64), b"RApi+ {", b"\n"]),
+    values.map(lambda found: b"RApi " + json.dumps({"kind": "event", "document": found}).encode() + b"\n"),
+)
+
+
+@settings(max_examples=300)
+@given(sent=st.booleans(), data=st.lists(lines, max_size=12).map(b"".join), size=st.integers(1, 50))
+def test_any_bytes_are_events_of_one_host_and_one_end(*, sent: bool, data: bytes, size: int) -> None:
+    """However they are cut; nothing is raised, and nothing comes after the end."""
+    made = channel(sent=sent)
+    found = [event for at in range(0, len(data), size) for event in made.receive(data[at : at + size])]
+    found += made.close("closed")
+    assert {event.host for event in found} == {"web1"}
+    assert [event.document["type"] for event in found].index("end") == len(found) - 1
+    assert all(event.document["type"] in TYPES for event in found[:-1])
+    whole = channel(sent=sent)
+    assert [*whole.receive(data), *whole.close("closed")] == found
+
+
+def test_an_answer_that_is_too_large_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host says so instead."""
+    monkeypatch.setattr(jobs, "MAX_RESULT", 1 << 20)
+    reader, writer = os.pipe()
+    try:
+        with pytest.raises(ResourceAPIError, match=r"^the answer is larger than 1 MiB; ask for less at once$"):
+            Sender(writer).result({"type": "result", "document": "x" * (1 << 20)})
+    finally:
+        os.close(reader)
+        os.close(writer)

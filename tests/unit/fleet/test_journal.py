@@ -1,0 +1,92 @@
+"""A host's journal decides by generation and id, whatever the order, and says what keeps it from that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from resource_api.fleet.host.journal import MOST, Journal, Report, Superseded
+from resource_api.fleet.job import Job, make_job
+from resource_api.model.values.errors import StateError
+from resource_api.state.store import StackName
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAME = StackName("web", "default")
+
+
+def job(generation: int, inputs: int = 0) -> Job:
+    """Return a job."""
+    return make_job("apply", generation=generation, payload="p", inputs={"size": inputs})
+
+
+def deliver(directory: Path, delivered: Job) -> str:
+    """Return what becomes of a job that succeeds: done, repeated or superseded."""
+    journal = Journal(f"{directory}/state.db", NAME)
+    with journal.held("apply", 0.0):
+        try:
+            known = journal.begin(delivered)
+        except Superseded:
+            return "superseded"
+        if known is not None:
+            assert known == Report(0, [{"type": "summary", "generation": delivered.generation}])
+            return "repeated"
+        journal.finish(delivered, Report(0, [{"type": "summary", "generation": delivered.generation}]))
+        return "done"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=8))
+def test_each_generation_is_done_once_and_none_after_a_newer_one(
+    tmp_path_factory: pytest.TempPathFactory, delivered: list[tuple[int, int]]
+) -> None:
+    """Whatever is delivered how often, in any order."""
+    directory, newest, done = tmp_path_factory.mktemp("journal"), (0, 0), set[Any]()
+    for each in delivered:
+        found = deliver(directory, job(*each))
+        if each == newest:
+            assert found == "repeated"
+        elif each[0] > newest[0]:
+            assert found == "done"
+            newest = each
+        else:
+            assert found == "superseded"
+        if found == "done":
+            assert each[0] not in done
+            done.add(each[0])
+
+
+def test_a_job_that_was_begun_is_done_again(tmp_path: Path) -> None:
+    """After a crash nobody knows how far it went."""
+    journal = Journal(f"{tmp_path}/state.db", NAME)
+    with journal.held("apply", 0.0):
+        assert journal.begin(job(3)) is None
+    assert deliver(tmp_path, job(2)) == "superseded"
+    assert deliver(tmp_path, job(3)) == "done"
+
+
+def test_of_a_large_report_the_summary_is_kept(tmp_path: Path) -> None:
+    """A run of ten thousand changes leaves no ten megabytes."""
+    journal = Journal(f"{tmp_path}/state.db", NAME)
+    summary = {"type": "summary", "created": 1}
+    with journal.held("apply", 0.0):
+        journal.begin(job(1))
+        journal.finish(job(1), Report(0, [{"type": "step_end", "is": "x" * MOST}, summary]))
+        assert journal.begin(job(1)) == Report(0, [summary])
+
+
+def test_a_journal_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
+    """With the path, and the reason of the system."""
+    (tmp_path / "jobs").write_text("")
+    journal = Journal(f"{tmp_path}/state.db", NAME)
+    with pytest.raises(StateError, match=rf"^{tmp_path}/jobs: File exists$"), journal.held("apply", 0.0):
+        pass
+    (tmp_path / "jobs").unlink()
+    with journal.held("apply", 0.0):
+        (tmp_path / "jobs" / "web--default.json").mkdir()
+        with pytest.raises(StateError, match=rf"^{tmp_path}/jobs/web--default.json: Is a directory$"):
+            journal.begin(job(1))

@@ -1,0 +1,73 @@
+"""What is sent of a manifest is what a host needs to carry it out, and no more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from resource_api import ManifestError, Registry, Runtime
+from resource_api.fleet import documents, sources
+from resource_api.model.values.errors import UsageError
+
+SITE = """\
+project: web
+include: [other.yaml]
+resources:
+  File[/a]: {content: {asset: {file: a.txt}}}
+  File[/b]: {content: {asset: {file: "${host.name}.conf"}}}
+  File[/c]: {content: {asset: {file: missing}}}
+values:
+  tree: {archive: {files: {inner: {archive: {directory: tree}}}}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> str:
+    """Write a manifest with what it names, and a file that it does not name."""
+    (tmp_path / "tree" / "below").mkdir(parents=True)
+    for name in ("a.txt", "web1.conf", "web2.conf", "tree/below/x", "other", "web1.secret"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "other.yaml").write_text("resources:\n  File[/d]: {content: d}\n")
+    (tmp_path / "site.yaml").write_text(SITE)
+    return str(tmp_path / "site.yaml")
+
+
+def test_positions_and_data_are_those_of_the_files(site: str) -> None:
+    """A manifest that was sent equals one that was read here, with the position of every part."""
+    read = sources.read(site)
+    sent = documents.manifest([documents.to_fields(each) for each in read], lambda _raw, file: pytest.fail(file))
+    assert [each.file for each in sent.documents] == [each.file for each in read]
+    assert [each.data for each in sent.documents] == [each.data for each in read]
+    for mine, theirs in zip(read, sent.documents, strict=True):
+        assert mine.root == theirs.root
+    path = ("resources", "File[/b]", "content", "asset", "file")
+    assert sent.documents[-1].position(path, value=True) == (5, 38)
+
+
+def test_files_are_those_that_the_manifest_names(site: str) -> None:
+    """Of a name with ``${...}``, whatever it can mean; of a directory, all in it; no other file."""
+    above = Path(site).parent
+    found = sources.contents(sources.read(site), {})
+    assert sorted(found) == sorted(
+        str(above / name) + end
+        for name, end in (("a.txt", ""), ("web1.conf", ""), ("web2.conf", ""), ("tree", "/"), ("tree/below/x", ""))
+    )
+
+
+def test_files_have_a_largest_size(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More is refused before any host is asked."""
+    monkeypatch.setattr(sources, "LARGEST", 3)
+    with pytest.raises(UsageError, match=r"the files of a manifest for other hosts are at most 0 MiB together$"):
+        sources.contents(sources.read(site), {})
+
+
+def test_an_unknown_property_of_the_host_is_a_problem_with_its_line(tmp_path: Path) -> None:
+    """And what the host has is named."""
+    (tmp_path / "site.yaml").write_text("project: web\nresources:\n  File[/x]: {content: '${host.nam}'}\n")
+    runtime = Runtime(Registry.from_path())
+    with pytest.raises(ManifestError) as caught:
+        runtime.validate(str(tmp_path / "site.yaml"))
+    (problem,) = caught.value.problems
+    assert problem.message == "${host.nam}: unknown property of the host 'nam'; did you mean 'name'?"
+    assert problem.line == 3
