@@ -56,9 +56,21 @@ class Server:
         return Server({**self._config, "database": database}) if database else self
 
     def run(self, *statements: str) -> str:
-        """Run statements, one after the other, and return what is printed. Raise ``ResourceError`` with the reason."""
+        """Run statements, which may contain secrets, one after the other, and return what is printed.
+
+        Raise ``ResourceError`` with the reason.
+        """
+        return self._run(Sensitive(_script(*statements)))
+
+    def read(self, query: str) -> str:
+        """Run a query without a secret and return what is printed. Raise ``ResourceError`` with the reason.
+
+        It is no secret to the run either: with the first one a run starts a process that masks its output.
+        """
+        return self._run(_script(query))
+
+    def _run(self, script: str | Sensitive[str]) -> str:
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")
-        text = "\n".join(["SET standard_conforming_strings = on;", "SET client_encoding = 'UTF8';", *statements])
         wanted = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode")}
         service = {**wanted, "dbname": self._config["database"], "connect_timeout": "10"}
         if self._config.get("password") is not None:
@@ -66,7 +78,7 @@ class Server:
         lines = ["[server]", *(f"{key}={value}" for key, value in service.items()), ""]
         with served("\n".join(lines).encode(), self._account) as pipe:
             variables = {"PGSERVICE": "server", "PGSERVICEFILE": pipe, "PGAPPNAME": "resource-api"}
-            done = self._psql.attempt(*options, env=variables, input=Sensitive(text), user=self._account, log="debug")
+            done = self._psql.attempt(*options, env=variables, input=script, user=self._account, log="debug")
         if done.exit_code:
             raise ResourceError(_reason(done.stderr) or f"psql ended with exit code {done.exit_code}")
         return done.stdout
@@ -75,7 +87,7 @@ class Server:
         """Return the rows of a query; ``{names}`` in it is the condition on the column ``name``."""
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
         query = f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({query}) r WHERE {condition};"  # noqa: S608 - quoted by literal
-        text = self.run(query)
+        text = self.read(query)
         found: list[dict[str, Any]] = json.loads(text)
         return found
 
@@ -101,6 +113,10 @@ def switches(words: Mapping[str, str], should: Mapping[str, Any]) -> Iterator[st
     for attribute, word in words.items():
         if should.get(attribute) is not None:
             yield word if should[attribute] else f"NO{word}"
+
+
+def _script(*statements: str) -> str:
+    return "\n".join(["SET standard_conforming_strings = on;", "SET client_encoding = 'UTF8';", *statements])
 
 
 def _version(path: str) -> int:

@@ -145,7 +145,7 @@ class Provider(ServerProvider):
 
     def _databases(self) -> list[str]:
         """Return the databases that one can connect to."""
-        text = self._server.run("SELECT json_agg(datname) FROM pg_database WHERE datallowconn AND NOT datistemplate;")
+        text = self._server.read("SELECT json_agg(datname) FROM pg_database WHERE datallowconn AND NOT datistemplate;")
         found: list[str] = json.loads(text)
         return found
 
@@ -160,7 +160,7 @@ class Provider(ServerProvider):
         objects = " UNION ALL ".join(OBJECTS[kind] for kind in sorted(kinds))
         rows = ROWS.replace("{objects}", objects).replace("{wanted}", wanted)
         query = f"SELECT coalesce(json_agg(q ORDER BY role, kind, name, member), '[]') FROM ({rows}) q;"  # noqa: S608 - constants
-        found = (Row(**row) for row in json.loads(self._server.through(database).run(query)))
+        found = (Row(**row) for row in json.loads(self._server.through(database).read(query)))
         return [list(group) for _, group in groupby(found, key=lambda row: row[:3])]
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:

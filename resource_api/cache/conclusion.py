@@ -57,8 +57,9 @@ class Conclusion(NamedTuple):
     #: By number, the key in the manifest; None: the resource is planned in every run.
     keys: Sequence[str | None]
     rows: Sequence[InstanceRows]
-    #: The numbers of the recorded resources, in this order.
+    #: The numbers of the recorded resources, in this order; after them so many configured providers are recorded.
     recorded: Sequence[int]
+    providers: int
     #: number → the numbers of the resources that directly come after it.
     dependents: Mapping[int, Sequence[int]]
     #: number → the numbers of the resources that its declaration names.
@@ -67,9 +68,14 @@ class Conclusion(NamedTuple):
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Conclusion:
         """Return the conclusion that was written as JSON. Raises ``ValueError`` or ``TypeError`` for anything else."""
-        *frame, rows, recorded, dependents, named = values
+        *frame, rows, recorded, providers, dependents, named = values
         groups = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in rows]
-        return cls._make((*frame, groups, recorded, _numbered(dependents), _numbered(named)))
+        return cls._make((*frame, groups, recorded, providers, _numbered(dependents), _numbered(named)))
+
+    def positions(self, numbers: Collection[int]) -> list[int]:
+        """Return where, among what was recorded, the resources with these numbers stand, and all providers."""
+        places = [place for place, number in enumerate(self.recorded) if number in numbers]
+        return [*places, *range(len(self.recorded), len(self.recorded) + self.providers)]
 
     def names_to_read(self, declared: Collection[tuple[str, Name]]) -> Iterator[tuple[str, list[Name]]]:
         """Yield each instance of which anything may be left out, with the names that must be read to decide that.
@@ -126,6 +132,7 @@ def conclude(plan: Plan) -> Conclusion | None:
         keys=keys,
         rows=rows,
         recorded=sorted(plan.prior.records),
+        providers=len(plan.prior.instances.recorded),
         dependents=reverse(catalog.requires),
         named=dict(_named(catalog)),
     )

@@ -62,6 +62,7 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
         return
     if (fingerprints := take_fingerprints(catalog, providers, request.began)) is not None:
         keys = [prior.records[number].key for number in conclusion.recorded]
+        keys += [record.key for record in prior.instances.recorded.values()]
         store.save_conclusion(request.label, name, [fingerprints, conclusion], keys)
 
 
@@ -110,8 +111,7 @@ class _IncrementalPlan:
         if self._affected:
             self._to_plan = conclusion.to_plan(self._affected)
             catalog = self._compile(planner)
-        places = [place for place, number in enumerate(conclusion.recorded) if number in self._to_plan]
-        state = self._cached.state(places)
+        state = self._cached.state(conclusion.positions(self._to_plan))
         if catalog is None or state is None:
             return None
         self._several = snapshot.providers.several
@@ -170,7 +170,8 @@ class _IncrementalPlan:
             acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
             if acts and not (self._only_shown and number in self._affected):
                 return False
-        if made.prior.undeclared or made.prior.orphans or made.prior.moved_keys:
+        prior = made.prior
+        if prior.undeclared or prior.orphans or prior.moved_keys or not prior.instances.commit.empty:
             return False
         return self._only_shown or not _would_record(made, self._several)
 

@@ -94,6 +94,20 @@ def test_a_password_opens_the_connection(cluster: Cluster, role: str, monkeypatc
     assert not any(map(os.path.exists, made))
 
 
+def test_reading_roles_is_no_secret_and_changing_one_is(cluster: Cluster, role: str) -> None:
+    """A run that changes nothing has nothing to mask, and starts no process for that."""
+    runtime = Runtime(REGISTRY)
+    manifest = {
+        "project": "p",
+        "providers": {"postgresql_role": {"config": cluster.config}},
+        "resources": {f"Postgresql_role[{role}]": {"login": True}},
+    }
+    assert [step.action.value for step in runtime.plan(manifest).steps] == ["create"]
+    assert not runtime.log.mask
+    assert runtime.apply(manifest).summary.created == 1
+    assert runtime.log.mask
+
+
 def test_a_role_that_owns_something_stays(cluster: Cluster, role: str) -> None:
     """The server says what it is."""
     apply(cluster.config, {f"Postgresql_role[{role}]": {}})

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
 
 MODULES: Final = Path(__file__).parents[2] / "scenarios" / "modules"
+#: A type whose provider is configured.
+CONFIGURED: Final = Path(__file__).parent / "modules"
 #: The name of the cache directory beside the database.
 CACHE_DIRECTORY: Final = "state.db.converged"
 
@@ -72,7 +74,7 @@ class CachedSite:
 
     def runtime(self, log: Callable[[Any], None] = lambda _line: None) -> Runtime:
         """Return a new runtime."""
-        registry = Registry(ModulePath([str(self.modules), BUNDLED], distributions=False))
+        registry = Registry(ModulePath([str(self.modules), str(CONFIGURED), BUNDLED], distributions=False))
         state = f"sqlite:{self.root}/state/state.db"
         return Runtime(registry, state=state, log=Log("notice", log), key=self.key, isolate=self.isolate)
 

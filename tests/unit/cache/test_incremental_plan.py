@@ -68,10 +68,24 @@ _resources: Final = st.fixed_dictionaries(
         "Setting[s]": st.sampled_from([{"value": 1}, {"value": "${inputs.size}"}, {"value": 1, "before": "Widget[y]"}]),
         "Pair[x-y]": st.just({"ensure": "present"}),
         "Errand[seldom]": st.just({"when": "never"}),
+        "Shelf[s]": st.sampled_from(
+            [{"boards": 2}, {"boards": "${inputs.size}"}, {"boards": 2, "before": "Widget[v]"}]
+        ),
+        "Shelf[t]": st.just({"boards": 1, "provider": "other"}),
     },
 )
+#: Which room is meant may depend on an input; a style is no reason to make anything anew.
+_rooms: Final = st.sampled_from([{"room": "cellar"}, {"room": "${inputs.size}"}, {"style": "s${inputs.size}"}])
+_providers: Final = st.fixed_dictionaries(
+    {"other": _rooms.map(lambda config: {"type": "shelf", "config": config})},
+    optional={"shelf": _rooms.map(lambda config: {"config": config})},
+)
 _sections: Final = st.fixed_dictionaries(
-    {"inputs": st.just({"size": {"type": "Integer", "default": 1}}), "values": st.just({"size": "${inputs.size}"})},
+    {
+        "inputs": st.just({"size": {"type": "Integer", "default": 1}}),
+        "values": st.just({"size": "${inputs.size}"}),
+        "providers": _providers,
+    },
     optional={
         "defaults": st.sampled_from([{"Widget": {"weight": 2.5}}, {"Widget": {"colour": "c${inputs.size}"}}]),
         "outputs": st.sampled_from([{"o": "${inputs.size}"}, {"o": "${widget[v].serial}"}]),
@@ -135,7 +149,8 @@ def _outcome(site: CachedSite, kind: str, inputs: Mapping[str, Any], *, use_cach
     site.use_cache = use_cache
     seen = site.run(kind, inputs)
     event(f"left out: {seen.cached_unchanged > 0}")
-    things = [site.things(kind) for kind in ("widget", "daemon", "setting", "pair")]
+    kinds = ("widget", "daemon", "setting", "pair", *(f"shelf-{room}" for room in ("hall", "cellar", 1, 2)))
+    things = [site.things(kind) for kind in kinds]
     return [seen._replace(cached_unchanged=0), things, site.records()]
 
 
@@ -151,6 +166,19 @@ def test_a_resource_in_sync_is_only_read(site: CachedSite) -> None:
         assert seen.plan == ["Plan: nothing to do; 4 unchanged."]
     assert site.records() == before[0]
     assert site.calls()[before[1] :] == ["get", "get", "get"]
+
+
+def test_resources_of_a_configured_provider_leave_others_out(site: CachedSite) -> None:
+    """They are planned in every run, with their provider; the others need no plan."""
+    providers = {"shelf": {"config": {"room": "cellar"}}}
+    site.write({"Shelf[s]": {"boards": 2}, **{f"Widget[{name}]": {"size": 1} for name in "abcd"}}, providers=providers)
+    site.converge()
+    assert site.run().cached_unchanged == 4
+    site.put("shelf-cellar", {"s": {"boards": 3}})
+    seen = site.run("noop")
+    assert (seen.cached_unchanged, "boards: 3 → 2" in "\n".join(seen.plan)) == (0, True)
+    assert site.run().end.startswith("0 ")
+    assert site.things("shelf-cellar") == {"s": {"boards": 2}}
 
 
 def test_a_cached_resource_costs_little_more_than_reading_it(site: CachedSite) -> None:
