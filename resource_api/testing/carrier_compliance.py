@@ -123,14 +123,24 @@ class CarrierCompliance:
         assert [found[name][-1]["code"] for name in found] == [0, 0]
 
     @pytest.mark.parametrize("lie", _LIES)
-    def test_a_host_that_lies_fails_alone(self, trial: Trial, lie: str) -> None:
-        """What is no event ends the one host that sent it, in doubt; the other one ends well."""
+    def test_what_is_no_event_ends_its_host(self, trial: Trial, lie: str) -> None:
+        """In doubt, because the job was sent."""
+        found = self.run(trial, {"a": {"raw": _LIES[lie]}})
+        assert (found[-1]["status"], found[-1]["code"]) == ("lost", None)
+        assert found[-1]["error"].startswith("it sent what is no event: ")
+
+    def test_a_host_that_lies_fails_alone(self, trial: Trial) -> None:
+        """Another one, which has its end later, ends well."""
+        go = f"{trial.place('web2')}/go"
         with self.opened(trial.payloads) as carrier:
-            carrier.start(self.host("web1"), trial.job({"a": {"raw": _LIES[lie]}}))
-            carrier.start(self.host("web2"), trial.job({"a": {}}, host="web2"))
-            found = self.events(carrier, ["web1", "web2"])
-        assert (found["web1"][-1]["status"], found["web1"][-1]["code"]) == ("lost", None)
-        assert found["web1"][-1]["error"].startswith("it sent what is no event: ")
+            carrier.start(self.host("web1"), trial.job({"a": {"raw": _LIES["no frame"]}}))
+            carrier.start(self.host("web2"), trial.job({"a": {"wait": go}}, host="web2"))
+            while (event := carrier.next_event(_PATIENCE)) is not None and event.document["type"] != "end":
+                pass
+            Path(go).touch()
+            found = self.events(carrier, ["web2"])
+        assert event is not None
+        assert (event.host, event.document["status"]) == ("web1", "lost")
         assert found["web2"][-1]["code"] == 0
 
     def test_a_document_counts_for_the_host_that_sent_it(self, trial: Trial) -> None:

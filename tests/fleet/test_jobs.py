@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.process
 
+#: Types whose resources are listed without long programs.
+QUICK: Final = "alternatives,cron,group,host,hostname,logrotate_rule,resolver,sudo_rule,timezone,user"
 HOST: Final = {"name": "web1", "groups": ["web", "eu"], "address": "10.0.0.1"}
 SITE: Final = """\
 project: web
@@ -325,3 +327,11 @@ def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
     go.touch()
     assert summary(machine.documents(machine.job(generation=2, lock_timeout=60.0)))["exit_code"] == 0
     assert machine.motd.read_text() == "hi"
+
+
+def test_bundled_types_are_read_as_they_are_here(machine: Machine) -> None:
+    """With nothing but what was sent; every type with ``FAULTS_ALL_POINTS``, otherwise the quick ones."""
+    chosen = ["--all"] if os.environ.get("FAULTS_ALL_POINTS") else [QUICK]
+    local = run(["resource", *chosen, "--json"], cwd=machine.directory, env={}, text=True)
+    asked = {"every_type": True} if chosen == ["--all"] else {"type_name": QUICK}
+    assert machine.result("resource", site=None, **asked) == json.loads(local.stdout)
