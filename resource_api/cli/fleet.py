@@ -17,14 +17,14 @@ from resource_api.cli import options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
-from resource_api.fleet import inventory, payload, rollout, runtimes, sources
+from resource_api.fleet import payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import for_host, make_job
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge, exit_code
 from resource_api.fleet.run import FleetRun
 from resource_api.fleet.runtimes import Runtimes
-from resource_api.fleet.selection import Selection
+from resource_api.fleet.selection import Selection, beside
 from resource_api.manifest.scope import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
 from resource_api.model.values._namedtuple import NamedTuple
@@ -122,11 +122,11 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
 
 def _check_options(settings: Mapping[str, Any]) -> None:
     """Raise ``UsageError`` for options that contradict each other, or that nobody could answer."""
-    if settings["pause"] and not sys.stdin.isatty():
-        msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
-        raise UsageError(msg)
     if settings["pause"] and settings["between"]:
         msg = "--pause and --between exclude each other"
+        raise UsageError(msg)
+    if settings["pause"] and not sys.stdin.isatty():
+        msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
         raise UsageError(msg)
 
 
@@ -162,7 +162,7 @@ def _select(session: Session, manifest: str | None, earlier: Recorded | None) ->
     settings, trust = session.settings, session.registry.trust
     where = settings["on"] or (earlier.about["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.about["hosts_file"] if earlier is not None else None)
-    selection = Selection(file or _beside(manifest), trust)
+    selection = Selection(file or beside(manifest), trust)
     found = selection.find(where)
     for path in selection.files:
         if why := trust.who_can_change(path):
@@ -177,13 +177,6 @@ def _select(session: Session, manifest: str | None, earlier: Recorded | None) ->
         msg = f"--rerun {earlier.id}: that run has left none of these hosts"
         raise UsageError(msg)
     return left
-
-
-def _beside(manifest: str | None) -> str | None:
-    """Return the inventory beside a manifest, or in the working directory where there is no manifest."""
-    above = manifest if manifest and Path(manifest).is_dir() else os.path.dirname(manifest or "")  # noqa: PTH120 - text
-    path = os.path.join(above, inventory.FILE)  # noqa: PTH118 - text
-    return path if os.path.lexists(path) else None
 
 
 # What they are to do
@@ -351,7 +344,7 @@ class _Run:
                 host_timeout=settings["host_timeout"],
                 ignored=ignored,
             )
-            with _interruptible(fleet, session) as signals, display:
+            with _interruptible(fleet) as signals, display:
                 stop = fleet.run()
         reports = [merge.reports[name] for name in work.hosts]
         self.changed = bool(merge.counts()["changed"])
@@ -394,21 +387,15 @@ class _Run:
 
 
 @contextmanager
-def _interruptible(run: FleetRun, session: Session) -> Iterator[list[int]]:
+def _interruptible(run: FleetRun) -> Iterator[list[int]]:
     """Have signals end a run in an orderly way; the value yielded has the signals that came."""
     came = list[int]()
-    words = (
-        "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
-        "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
-        "interrupted: the running hosts are left; they end by themselves",
-    )
 
     def handle(number: int, _frame: object) -> None:
         came.append(number)
         if len(came) >= _LAST:
             os._exit(128 + number)
         run.interrupt()
-        session.log.write("warning", "", words[len(came) - 1])
 
     before: dict[int, Any] = {}
     for each in _SIGNALS:

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
 _NOTICE: Final = 30.0
+#: What each interrupt of the user has done.
+_INTERRUPTED: Final = (
+    "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
+    "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
+    "interrupted: the running hosts are left; they end by themselves",
+)
 _COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 
 
@@ -128,6 +134,10 @@ class Display:
         stderr.write(f"{text.hosts_of(batch.left)} follow. Go on? Only 'yes' is accepted [no]: ")
         self._session.output.flush()
         return "" if sys.stdin.buffer.readline().strip() == b"yes" else "the answer was no"
+
+    def interrupted(self, times: int) -> None:
+        """Say what an interrupt has done, and what the next one does."""
+        self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int) -> None:
         """Show the progress, at most ten times a second."""

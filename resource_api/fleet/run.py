@@ -60,6 +60,9 @@ class Observer(Protocol):
     def next_batch(self, batch: BatchReport) -> str:
         """Return why the next batch must not begin; empty: it may."""
 
+    def interrupted(self, times: int) -> None:
+        """The user has interrupted the run so many times, which has been obeyed."""
+
     def running(self, started: int, ended: int, failed: int) -> None:
         """Some time has passed, or a host has ended."""
 
@@ -217,6 +220,7 @@ class FleetRun:
             self._progress = self._progress._replace(halted="interrupted")
         for name in list(self._running) if self._obeyed in {_FINISH, _LEAVE} else ():
             (self._carrier.interrupt if self._obeyed == _FINISH else self._carrier.abandon)(name)
+        self._observer.interrupted(self._obeyed)
 
     def _check_times(self) -> None:
         """Tell hosts that have had their time to end, and give up those that do not; the oldest come first."""

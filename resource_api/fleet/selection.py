@@ -115,6 +115,13 @@ class Selection:
             os.close(self._trust.open(found.file))
 
 
+def beside(manifest: str | None) -> str | None:
+    """Return the inventory beside a manifest, or in the working directory where there is no manifest; None: none."""
+    above = manifest if manifest and os.path.isdir(manifest) else os.path.dirname(manifest or "")
+    path = os.path.join(above, inventory.FILE)
+    return path if os.path.lexists(path) else None
+
+
 def _names(items: Sequence[str]) -> Iterator[str]:
     """Yield every name in the items of a selection that can be read."""
     for item in items:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests import json_schemas
 from tests.scenarios.conftest import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 pytestmark = pytest.mark.process
 
@@ -273,6 +278,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("apply site.yaml --on web,,db1", 64, "--on: a name is missing"),
         ("apply site.yaml --on web --batches x", 64, "--batches: 'x' is neither a number of hosts"),
         ("apply site.yaml --on web --stop-after 101%", 64, "--stop-after: '101%' is neither a number of hosts"),
+        ("apply site.yaml --on web --pause --between true", 64, "--pause and --between exclude each other"),
         ("apply site.yaml --on web --pause", 64, "--pause asks on a terminal, and standard input is none"),
         ("apply site.yaml --on !web,!db1,!gone1", 64, "--on !web,!db1,!gone1: no host is left"),
         ("apply site.yaml --on @none.yaml", 65, "none.yaml: cannot be read: No such file or directory"),
@@ -325,3 +331,71 @@ def test_what_hosts_have_is_one_table_and_what_they_recorded_is_folded(fleet: Fl
     missing = fleet.run("resource", "user", "root", "--on", "gone1", "--format", "csv")
     assert (missing.code, missing.out) == (1, "")
     assert missing.err == "Error: gone1: unreachable: connection refused (gone1:22)\n"
+
+
+def test_a_second_interrupt_ends_hosts_after_their_step_and_a_third_leaves_them(fleet: Fleet) -> None:
+    """Each says what it does, and every host has an end."""
+    (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 4]: {}\n")
+    command = fleet.command("apply", "site.yaml", "--on", "web1", "--json")
+    with subprocess.Popen(
+        command, cwd=fleet.home, env=fleet.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if json.loads(line)["type"] == "step_start")
+        for words in ("no further host is started", "end after their step", "are left; they end by themselves"):
+            process.send_signal(signal.SIGTERM)
+            assert process.stderr is not None
+            assert words in process.stderr.readline()
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 143
+    (end,) = (each for each in map(json.loads, out.splitlines()) if each["type"] == "host_end")
+    assert end["status"] == "failed"
+    assert end["error"].startswith("in doubt: ")
+
+
+class Asked:
+    """A command on a terminal, whose questions are answered."""
+
+    def __init__(self, fleet: Fleet, *words: str, answers: Sequence[str]) -> None:
+        """Run it to its end; ``code`` is its exit code, ``raw`` all that it has shown."""
+        ours, theirs = pty.openpty()
+        environment = {**fleet.environment, "TERM": "xterm"}
+        command = fleet.command(*words)
+        with subprocess.Popen(
+            command, cwd=fleet.home, env=environment, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+        ) as process:
+            os.close(theirs)
+            self.raw, left = "", list(answers)
+            with suppress(OSError):  # nobody has the terminal any more
+                while piece := os.read(ours, 65536):
+                    self.raw += piece.decode()
+                    if left and self.raw.endswith("[no]: "):
+                        os.write(ours, f"{left.pop(0)}\n".encode())
+        os.close(ours)
+        self.code = process.returncode
+
+
+def test_between_batches_a_person_is_asked(fleet: Fleet) -> None:
+    """Only yes is yes; the progress stands on one line."""
+    batches = ("apply", "site.yaml", "--on", "web", "--batches", "1", "--pause")
+    done = Asked(fleet, *batches, answers=["yes", "maybe"])
+    assert done.code == 1
+    assert "2 hosts follow. Go on? Only 'yes' is accepted [no]: yes" in done.raw
+    assert "Warning: stopped: the answer was no" in done.raw
+    assert "0/3 done, 1 running, 0 failed, 0 s" in done.raw
+    assert (bool(fleet.content("web2")), bool(fleet.content("web3"))) == (True, False)
+
+
+def test_destroy_shows_the_plan_of_all_hosts_and_asks(fleet: Fleet) -> None:
+    """Nothing is deleted without a yes; where nothing would be, nothing is asked."""
+    state = f"sqlite:{fleet.home}/state.db"
+    assert fleet.run("apply", "site.yaml", "--on", "web1", "--state", state).code == 0
+    refused = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["no"])
+    assert refused.code == 1
+    assert "Plan: 1 to delete" in refused.raw
+    assert fleet.content("web1")
+    done = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["yes"])
+    assert done.code == 0
+    assert "Destroyed on 1 host" in done.raw
+    assert not fleet.content("web1")
+    assert "[no]" not in Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=[]).raw

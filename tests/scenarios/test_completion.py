@@ -252,6 +252,19 @@ def test_inputs_and_resources_are_found_in_a_manifest_that_is_not_complete(bench
     assert asked("apply", "missing.yaml", "-i", "") == []
 
 
+def test_hosts_and_groups_of_the_inventory_are_completed(bench: Bench) -> None:
+    """The last name of a list, also behind an exclusion; an inventory that is wrong, or a program, has none."""
+    asked = Asked(bench)
+    bench.write("hosts.yaml", "hosts: {'web[1:2]': {groups: [web]}, db1: {}}\n")
+    assert asked("apply", "site.yaml", "--on", "") == ["db1", "web", "web1", "web2"]
+    assert asked("apply", "site.yaml", "--on", "db1,!we") == ["db1,!web", "db1,!web1", "db1,!web2"]
+    bench.write("other.yaml", "hosts: [")
+    assert asked("apply", "site.yaml", "--hosts", "other.yaml", "--on", "") == []
+    bench.write("hosts.py", "open('executed', 'w')\n")
+    assert asked("apply", "site.yaml", "--hosts", "hosts.py", "--on", "") == []
+    assert not bench.home.joinpath("executed").exists()
+
+
 def test_names_of_encrypted_state_need_no_key(bench: Bench) -> None:
     """No passphrase is asked for, because names are not encrypted; nor does anything need the file of a key."""
     asked = Asked(bench)

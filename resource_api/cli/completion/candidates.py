@@ -134,6 +134,24 @@ def commands(context: click.Context, incomplete: str) -> Items:
     return _items(group.list_commands(above), incomplete) if hasattr(group, "list_commands") else []
 
 
+def hosts(context: click.Context, incomplete: str) -> Items:
+    """Return the groups and hosts of the inventory for the last name of a list; none of one that is a program."""
+    from resource_api.fleet import inventory  # noqa: PLC0415 - only for names of hosts
+    from resource_api.fleet.selection import beside  # noqa: PLC0415 - see above
+    from resource_api.model.values.errors import ManifestError  # noqa: PLC0415 - see above
+
+    path = context.params.get("hosts_file") or beside(_first_argument(context, "manifest"))
+    if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
+        return []
+    try:
+        found = inventory.read(str(path))
+    except ManifestError:
+        return []
+    before, comma, last = incomplete.rpartition(",")
+    sign = "!" if last.startswith("!") else ""
+    return _items((f"{before}{comma}{sign}{name}" for name in (*found.groups, *found.hosts)), incomplete)
+
+
 def _first_argument(context: click.Context, name: str) -> str:
     """Return an argument; click has not assigned it yet where an option without its value follows."""
     return str(context.params.get(name) or next(iter(context.args), ""))

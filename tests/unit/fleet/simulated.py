@@ -162,6 +162,10 @@ class Watcher:
         """Refuse the one that is to be refused."""
         return "refused" if batch.number == self._refuse else ""
 
+    def interrupted(self, times: int) -> None:
+        """Keep it."""
+        self.told.append(("interrupt", times))
+
     def running(self, started: int, ended: int, failed: int) -> None:
         """Check what is said."""
         assert ended <= started
@@ -190,6 +194,9 @@ class Silent:
     def next_batch(self, batch: BatchReport) -> str:  # noqa: ARG002 - of the protocol
         """Let every batch begin."""
         return ""
+
+    def interrupted(self, times: int) -> None:
+        """Do nothing."""
 
     def running(self, started: int, ended: int, failed: int) -> None:
         """Do nothing."""
