@@ -63,6 +63,10 @@ AS_USER: Final = (
     " XDG_RUNTIME_DIR=/run/user/$(id -u ra-user) systemctl --user"
 )
 USERS_STATE: Final = f"{AS_USER} show -pId,ActiveState,UnitFileState ra-a ra-b; ls /var/lib/systemd/linger"
+#: The source of a small locale; and the smallest character set.
+CATEGORIES: Final = "CTYPE COLLATE MONETARY NUMERIC TIME MESSAGES"
+POSIX: Final = "".join(f'LC_{name}\ncopy "POSIX"\nEND LC_{name}\n' for name in CATEGORIES.split())
+ASCII: Final = {"charset": "ANSI_X3.4-1968"}
 SLEEP: Final = {"Service": {"ExecStart": "/bin/sleep 1000"}}
 TMPFS: Final = {"device": "tmpfs", "fstype": "tmpfs", "options": "size=64k"}
 
@@ -433,6 +437,20 @@ CASES: Final[dict[str, Case]] = {
             "Known_host[changed@rsa]": _host_key("B"),
             "Known_host[deleted@rsa]": {"ensure": "absent"},
         },
+    ),
+    "locale": case(
+        {"Locale[ra_XA]": ASCII, "Locale[ra_XB]": ASCII},
+        {
+            "Locale[ra_XA]": {"charset": "ISO-8859-1"},
+            "Locale[ra_XB]": {"ensure": "absent"},
+            "Locale[ra_XC]": ASCII,
+        },
+        foreign={
+            "etc/locale.gen": "# de_DE.UTF-8 UTF-8\n",
+            **{f"usr/local/share/i18n/locales/ra_X{letter}": POSIX for letter in "ABC"},
+        },
+        aside=r"usr/lib/locale/.*",
+        observation=("sh", "-c", "locale -a | sort; LC_ALL=ra_XA locale charmap"),
     ),
     "logrotate_rule": case(
         {

@@ -14,7 +14,10 @@ from tests import wheels
 from tests.namespaces import bind, unmount
 
 #: The directories of the machine that are replaced, each by the one of its name in the world.
-PLACES: Final = tuple("/etc /srv /var/cache/apt /var/lib/apt /var/lib/dpkg /var/log /var/mail /var/spool/cron".split())  # noqa: SIM905 - shorter
+PLACES: Final = (
+    *("/etc", "/srv", "/usr/lib/locale", "/usr/local/share", "/var/cache/apt", "/var/lib/apt", "/var/lib/dpkg"),
+    *("/var/log", "/var/mail", "/var/spool/cron"),
+)
 #: Those whose changes are points; how often a log is written depends on the time.
 WATCHED: Final = tuple(place for place in PLACES if place != "/var/log")
 #: What programs need of /etc.
@@ -46,6 +49,7 @@ def furnish(world: Path) -> None:
     for name in _ETC:
         if Path("/etc", name).exists():
             run("cp", "-a", f"/etc/{name}", world / "etc")
+    run("cp", "-a", "/usr/lib/locale/C.utf8", world / "usr/lib/locale")
     for name in _DIRECTORIES:
         (world / name).mkdir(parents=True, exist_ok=True)
     architecture = run("dpkg", "--print-architecture")

@@ -77,7 +77,7 @@ REPOSITORY: Final = STAGE / ".ra-test-repository"
 
 #: Directories of the machine whose writes an overlay takes; the first is small enough for a copy.
 COPIED: Final = "/etc"
-LAYERED: Final = ("/home", "/var/lib/dpkg")
+LAYERED: Final = ("/home", "/usr/lib/locale", "/usr/local/share", "/var/lib/dpkg")
 #: Directories that are empty, as on a new machine: other tests use the real ones meanwhile.
 EMPTY: Final = ("/var/cache/apt", "/var/lib/apt", "/var/log", "/var/mail", "/var/spool/cron")
 
@@ -140,6 +140,7 @@ MANIFEST: Final = """
       Systemd_unit[ra-test.service]: {content: {Service: {ExecStart: /bin/sleep 1000}}}
       Alternatives[ra-test]: {link: /etc/ra-test-tool, choices: {/bin/true: {priority: 5}}}
       Logrotate_rule[ra-test]: {content: {/srv/ra-test/*.log: {rotate_every: weekly, rotate: 4}}}
+      Locale[ra_XA]: {charset: ANSI_X3.4-1968}
       Sysctl[ra-test-forward]: {name: net.ipv4.ip_forward, target: /etc/sysctl.d/90-ra-test.conf, value: 1}
       Cron[ra-test-job]: {user: ra-test-user, command: date > /dev/null, hour: 3, minute: 15}
 
@@ -360,6 +361,9 @@ def furnish(key: str) -> None:
     (code / "README").write_text("code\n")
     run("git", "-C", code, "add", "README")
     run("git", "-C", code, "-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "first")
+    sources = Path("/usr/local/share/i18n/locales")
+    sources.mkdir(parents=True, exist_ok=True)
+    (sources / "ra_XA").write_bytes(Path("/usr/share/i18n/locales/POSIX").read_bytes())
     run("apt-get", "update")
     run("dpkg", "--install", REPOSITORY / "ra-test-old_1.0.deb")
     run("groupadd", "ra-test-old")

@@ -403,6 +403,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(
             ("postgresql_privs", "grant", "database_grant", "postgres_privileges"), ("postgresql_grant", "")
         ),
+        **dict.fromkeys(("locale_gen", "locales"), ("locale", "")),
         **dict.fromkeys(("assemble", "concat_file"), ("concat", "")),
         **dict.fromkeys(
             ("concat_fragment", "concat::fragment"), ("file", "In the directory that is the source of a concat")

@@ -1,0 +1,179 @@
+"""Read and edit ``/etc/locale.gen``; build what is missing, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from resource_api import BaseProvider, Command, Problem, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api import Change, Context, Resource
+
+LIST = "/etc/locale.gen"
+ARCHIVE = "/usr/lib/locale"
+ALIASES = "/usr/share/locale/locale.alias"
+#: Where the sources of locales are; those of the administrator are first, as for locale-gen(8).
+SOURCES = ("/usr/local/share/i18n/locales", "/usr/share/i18n/locales")
+CHARSETS = "/usr/share/i18n/charmaps"
+SUPPORTED = "/usr/share/i18n/SUPPORTED"
+#: Language and territory, character set, modifier.
+PARTS = re.compile(r"([^.@]+)(?:\.([^@]+))?(?:@(.+))?")
+
+
+class Provider(BaseProvider):
+    """The locales of the local machine."""
+
+    locale = Command("locale")
+    localedef = Command("localedef", timeout=600)
+    sync = Command("sync", timeout=600)
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write UTF-8 as /etc/locale.gen does."""
+        for resource in resources:
+            base, charset, modifier = _split(resource["name"])
+            if charset is not None and charset.lower() in {"utf8", "utf-8"}:
+                resource["name"] = f"{base}.UTF-8{f'@{modifier}' if modifier else ''}"
+            if resource.get("charset") is not None and resource["charset"].lower() in {"utf8", "utf-8"}:
+                resource["charset"] = "UTF-8"
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a locale without a character set."""
+        if should.get("ensure") != "absent" and _charset(should["name"], should) is None:
+            yield Problem("charset", "is needed where the name has none")
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Compare whether what is listed is built."""
+        if attribute == "ensure" and should["ensure"] == "present" and not is_["built"]:
+            return False, "is listed, but not built"
+        return None
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
+        """Return what is listed, and what is built of ``names``."""
+        built = self._built()
+        listed = dict(filter(None, map(_entry, files.read_lines(LIST))))
+        wanted = listed if names is None else names
+        rows = []
+        for name in wanted:
+            there = _normalized(name) in built
+            if name in listed:
+                rows.append({"ensure": "present", "name": name, "charset": listed[name], "built": there})
+            elif there:
+                rows.append({"ensure": "present", "name": name, "built": True})
+        yield from context.accepted(rows)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing to build a locale."""
+        for name, should in changes.items():
+            if should["ensure"] == "present" and (why := _missing(name, should)):
+                yield name, Problem("name", why, needs="Package[locales]")
+
+    def set(self, context: Context, changes: Mapping[str, Change]) -> None:
+        """Remove and build one after another, and then list those: what is listed was built for its character set."""
+        shown = self._built()
+        done: dict[str, Mapping[str, Any] | None] = {}
+        for name, (is_, should) in changes.items():
+            with context.processing(name, is_, should):
+                if should["ensure"] == "absent":
+                    if found := [each for key, each in shown.items() if _is_of(key, name)]:
+                        self.localedef("--delete-from-archive", *found, env={"LC_ALL": "C"})
+                    done[name] = None
+                else:
+                    self._build(name, should)
+                    done[name] = should
+        if done:
+            self.sync("-f", "--", ARCHIVE)
+            files.edit_lines(LIST, lambda lines: edit(lines, done), mode=0o644)
+
+    def _build(self, name: str, should: Mapping[str, Any]) -> None:
+        """Build a locale. Raise ``ResourceError`` if it is not there then; warnings are an exit code too."""
+        if why := _missing(name, should):
+            raise ResourceError(why)
+        options = ("--replace", "--force", "--inputfile", _source(name), "--charmap", str(_charset(name, should)))
+        done = self.localedef.attempt(*options, "--alias-file", ALIASES, "--", name, env={"LC_ALL": "C"})
+        if _normalized(name) not in self._built():
+            errors = [line for line in done.stderr.splitlines() if "[warning]" not in line]
+            msg = f"localedef did not build it: {'; '.join(errors)}"
+            raise ResourceError(msg)
+
+    def _built(self) -> dict[str, str]:
+        """Return what programs can use: the normal form of each name, and the name as it is shown."""
+        shown = self.locale("-a", env={"LC_ALL": "C"}).stdout.split()
+        return {_normalized(name): name for name in shown}
+
+
+def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """List locales, in place of their comments where these are, or none; those that the package lists stay comments."""
+    known = {" ".join(line.split()) for line in files.read_lines(SUPPORTED)} if os.path.exists(SUPPORTED) else set()  # noqa: PTH110 - a text
+    for name, should in wanted.items():
+        new = None if should is None else f"{name} {_charset(name, should)}"
+        places = [number for number, line in enumerate(lines) if (_entry(line) or ("",))[0] == name]
+        comments = [number for number, line in enumerate(lines) if new and line.lstrip("# \t").split() == new.split()]
+        if new is not None and (places or comments):
+            place = (places or comments)[0]
+            if _entry(lines[place]) != tuple(new.split()):
+                lines[place] = new
+            places = [number for number in places if number != place]
+        elif new is not None:
+            lines.append(new)
+        for number in reversed(places):
+            text = " ".join(lines[number].split())
+            if new is None and text in known:
+                lines[number] = f"# {text}"
+            else:
+                del lines[number]
+
+
+def _entry(line: str) -> tuple[str, str] | None:
+    """Return the locale and the character set of a line; None for any other line."""
+    words = line.split()
+    return (words[0], words[1]) if len(words) == 2 and not words[0].startswith("#") else None  # noqa: PLR2004 - see above
+
+
+def _split(name: str) -> tuple[str, str | None, str | None]:
+    found = PARTS.fullmatch(name)
+    return (found[1], found[2], found[3]) if found else (name, None, None)
+
+
+def _charset(name: str, should: Mapping[str, Any]) -> str | None:
+    """Return the declared character set, or that in the name."""
+    return should.get("charset") or _split(name)[1]
+
+
+def _normalized(name: str) -> str:
+    """Return a name as the C library compares it: of the character set only small letters and digits."""
+    base, charset, modifier = _split(name)
+    plain = re.sub(r"[^a-z0-9]", "", (charset or "").lower())
+    plain = f"iso{plain}" if plain.isdigit() else plain
+    return f"{base}{f'.{plain}' if plain else ''}{f'@{modifier}' if modifier else ''}"
+
+
+def _is_of(shown: str, name: str) -> bool:
+    """Return whether a shown name in its normal form is a locale or, if that has no character set, it with one."""
+    base, charset, modifier = _split(name)
+    found = _split(shown)
+    return shown == _normalized(name) or (charset is None and (found[0], found[2]) == (base, modifier))
+
+
+def _source(name: str) -> str:
+    """Return the source of a locale; empty if there is none."""
+    base, _, modifier = _split(name)
+    candidates = [name, f"{base}@{modifier}" if modifier else base]
+    paths = [f"{directory}/{each}" for each in candidates for directory in SOURCES]
+    return next((path for path in paths if os.path.isfile(path)), "")  # noqa: PTH113 - a text
+
+
+def _missing(name: str, should: Mapping[str, Any]) -> str:
+    """Return what is missing to build a locale; empty if nothing is."""
+    charset = _charset(name, should)
+    if not _source(name):
+        return f"there is no source of it in {SOURCES[1]}"
+    if not any(os.path.isfile(f"{CHARSETS}/{charset}{suffix}") for suffix in ("", ".gz")):  # noqa: PTH113 - a text
+        return f"there is no character set '{charset}' in {CHARSETS}"
+    return ""

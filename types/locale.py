@@ -1,0 +1,41 @@
+"""Locales that are built on this machine."""
+
+from resource_api import Attribute, TypeDefinition
+
+TYPE = TypeDefinition(
+    name="locale",
+    docs="""Build the locales that programs of this machine can use, and list them in /etc/locale.gen.
+
+    Locale[de_DE.UTF-8]: {}
+    Locale[de_DE@euro]: {charset: ISO-8859-15}
+    Locale[fr_FR.UTF-8]: {ensure: absent}
+
+    File_line[/etc/default/locale:^LANG=]:
+      line: LANG=de_DE.UTF-8
+      require: Locale[de_DE.UTF-8]
+
+For Debian and its relatives, whose package `locales` brings the sources. Only what is missing is built, each by
+localedef(1) into the archive; `locale-gen` alone would build all of them anew. A locale that is listed and not built is
+built. `ensure: absent` removes it from the archive too; `C`, `C.UTF-8` and `POSIX` are always there.
+
+The last resource of the example is the default of the system: what is set there is for sessions that begin later.
+""",
+    attributes={
+        "ensure": Attribute("Enum[present, absent]", "Whether the locale is listed and built.", default="present"),
+        "name": Attribute(
+            r"Pattern[/\A(?!(C|POSIX)(\.|\z))[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z0-9][A-Za-z0-9_-]*)?(@[A-Za-z0-9]+)?\z/]",
+            "The locale as in /etc/locale.gen.",
+            kind="namevar",
+            must_be="a locale such as 'de_DE.UTF-8'",
+        ),
+        "charset": Attribute(
+            r"Optional[Pattern[/\A[A-Za-z0-9][A-Za-z0-9_.+-]*\z/]]",
+            "The character set; if not declared, that in the name.",
+            must_be="a character set such as 'UTF-8'",
+        ),
+        "built": Attribute("Optional[Boolean]", "Whether programs can use it.", kind="read_only"),
+    },
+    autorequires={"package": "locales", "file": "/etc/locale.gen"},
+    verbs={"create": "building"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+)
