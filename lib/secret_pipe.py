@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -17,6 +16,8 @@ if TYPE_CHECKING:
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
     """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
+    import tempfile  # noqa: PLC0415 - few runs pass a secret so
+
     directory = tempfile.mkdtemp(prefix="resource-api-pipe-", dir="/run" if os.geteuid() == 0 else None)
     pipe, stopped = f"{directory}/pipe", threading.Event()
     try:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import hmac
 import os
-import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from lib import postgresql
@@ -92,6 +88,11 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
 
 def _verifier(password: str) -> str:
     """Return what the server stores of a password (RFC 5803), so the password itself never reaches it or its log."""
+    import base64  # noqa: PLC0415 - all of them only for a password
+    import hashlib  # noqa: PLC0415
+    import hmac  # noqa: PLC0415
+    import unicodedata  # noqa: PLC0415
+
     salt = os.urandom(16)
     salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, ROUNDS)
     stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

@@ -7,13 +7,13 @@ import re
 from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree as ET
 
 from lib import rpm
 from resource_api import Command, Problem, ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from xml.etree.ElementTree import Element
 
     from resource_api import Change, Context, Resource
 
@@ -52,7 +52,7 @@ class Provider(rpm.RpmProvider):
         """Return the newer versions to which zypper would update, by name."""
         shown = self.query(*QUIET, "--xmlout", "--no-refresh", "list-updates", "--type", "package").stdout
         found = {}
-        for each in ET.fromstring(shown).iter("update"):  # noqa: S314 - the output of a program of the system
+        for each in _elements(shown, "update"):
             for name in (each.get("name", ""), f"{each.get('name')}.{each.get('arch')}"):
                 found[name] = each.get("edition", "").removeprefix("0:")
         return {name: found[name] for name in names if name in found}
@@ -64,7 +64,7 @@ class Provider(rpm.RpmProvider):
         done = self.query.attempt(*QUIET, "--xmlout", "--no-refresh", *search, log="debug")
         if done.exit_code not in {0, NOT_FOUND}:
             return  # what cannot be asked now, such as without a repository, may be later
-        known = {each.get("name") for each in ET.fromstring(done.stdout).iter("solvable")}  # noqa: S314 - as above
+        known = {each.get("name") for each in _elements(done.stdout, "solvable")}
         for name, base in wanted.items():
             if base not in known and changes[name]["ensure"] != "absent":
                 yield name, Problem(None, f"zypper knows no package '{name}'")
@@ -107,6 +107,13 @@ class Provider(rpm.RpmProvider):
             why = "".join(f"\n  {line}" for line in lines[-10:])
             msg = f"'zypper {arguments[0]}' failed with exit code {done.exit_code}{':' if why else ''}{why}"
             raise ResourceError(msg)
+
+
+def _elements(shown: str, name: str) -> Iterable[Element]:
+    """Return the elements of one name in what zypper has printed as XML."""
+    from xml.etree import ElementTree as ET  # noqa: PLC0415 - machines without zypper load this module to choose
+
+    return ET.fromstring(shown).iter(name)  # noqa: S314 - the output of a program of the system
 
 
 def _argument(name: str, ensure: str) -> str:
