@@ -218,6 +218,24 @@ class CarrierCompliance:
         assert again[-1]["code"] == 0
         assert trial.effects("web1") == ["a present", "b present"]
 
+    def test_a_job_that_was_killed_is_resolved_by_itself(self, trial: Trial) -> None:
+        """Killed between two effects and delivered again, it does what is left; delivered once more, nothing."""
+        go = f"{trial.place('web1')}/go"
+        job = trial.job({"a": {}, "b": {"wait": go}}, lock_timeout=_PATIENCE)
+        with self.opened(trial.payloads) as carrier:
+            carrier.start(self.host("web1"), job)
+            deadline = time.monotonic() + _PATIENCE
+            while not trial.effects("web1") and time.monotonic() < deadline:
+                carrier.next_event(0.05)
+            self.kill(carrier, "web1")
+            assert self.events(carrier, ["web1"])["web1"][-1]["status"] == "lost"
+        Path(go).touch()
+        for _ in range(2):
+            with self.opened(trial.payloads) as carrier:
+                carrier.start(self.host("web1"), job)
+                assert self.events(carrier, ["web1"])["web1"][-1]["code"] == 0
+        assert sorted(trial.effects("web1")) == ["a present", "b present"]
+
     def test_nothing_comes_after_close(self, trial: Trial) -> None:
         """A carrier that is closed with runs under way frees what it holds, and they end by themselves."""
         go = f"{trial.place('web1')}/go"
