@@ -225,9 +225,14 @@ class Session:
         return code
 
     def exit_code(self, report: Report) -> int:
-        """Return the documented code: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N."""
+        """Return the documented code: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
+
+        A run of the agent that succeeds, of another version than the newest, has the code ``instead_of_success``.
+        """
         if self.interrupts.came:
             return self.interrupts.exit_code
+        if report.exit_code == 0 and (code := self.settings.get("instead_of_success")):
+            return int(code)
         if not self.settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
             return report.exit_code
         return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)

@@ -244,6 +244,17 @@ def test_nothing_of_an_untrusted_bundle_is_applied(site: Site, spoil: Callable[[
     assert (code, why in found["reasons"][0]) == (6, True)
 
 
+def test_the_summary_of_a_run_has_its_exit_code(site: Site) -> None:
+    """Also where the run itself succeeds, and what it found was not trusted: no change hides that."""
+    site.bundle(1)
+    assert site.once().code == 0
+    (site.home / "site.bundle.sig").unlink()
+    site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
+    done = site.once("--json", "--detailed-exitcodes")
+    assert (done.code, done.events()[-1]["exit_code"], done.events()[-1]["updated"]) == (65, 65, 1)
+    assert [each["severity"] for each in done.events("diagnostic")] == ["error"]
+
+
 def test_without_a_verified_version_nothing_is_applied(site: Site) -> None:
     """The first one must be verified too; who writes it anew with a record of older ones does not help either."""
     site.bundle(1, key="mallory")

@@ -34,7 +34,7 @@ def site(tmp_path: Path) -> CachedSite:
 
 
 #: The whole number in ``make test-all``.
-EXAMPLES: Final = 100 if os.environ.get("FAULTS_ALL_POINTS") else 40
+EXAMPLES: Final = 100 if os.environ.get("FAULTS_ALL_POINTS") else 25
 
 #: Always declared and without references: others can refer to them without a cycle.
 _FIXED: Final = "vwxyz"

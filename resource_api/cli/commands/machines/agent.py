@@ -245,7 +245,6 @@ def _once(session: Session, about: dict[str, Any], settings: dict[str, Any]) -> 
         documents: list[Any] = []
         code = _apply(session, found, settings, documents.append)
         document = documents[-1] if documents else {"summary": {}}
-        code = code or (found.error.exit_code if found.error else 0)
         _record(session, lambda: converge.record(doing, found, document, code, began))
         return code
 
@@ -265,6 +264,7 @@ def _apply(session: Session, found: Found, settings: Mapping[str, Any], keep: Ca
         "module_path": [*settings["module_path"], *found.modules],
         "noop": settings["mode"] == "noop",
         "explain": (),
+        "instead_of_success": found.error.exit_code if found.error is not None else 0,
         "lock_timeout": settings["lock_timeout"] or _LOCK_TIMEOUT,
         "reports": [*session.take_targets(), Target("the agent", keep)],
         "metrics": [],
