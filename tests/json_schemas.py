@@ -22,7 +22,9 @@ _STREAM: Final = "apply"
 #: The schema of the events of a run over many hosts.
 _HOSTED: Final = "fleet"
 #: Commands with subcommands.
-_GROUPS: Final = frozenset(("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent"))
+_GROUPS: Final = frozenset(
+    ("state", "history", "new", "completion", "inputs", "stack", "backup", "bundle", "agent", "hosts")
+)
 #: Commands, with their subcommands, whose documents have another schema than one of their own name.
 OTHERS: Final = {
     "show": "plan",
@@ -36,6 +38,7 @@ OTHERS: Final = {
     "agent run": "apply",
     **dict.fromkeys(("agent pause", "agent resume"), "agent-message"),
     **dict.fromkeys(("bundle make", "bundle sign", "bundle verify"), "bundle"),
+    **dict.fromkeys(("hosts runtime add", "hosts runtime list", "hosts runtime"), "hosts-runtime"),
     **dict.fromkeys(("new type", "new component", "new key"), "new"),
     **dict.fromkeys(("state rm", "state mv", "state taint", "state untaint"), "state-edit"),
 }

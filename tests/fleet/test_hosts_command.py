@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests import json_schemas
 from tests.fleet.sshd import PASSWORD
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ class Desk:
         options = {"cwd": self.home, "env": self.environment, "text": True, "timeout": 50}
         if answer is None:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+            json_schemas.check(arguments, done.stdout, done.returncode)
             return done.returncode, done.stdout, done.stderr
         ours, theirs = pty.openpty()
         try:
