@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import secrets
@@ -333,6 +334,7 @@ class _Run:
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         self._check_limit(min(settings["at_once"], len(work.hosts)))
         with closing(make_carrier(self._payloads, settings)) as carrier:
+            gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
             fleet = FleetRun(
                 list(work.hosts),
                 plan,

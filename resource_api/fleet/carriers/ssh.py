@@ -12,6 +12,7 @@ import errno
 import os
 import random
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -117,6 +118,7 @@ class Connections:
         """Use the configuration of the user whose ``HOME`` is in ``environment``. Raise ``ResourceError``."""
         self.library = _library()
         self._directory = known_hosts_file(environment).parent
+        self._client = _client(self.library)
         self._known: dict[tuple[str, ...], Any] = {}
         self._jumps: dict[str, asyncio.Task[Any]] = {}
         self._begins: dict[str, float] = {}
@@ -219,18 +221,8 @@ class Connections:
 
     def _settings(self, seconds: float, known: Any, shown: list[str]) -> dict[str, Any]:
         """Return what is never taken from the configuration; ``shown`` gets the fingerprint of an untrusted key."""
-        library = self.library
-
-        class Client(library.SSHClient):  # type: ignore[misc, name-defined] # of a library that is imported late
-            """Remembers the key that was refused."""
-
-            def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:  # noqa: ARG002
-                """Refuse the key: it is not among the known ones."""
-                shown.append(key.get_fingerprint())
-                return False
-
         return {
-            "client_factory": Client,
+            "client_factory": partial(self._client, shown),
             "known_hosts": known,
             "connect_timeout": seconds,
             "login_timeout": seconds,
@@ -424,6 +416,23 @@ class _Explained:
             remove = f"ssh-keygen -R '{self._place.pattern}'"
             return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
         return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+
+
+def _client(library: Any) -> Any:
+    """Return the class of clients that remember, in a list that they are given, the keys that they have refused."""
+
+    class Client(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
+        """Remembers the key that was refused."""
+
+        def __init__(self, shown: list[str]) -> None:
+            self._shown = shown
+
+        def validate_host_public_key(self, host: str, addr: str, port: int, key: Any) -> bool:  # noqa: ARG002
+            """Refuse the key: it is not among the known ones."""
+            self._shown.append(key.get_fingerprint())
+            return False
+
+    return Client
 
 
 def known_hosts_file(environment: Mapping[str, str]) -> Path:

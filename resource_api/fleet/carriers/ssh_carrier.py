@@ -7,6 +7,7 @@ events it does not take is not read any more, so no host costs more than its sha
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import threading
 import time
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Bytes that are written at once.
 _WRITE: Final = ssh.WINDOW
+#: Hosts after which memory is freed: a connection that has ended refers to itself, and has 30 KiB.
+_COLLECT: Final = 64
 
 
 class SshCarrier:
@@ -62,6 +65,7 @@ class SshCarrier:
         #: Host → its task, until its end has come. Only the thread of the loop changes it.
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._channels: dict[str, _Connected] = {}
+        self._served = 0
         #: Hosts whose end has not been taken.
         self._open: set[str] = set()
         self._events: deque[tuple[HostEvent, int]] = deque()
@@ -160,6 +164,9 @@ class SshCarrier:
             self._tasks.pop(host.name, None)
             self._channels.pop(host.name, None)
             self._put(connected.channel.close(error))
+            self._served += 1
+            if self._served % _COLLECT == 0:
+                gc.collect()
 
     def _read_password(self, place: tuple[str, str, str]) -> Sensitive[str]:
         """Return the password that a file or a program has. Raise ``ResourceError``."""
