@@ -38,21 +38,23 @@ class Provider(BaseProvider):
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
-        """Compare entries by the numbers of users and groups, and all that is in a directory if that is declared."""
-        if attribute != "permission":
+        """Compare entries by the numbers of users and groups; with ``recursive``, of all that is in a directory."""
+        if attribute == "ensure":
             return None
         try:
             wanted = posix_acl.resolve(should["permission"])
         except ResourceError:
-            return False  # somebody who does not exist yet
+            return attribute != "permission"  # somebody who does not exist yet
+        members = [""] if attribute == "permission" else _members(name, should)[1:]
         with files.Directories() as directories:
-            found = [each for each in _members(name, should) if _differs(directories, _at(name, each), should, wanted)]
+            found = [each for each in members if _differs(directories, _at(name, each), should, wanted)]
             if not found:
                 return True
             access, _ = posix_acl.read(*files.stat_attributes(directories, name))
-        if mask := posix_acl.hiding_mask(access, wanted):
-            return False, f"is limited by the mask {mask}, the group's digit of the mode"
-        return (False, f"differs in {file_trees.listed(found)}") if should.get("recursive") else False
+        if attribute == "recursive":
+            return False, f"differs in {file_trees.listed(found)}"
+        mask = posix_acl.hiding_mask(access, wanted)
+        return (False, f"is limited by the mask {mask}, the group's digit of the mode") if mask else False
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the lists of the files in ``names``; a file without one has none."""

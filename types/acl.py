@@ -84,9 +84,7 @@ to root, or that has another hard link, is given to nobody: that is an error.
             kind="parameter",
             default="inclusive",
         ),
-        "recursive": Attribute(
-            "Boolean", "Whether all that is in a directory gets the entries too.", kind="parameter", default=False
-        ),
+        "recursive": Attribute("Optional[Boolean]", "Whether all that is in a directory gets the entries too."),
         "max_files": Attribute(
             "Integer[1]", "How many members a directory may have.", kind="parameter", default=10_000
         ),

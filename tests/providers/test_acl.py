@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from resource_api import Resource
+
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can try what other users may do")
 
 
 @pytest.fixture
@@ -156,9 +160,22 @@ def test_all_in_a_directory_gets_the_entries(tree: Path) -> None:
     assert "user:daemon:r--" not in listed(tree.parent / "outside")
     given(tree / "text", "user:bin:r")
     _, lines = run({f"Acl[{tree}]": {"permission": ["u:daemon:rX", "d:u:daemon:rX"], "recursive": True}})
-    assert lines == [f"notice: Acl[{tree}]: permission: differs in text"]
+    assert lines == [f"notice: Acl[{tree}]: recursive: differs in text"]
     run({f"Acl[{tree}]": {"ensure": "absent", "recursive": True}})
     assert [os.listxattr(path) for path in (tree, tree / "inner", tree / "text")] == [[], [], []]
+
+
+def test_a_run_that_left_out_what_did_not_change_sees_what_is_in_a_directory(tree: Path, tmp_path: Path) -> None:
+    """Also where the list of the directory itself is declared as it is read."""
+    shown = [entry for entry in apply(tree, "user:daemon:r", recursive=True) if entry[:6] not in {"user::", "other:"}]
+    site = tmp_path / "site.json"
+    site.write_text(json.dumps({"resources": {f"Acl[{tree}]": {"permission": shown, "recursive": True}}}))
+    for number in range(3):
+        given(tree / "text", "user:bin:r") if number == 2 else None
+        runtime = Runtime(REGISTRY, state=f"sqlite:{tmp_path}/state.db")
+        report = runtime.apply(str(site), use_cache=True)
+        assert report.summary.updated == (number != 1)
+    assert "user:bin:r--" not in listed(tree / "text")
 
 
 def test_a_directory_with_too_many_members_is_not_changed(tree: Path) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
 
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives capabilities")
+
 FORMAT = execute("lib", "file_capabilities")
 
 
