@@ -167,7 +167,21 @@ def started_server(directory: Path, shared: Path) -> Iterator[Server]:
     log = directory / "log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["unshare", *namespaces, "sh", "-c", _BOOT, "sh", str(mounts), str(keys), str(shared)],
+            # It ends with this process, whatever ends that.
+            [
+                "setpriv",
+                "--pdeathsig",
+                "KILL",
+                "unshare",
+                *namespaces,
+                "sh",
+                "-c",
+                _BOOT,
+                "sh",
+                str(mounts),
+                str(keys),
+                str(shared),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
