@@ -57,6 +57,8 @@ class ProviderPool:
         self.only = ""
         #: The instances of types with several providers.
         self.several: dict[str, Implementations] = {}
+        #: Of those that are closed, the implementation that was chosen.
+        self._chosen: dict[str, str] = {}
         self._versions: dict[str, str] = {}
         self._configs: dict[str, Mapping[str, Any]] = {}
         #: Why an instance cannot be configured.
@@ -101,8 +103,11 @@ class ProviderPool:
         return None if found is None else found.implementation(name) or recorded
 
     def chosen(self) -> dict[str, str]:
-        """Return the implementations that this machine, or the manifest for an instance, has chosen so far."""
-        return {instance: found.chosen for instance, found in self.several.items() if found.chosen}
+        """Return the implementations that this machine, or the manifest for an instance, has chosen so far.
+
+        What was chosen stays known when the providers are closed.
+        """
+        return self._chosen | {instance: found.chosen for instance, found in self.several.items() if found.chosen}
 
     def suitability(self, instance: str) -> list[Suitability]:
         """Return whether each of several providers is suitable here; empty for a type with one that always is."""
@@ -321,7 +326,8 @@ class ProviderPool:
         if instance in self._made:
             self._call_at_end(instance, "close")
             del self._made[instance]
-            self.several.pop(instance, None)
+            if (found := self.several.pop(instance, None)) is not None and found.chosen:
+                self._chosen[instance] = found.chosen
         self._configured.pop(instance, None)
         self._functions.pop(instance, None)
 

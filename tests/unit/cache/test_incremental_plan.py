@@ -181,6 +181,13 @@ def test_resources_of_a_configured_provider_leave_others_out(site: CachedSite) -
     assert site.things("shelf-cellar") == {"s": {"boards": 2}}
 
 
+def test_resources_of_one_of_several_providers_are_left_out(site: CachedSite) -> None:
+    """As long as this machine chooses the same one."""
+    site.write({"Lamp[desk]": {"on": True}, **{f"Widget[{name}]": {"size": 1} for name in "abcd"}})
+    site.converge()
+    assert site.run().cached_unchanged == 5
+
+
 def test_a_cached_resource_costs_little_more_than_reading_it(site: CachedSite) -> None:
     """In calls of functions, those of C and of the provider included, for one more resource in sync."""
     cost = []
