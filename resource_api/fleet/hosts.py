@@ -11,7 +11,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-#: The most names that one range, or one selection, may have.
+#: The most names that one range may have, and those of a selection or an inventory together.
 MOST: Final = 200_000
 _RANGE: Final = re.compile(r"\[([^][]*)\]")
 _ENDS: Final = re.compile(r"([0-9]{1,9}|[a-z]|[A-Z])(?::([0-9]{1,9}|[a-z]|[A-Z]))?")
@@ -169,14 +169,12 @@ def _ranges(numbers: Iterable[str]) -> str:
 
 def split(where: str) -> list[str]:
     """Return the items of a comma-separated list; a comma between brackets is part of a range."""
-    items, depth = [""], 0
-    for character in where:
+    ends, depth = list[int](), 0
+    for place, character in enumerate(where):
         depth += (character == "[") - (character == "]")
         if character == "," and depth <= 0:
-            items.append("")
-        else:
-            items[-1] += character
-    return [item.strip() for item in items]
+            ends.append(place)
+    return [where[start:end].strip() for start, end in zip((0, *(end + 1 for end in ends)), (*ends, None), strict=True)]
 
 
 def term(item: str) -> Term:
@@ -191,13 +189,31 @@ def term(item: str) -> Term:
     return Term(wanted, excluded)
 
 
+def counted(find: Callable[[str], Sequence[str]]) -> Callable[[str], Sequence[str]]:
+    """Return a function that finds names as ``find`` does, until they are more than ``MOST`` together."""
+    left = MOST
+
+    def counted(name: str) -> Sequence[str]:
+        nonlocal left
+        found = find(name) if left >= 0 else ()
+        left -= len(found)
+        if left < 0:
+            msg = f"more than {MOST:,} hosts are named"
+            raise ValueError(msg)
+        return found
+
+    return counted
+
+
 def select(items: Iterable[str], find: Callable[[str], Sequence[str]], everything: Sequence[str]) -> list[str]:
     """Return the names that items describe together, each once, in their order.
 
     ``find`` returns the hosts of a name: of a host, a range, a group or a file. Items that only exclude take hosts
-    away from all others; where there are no others, from ``everything``. Raise ``ValueError``.
+    away from all others; where there are no others, from ``everything``. Raise ``ValueError``, also for more than
+    ``MOST`` names.
     """
     included, excluded, positive = dict[str, None](), set[str](), False
+    find = counted(find)
     for item in items:
         wanted, without = term(item)
         if not wanted:

@@ -133,6 +133,7 @@ class _Builder:
 
     def __init__(self, source: Document) -> None:
         self._source = source
+        self._expanded = hosts.counted(hosts.expand)
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
@@ -252,7 +253,7 @@ class _Builder:
 
     def _expand(self, pattern: str, path: tuple[str, ...]) -> Iterable[str]:
         try:
-            names = hosts.expand(pattern)
+            names = self._expanded(pattern)
         except ValueError as error:
             self._add(path, str(error))
             return ()

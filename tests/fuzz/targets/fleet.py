@@ -91,6 +91,7 @@ def host_answers(data: bytes) -> None:
         st.lists(PATTERNS, max_size=4),
         ODD,
     ),
+    readings=2,
     words="defaults: hosts: groups: inputs: user: port: 22 address: become: sudo via: web[1:50] db[a:c] { } [ ] , : #",
 )
 def host_inventory(data: bytes) -> None:

@@ -115,6 +115,12 @@ def test_a_selection_is_a_set_in_order(where: str, found: list[str]) -> None:
     assert hosts.select(hosts.split(where), find, ["web1", "web2", "web3", "db1"]) == found
 
 
+def test_the_names_of_a_selection_are_counted_together() -> None:
+    """Many ranges, each of which is allowed, are not expanded for ever."""
+    with pytest.raises(ValueError, match="more than 200,000 hosts are named"):
+        hosts.select(hosts.split("a[1:150000]," * 10_000), hosts.expand, [])
+
+
 @pytest.mark.parametrize("where", ["", "web,", "web&", "!", "a&!"])
 def test_a_missing_name_is_an_error(where: str) -> None:
     """Between commas and beside every sign stands a name."""
