@@ -50,10 +50,12 @@ def _advice_on_option(name: str, context: click.Context | None) -> str:
     known = [option for each in command.params for option in each.opts] if command else []
     if context:
         known += context.help_option_names
-    known = [each for each in known if each.startswith("-") and each not in NEVER_SUGGESTED]
-    if f"-{name}" in known:
+    known = [each for each in known if each.startswith("-")]
+    if f"-{name}" in known and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
     hint = nearest(name, known, "option", str(command.name) if command else "")
+    if any(f"'{each}'" in hint for each in NEVER_SUGGESTED):
+        return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
 
 

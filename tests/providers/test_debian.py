@@ -119,6 +119,7 @@ MANIFEST: Final = """
       Package[ra-test-tool]: {ensure: latest}
       Group[ra-test-staff]: {}
       User[ra-test-user]:
+        uid: 61234
         gid: ra-test-staff
         groups: [audio, ra-test-old]
         comment: Ra Test
@@ -157,7 +158,7 @@ MANIFEST: Final = """
       File[/etc/ra-test/current]: {target: tool.conf}
       File[/srv/.ra-test-shared]: {ensure: directory, force: true}
       Acl[/srv/.ra-test-shared]: {permission: ["user:daemon:rwx", "default:user:daemon:rwx"]}
-      Concat[/etc/ra-test/together]: {source: [/etc/ra-test/motd, /etc/ra-test/tool.conf], mode: "0640"}
+      Concat[/etc/ra-test/together]: {source: [/etc/ra-test/copy], mode: "0640"}
       File[/srv/.ra-test-program]: {source: /bin/true, mode: "0755"}
       Capability[/srv/.ra-test-program]: {capability: cap_net_raw=ep}
       File[/etc/ra-test/parts]: {ensure: directory, force: true}
@@ -461,6 +462,7 @@ def test_apply_converges(machine: Machine) -> None:
         "initialised": "once\n",
         "motd": "Welcome.\n",
         "reloads": "reloaded\n",
+        "together": "ra-test-tool 1.1\n",
         "tool.conf": "hello from /home/ra-test-user\n",
     }
 
@@ -539,7 +541,7 @@ def test_the_list_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
             continue
         manifest = machine.home / f"{name}.yaml"
         manifest.write_text(listed.out, encoding="utf-8")
-        assert (machine.fingerprint if name == "apt_key" else "ra-test") in listed.out
+        assert {"apt_key": machine.fingerprint, "locale": "ra_XA"}.get(name, "ra-test") in listed.out
         applied = machine.command("apply", manifest, "--json", "--detailed-exitcodes")
         found[name] = "listed" if (applied.code, applied.done) == (0, []) else applied.err
     assert found == {name: "unlisted" if name in UNLISTED else "listed" for name in TYPES}

@@ -96,7 +96,8 @@ def test_the_web_server_is_built_used_damaged_mended_and_removed(machine: Machin
     expected = {*(each.resource for each in DAMAGES), "Wait_for[the application]", "Service[nginx]"}
     planned = command(machine, "plan", "--detailed-exitcodes", code=2)
     assert set(re.findall(r"^[^\w\s#] (\w+\[[^\]]+\])", planned, re.MULTILINE)) == expected, planned
-    assert summary(machine)["unchanged"] == total - len(expected)
+    # Whoever waits for the application finds it there, or not yet.
+    assert summary(machine)["unchanged"] - (total - len(expected)) in {0, 1}
     assert webserver.mended(machine) == [each.resource for each in DAMAGES]
     assert summary(machine) == {"unchanged": total}
     assert page(machine) == "Welcome: visitor 2\n"
