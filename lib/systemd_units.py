@@ -117,7 +117,9 @@ class Units:
         """Return the last lines that a unit has logged since a time, behind the words that introduce them."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
         unit = unit_name(name)
-        which = (f"--unit={unit}",) if self._user is None else (f"_UID={self.uid}", f"_SYSTEMD_USER_UNIT={unit}")
+        own = f"_UID={self.uid}" if self._user is not None else ""
+        # Of a process that has ended before journald looked at it, the unit is recorded as one of the system.
+        which = (own, f"_SYSTEMD_USER_UNIT={unit}", "+", own, f"_SYSTEMD_UNIT={unit}") if own else (f"--unit={unit}",)
         result = journalctl.attempt(*limits, *which)
         lines = [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]
         return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
