@@ -11,6 +11,7 @@ import sys
 import time
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ from resource_api.cli import options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
-from resource_api.fleet import payload, rollout, runtimes, sources
+from resource_api.fleet import hosts, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import for_host, make_job
 from resource_api.fleet.ledger import Ledger, digest_of
@@ -158,6 +159,17 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 # Which hosts
 
 
+def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[str, Inventory]) -> None:
+    """Warn once of the addresses that are nearly the same name of an inventory."""
+    by_hint: dict[str, list[str]] = {}
+    for name, known in islice(selection.suggestions(found), _COMPARED):
+        if hint := nearest(name, known):
+            by_hint.setdefault(hint, []).append(name)
+    for hint, names in by_hint.items():
+        words = "is in no inventory and taken as an address" if len(names) == 1 else "are in no inventory: addresses"
+        session.log.write("warning", "", f"'{','.join(hosts.fold(names))}' {words}; {hint}")
+
+
 def _select(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:
     """Return the hosts and the inventory of each; of an earlier run those that it has left."""
     settings, trust = session.settings, session.registry.trust
@@ -168,9 +180,7 @@ def _select(session: Session, manifest: str | None, earlier: Recorded | None) ->
     for path in selection.files:
         if why := trust.who_can_change(path):
             session.report_problem(Problem(None, f"others can change this inventory: {why}", "warning", file=path))
-    for number, (name, known) in enumerate(selection.suggestions(found)):
-        if number < _COMPARED and (hint := nearest(name, known)):
-            session.log.write("warning", "", f"'{name}' is in no inventory and taken as an address; {hint}")
+    _warn_of_addresses(session, selection, found)
     if earlier is None:
         return found
     left = {name: of for name, of in found.items() if name in earlier.left}

@@ -233,6 +233,8 @@ def test_every_line_is_prefixed_where_all_are_asked_for(fleet: Fleet) -> None:
     done = fleet.run("apply", "site.yaml", "--on", "web1,wbe", "-v")
     lines = done.err.splitlines()
     assert "Warning: 'wbe' is in no inventory and taken as an address; did you mean 'web'?" in lines
+    several = fleet.run("apply", "site.yaml", "--on", "web[8:9]", "--noop").err
+    assert several == "Warning: 'web[8:9]' are in no inventory: addresses; did you mean 'web'?\n"
     assert f"web1: Notice: File[{fleet.place}/web1.conf]: created" in lines
     assert done.out.startswith("Applied to 2 hosts")
 
