@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 #: The most names that one range may have, and those of a selection or an inventory together.
 MOST: Final = 200_000
+#: Characters of a name, as of DNS; and its last numbers, which are folded.
+_LONGEST: Final = 255
+_MOST_NUMBERS: Final = 4
 _RANGE: Final = re.compile(r"\[([^][]*)\]")
 _ENDS: Final = re.compile(r"([0-9]{1,9}|[a-z]|[A-Z])(?::([0-9]{1,9}|[a-z]|[A-Z]))?")
 #: A number in a name; one of more digits is text.
@@ -71,7 +74,11 @@ def expand(pattern: str) -> list[str]:
         if count > MOST:
             raise ValueError(_too_many(pattern))
         choices.append(values)
-    return list(map("".join, product(*choices)))
+    names = list(map("".join, product(*choices)))
+    if max(map(len, names)) > _LONGEST:
+        msg = f"'{pattern:.40}…' has a name of more than {_LONGEST} characters"
+        raise ValueError(msg)
+    return names
 
 
 def _too_many(pattern: str) -> str:
@@ -125,7 +132,7 @@ def fold(names: Iterable[str]) -> list[str]:
 
     ``expand`` returns exactly these names for them, each once.
     """
-    rows = [tuple(_NUMBER.split(name)) for name in dict.fromkeys(names)]
+    rows = [_parts(name) for name in dict.fromkeys(names)]
     by_length: dict[int, list[tuple[str, ...]]] = {}
     order = {row: position for position, row in enumerate(rows)}
     for row in rows:
@@ -137,6 +144,15 @@ def fold(names: Iterable[str]) -> list[str]:
             placed = _fold_at(placed, position)
         folded += [(place, "".join(row)) for row, place in placed.items()]
     return [text for _, text in sorted(folded)]
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """Return a name cut around its last numbers: text, number, text, and so on."""
+    parts, start = list[str](), 0
+    for found in list(_NUMBER.finditer(name))[-_MOST_NUMBERS:]:
+        parts += name[start : found.start()], found[0]
+        start = found.end()
+    return (*parts, name[start:])
 
 
 def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str, ...], int]:

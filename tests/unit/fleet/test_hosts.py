@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pytest
@@ -63,12 +64,13 @@ def test_a_range_stands_for_its_names(pattern: str, names: list[str]) -> None:
         ("web[a:C]", "'web[a:C]': the ends of 'a:C' are of two sorts"),
         ("web[1:05]", "'web[1:05]': write both ends of '1:05' with as many digits"),
         ("web[1:999999999]", "'web[1:999999999]' has more than 200,000 hosts"),
+        ("a" * 256, f"'{'a' * 40}…' has a name of more than 255 characters"),
         ("w[1:999]x[1:999]", "'w[1:999]x[1:999]' has more than 200,000 hosts"),
     ],
 )  # fmt: skip
 def test_a_wrong_range_says_what_is_wrong(pattern: str, why: str) -> None:
     """The message names the range, and how it is written."""
-    with pytest.raises(ValueError, match=r"\[|\]|w") as refused:
+    with pytest.raises(ValueError, match=re.escape(why)) as refused:
         hosts.expand(pattern)
     assert str(refused.value) == why
 
