@@ -86,17 +86,11 @@ class Session:
     @cached_property
     def runtime(self) -> Runtime:
         """The runtime, made at its first use: commands that only read resources or types do not import it."""
-        from resource_api.runtime.runtime import Runtime  # noqa: PLC0415 - see above
-        from resource_api.state.store import NoStore  # noqa: PLC0415 - see above
+        from resource_api.runtime.runtime import Runtime, state_settings  # noqa: PLC0415 - see above
 
-        settings = self.settings
         runtime = Runtime(
             self.registry,
-            state=NoStore() if settings.get("state") == "memory:" else settings.get("state"),
-            stack=settings.get("stack") or "default",
-            project=settings.get("project"),
-            key=settings.get("key"),
-            lock_timeout=settings.get("lock_timeout") or 0.0,
+            **state_settings(self.settings),
             on_event=self._on_event,
             step_events=self._streams,
             run=self.run,

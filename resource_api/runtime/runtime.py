@@ -533,6 +533,17 @@ class Runtime(ResourceReader):
             self.on_document(run_document.document(text))
 
 
+def state_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``Runtime`` that say where state is kept, from the options of a command."""
+    return {
+        "state": NoStore() if options.get("state") == "memory:" else options.get("state"),
+        "stack": options.get("stack") or "default",
+        "project": options.get("project"),
+        "key": options.get("key"),
+        "lock_timeout": options.get("lock_timeout") or 0.0,
+    }
+
+
 def _run_id() -> str:
     return os.urandom(8).hex()
 

@@ -19,10 +19,10 @@ from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, current
 from resource_api.render import json as documents
-from resource_api.runtime.runtime import Runtime
+from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts
 from resource_api.state.open_store import default_path
-from resource_api.state.store import NoStore, StackName
+from resource_api.state.store import StackName
 from resource_api.system.facts import Facts
 from resource_api.system.log import Log, line_stream
 from resource_api.system.process import core_dumps
@@ -78,14 +78,9 @@ class HostRun:
     @cached_property
     def runtime(self) -> Runtime:
         """The runtime that carries the job out."""
-        options = self.options
         return Runtime(
             self.registry,
-            state=NoStore() if options.get("state") == "memory:" else options.get("state"),
-            stack=options.get("stack") or "default",
-            project=options.get("project"),
-            key=options.get("key"),
-            lock_timeout=options.get("lock_timeout") or 0.0,
+            **state_settings(self.options),
             on_event=self._on_event,
             run=self.context,
             facts=Facts(self.job.host),
