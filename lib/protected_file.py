@@ -66,6 +66,19 @@ def read_all(
                 context.failed(path, message=files.describe_error(error, path))
 
 
+def content(path: str) -> bytes:
+    """Return the content of a file. Raise ``ResourceError`` with the path."""
+    try:
+        return files.read(path, LIMIT)
+    except (OSError, ResourceError) as error:
+        raise at(path, error) from None
+
+
+def at(path: str, error: OSError | ResourceError) -> ResourceError:
+    """Return an error about a file, with its path."""
+    return ResourceError(f"'{path}': {files.describe_error(error, path)}")
+
+
 def write_all(
     context: Context,
     changes: Mapping[str, Change],

@@ -8,7 +8,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from resource_api import ResourceError, Sensitive, files
+from lib import protected_file
+from resource_api import ResourceError, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
 CURVES = {curve.name: curve for curve in (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)}
-#: Longest file in bytes that is read.
-LIMIT = 1 << 20
 
 
 class EncryptedError(ResourceError):
@@ -79,8 +78,12 @@ def load_key(content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTyp
 
 def read_key(path: str, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
     """Return the private key in a file. Raise ``ResourceError`` with the path."""
+    return key_of(path, protected_file.content(path), passphrase)
+
+
+def key_of(path: str, content: bytes, passphrase: Sensitive[str] | None) -> PrivateKeyTypes:
+    """Return the private key in the content of a file. Raise ``ResourceError`` with the path."""
     try:
-        return load_key(files.read(path, LIMIT), passphrase)
-    except (OSError, ResourceError) as error:
-        msg = f"'{path}': {files.describe_error(error, path)}"
-        raise ResourceError(msg) from None
+        return load_key(content, passphrase)
+    except ResourceError as error:
+        raise protected_file.at(path, error) from None

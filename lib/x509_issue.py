@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from lib import x509_files
-from resource_api import ResourceError, files
+from lib import protected_file, x509_files
+from resource_api import ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -72,22 +72,31 @@ def load(content: bytes) -> x509.Certificate:
 
 def read(path: str) -> x509.Certificate:
     """Return the certificate in a file. Raise ``ResourceError`` with the path."""
+    return certificate_of(path, protected_file.content(path))
+
+
+def certificate_of(path: str, content: bytes) -> x509.Certificate:
+    """Return the certificate in the content of a file. Raise ``ResourceError`` with the path."""
     try:
-        return load(files.read(path, x509_files.LIMIT))
-    except (OSError, ResourceError) as error:
-        msg = f"'{path}': {files.describe_error(error, path)}"
-        raise ResourceError(msg) from None
+        return load(content)
+    except ResourceError as error:
+        raise protected_file.at(path, error) from None
 
 
 def read_request(path: str) -> x509.CertificateSigningRequest:
     """Return the signing request in a file, whose signature is right. Raise ``ResourceError`` with the path."""
+    return request_of(path, protected_file.content(path))
+
+
+def request_of(path: str, content: bytes) -> x509.CertificateSigningRequest:
+    """Return the signing request in the content of a file, whose signature is right.
+
+    Raise ``ResourceError`` with the path.
+    """
     try:
-        request = x509.load_pem_x509_csr(files.read(path, x509_files.LIMIT))
+        request = x509.load_pem_x509_csr(content)
     except ValueError:
         msg = f"'{path}': is not a signing request in PEM"
-        raise ResourceError(msg) from None
-    except OSError as error:
-        msg = f"'{path}': {files.describe_error(error, path)}"
         raise ResourceError(msg) from None
     if not request.is_signature_valid:
         msg = f"'{path}': the signature of the request is wrong"
@@ -137,13 +146,9 @@ def is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> 
     return True
 
 
-def belongs_to(certificate: x509.Certificate, should: Mapping[str, Any]) -> bool:
-    """Return whether a certificate is for the declared private key or signing request."""
-    if should.get("csr") is not None:
-        public: Any = read_request(should["csr"]).public_key()
-    else:
-        public = _own_key(should).public_key()
-    return x509_files.public_pem(public) == x509_files.public_pem(certificate.public_key())
+def belongs_to(certificate: x509.Certificate, holder: Any) -> bool:
+    """Return whether a certificate is for a private key or a signing request."""
+    return x509_files.public_pem(holder.public_key()) == x509_files.public_pem(certificate.public_key())
 
 
 def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:

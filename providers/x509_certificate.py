@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from types import ModuleType
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Resource, Sensitive
 
 #: The forms of an alternative name.
 KINDS = ("DNS:", "IP:", "email:", "URI:", "other:")
@@ -51,7 +51,7 @@ class Provider(BaseProvider):
             yield Problem("renew_before", "it would be issued anew in every run: renew_before is not less than days")
 
     def insync(
-        self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+        self, context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
     ) -> bool | tuple[bool, str] | None:
         """Compare the certificate with its key, its request, its authority and the time, which are read here."""
         if attribute == "renew_before":
@@ -64,15 +64,20 @@ class Provider(BaseProvider):
             return True
         if not os.path.lexists(place):
             return False, f"'{place}' does not exist"
-        issuing = _issuing()
-        certificate = issuing.read(name)
+        both = (name, protected_file.content(name), place, protected_file.content(place))
         if attribute == "ca_certificate":
-            return issuing.is_signed_by(certificate, issuing.read(place)) or (False, f"was not signed by '{place}'")
-        return issuing.belongs_to(certificate, should) or (False, f"does not belong to '{place}'")
+            return context.derived(_is_signed_by, *both) or (False, f"was not signed by '{place}'")
+        if attribute == "csr":
+            belongs = context.derived(_belongs_to_request, *both)
+        elif (passphrase := should.get("passphrase")) is None:
+            belongs = context.derived(_belongs_to_key, *both)
+        else:
+            belongs = _belongs_to_key(*both, passphrase)
+        return belongs or (False, f"does not belong to '{place}'")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the certificates in ``names``."""
-        return protected_file.read_all(context, names, "a certificate", _describe)
+        return protected_file.read_all(context, names, "a certificate", partial(context.derived, _describe))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a certificate: the directory, its owner and group, what it is made of."""
@@ -104,6 +109,34 @@ def _describe(content: bytes) -> Resource:
     issuing = _issuing()
     described: Resource = issuing.describe(issuing.load(content))
     return described
+
+
+def _is_signed_by(path: str, content: bytes, authority_path: str, authority_content: bytes) -> bool:
+    """Return whether the authority in one file has signed the certificate in another."""
+    issuing = _issuing()
+    certificate, authority = (
+        issuing.certificate_of(*each) for each in ((path, content), (authority_path, authority_content))
+    )
+    signed: bool = issuing.is_signed_by(certificate, authority)
+    return signed
+
+
+def _belongs_to_key(
+    path: str, content: bytes, key_path: str, key_content: bytes, passphrase: Sensitive[str] | None = None
+) -> bool:
+    """Return whether a certificate is for the private key in another file."""
+    issuing = _issuing()
+    key = issuing.x509_files.key_of(key_path, key_content, passphrase)
+    belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), key)
+    return belongs
+
+
+def _belongs_to_request(path: str, content: bytes, request_path: str, request_content: bytes) -> bool:
+    """Return whether a certificate is for the signing request in another file."""
+    issuing = _issuing()
+    request = issuing.request_of(request_path, request_content)
+    belongs: bool = issuing.belongs_to(issuing.certificate_of(path, content), request)
+    return belongs
 
 
 def _content(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
@@ -56,7 +57,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the keys in ``names``."""
-        return protected_file.read_all(context, names, "a key", _inside)
+        return protected_file.read_all(context, names, "a key", partial(context.derived, _inside))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a key: the directory, its owner, its group."""

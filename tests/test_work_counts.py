@@ -401,6 +401,18 @@ def test_the_no_change_cache_is_only_used_with_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_unmeasured")
+def test_certificates_without_changes_import_nothing_that_reads_them(tmp_path: Path) -> None:
+    """What is in a key and in a certificate is known from the run before, by their contents."""
+    place, key = f"X509_certificate[{tmp_path}/site.pem]", f"{tmp_path}/site.key"
+    wanted = {f"X509_key[{key}]": {}, place: {"private_key": key, "subject": {"CN": "a"}, "ca_certificate": None}}
+    manifest = tmp_path / "site.json"
+    resources = {**wanted, f"File[{tmp_path}/fqdn]": {"content": "x"}}
+    manifest.write_text(json.dumps({"resources": resources, "outputs": {"serial": f"${{{place}.serial}}"}}))
+    runs = [imported("apply", str(manifest), "--state", f"sqlite:{tmp_path}/state/state.db") for _ in range(3)]
+    assert ["cryptography" in modules for modules in runs] == [True, True, False]
+
+
+@pytest.mark.usefixtures("_unmeasured")
 @pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 70), (("apply",), 145)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Bound the imported modules of the package: each costs 0.2 ms at every start."""

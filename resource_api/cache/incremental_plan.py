@@ -60,10 +60,11 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
         return
     if (conclusion := conclude(plan)) is None:
         return
-    if (fingerprints := take_fingerprints(catalog, providers, request.began)) is not None:
+    derived = providers.run.derived
+    if (fingerprints := take_fingerprints(catalog, providers, request.began, derived)) is not None:
         keys = [prior.records[number].key for number in conclusion.recorded]
         keys += [record.key for record in prior.instances.recorded.values()]
-        store.save_conclusion(request.label, name, [fingerprints, conclusion], keys)
+        store.save_conclusion(request.label, name, [fingerprints, conclusion, derived.used if derived else {}], keys)
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
@@ -75,6 +76,8 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
         fingerprints = Fingerprints(*cached.content[0])
         if not fingerprints.are_valid(snapshot.providers.registry):
             return None
+        if (derived := snapshot.providers.run.derived) is not None:
+            derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
         conclusion = Conclusion.from_json(cached.content[1])
         return _IncrementalPlan(request, cached, conclusion, fingerprints).make(planner, snapshot)
     except Exception:  # noqa: BLE001 - a whole plan meets the same error and reports it, unless the entry is damaged

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.document import Document
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
+    from resource_api.provider.derived import DerivedValues
 
 #: Nanoseconds by which the times of files may be behind the clock.
 _CLOCK_TICK: Final = 10_000_000
@@ -34,6 +35,8 @@ class Fingerprints(NamedTuple):
     environment: Sequence[Any]
     #: Files of code: path, size, time of the last status change, inode.
     code: Sequence[Sequence[Any]]
+    #: Directories in which code is looked for, likewise, where a later run may need code that it does not load.
+    directories: Sequence[Sequence[Any]]
     #: Files of the manifest: path, where that leads, digest.
     files: Sequence[Sequence[str]]
     #: Type → its files, and what it declares.
@@ -46,6 +49,7 @@ class Fingerprints(NamedTuple):
         return (
             self.environment == _environment()
             and _are_unchanged(self.code)
+            and _are_unchanged(self.directories)
             and all(_type(registry, name) == found for name, found in self.types.items())
             and all(_is_same_file(*file) for file in self.files)
             # A whole run warns of a manifest that others can change.
@@ -66,12 +70,18 @@ class Fingerprints(NamedTuple):
         return [_digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
 
 
-def take_fingerprints(catalog: Catalog, providers: ProviderPool, began: int) -> Fingerprints | None:
+def take_fingerprints(
+    catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
+) -> Fingerprints | None:
     """Return the fingerprints of a run that ``began`` then, in nanoseconds; None: it must not be relied on.
 
-    That is: a provider ran in a worker, whose code is not known here, or a file was replaced during the run.
+    That is: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. What was
+    ``derived`` depends also on code of earlier runs, and on where later ones would find it.
     """
-    code, files = _code(began), _files(catalog.manifest)
+    code, files = _code(began, derived.code if derived else ()), _files(catalog.manifest)
+    directories = _directories(began, code) if code and derived and derived.used else []
+    if directories is None:
+        return None
     definitions = {entry.definition for entry in catalog.entries}
     if code is None or files is None or any(map(providers.run.isolates, definitions)):
         return None
@@ -80,7 +90,7 @@ def take_fingerprints(catalog: Catalog, providers: ProviderPool, began: int) -> 
         if (found := _type(providers.registry, name)) is None:
             return None
         types[name] = found
-    return Fingerprints(_environment(), code, files, types, providers.chosen())
+    return Fingerprints(_environment(), code, directories, files, types, providers.chosen())
 
 
 # The process: its interpreter and code
@@ -91,12 +101,22 @@ def _environment() -> list[Any]:
     return [sys.version, os.geteuid(), list(sys.path)]
 
 
-def _code(began: int) -> list[list[Any]] | None:
-    """Return a stamp of every file of loaded code; None: one is newer than the run and may not be what was loaded."""
+def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
+    """Return a stamp of every file of loaded code, and of ``more``.
+
+    None: one is newer than the run and may not be what was loaded.
+    """
     try:
-        found = [_stamp(path) for path in sorted(set(map(_file_of, _module_paths()))) if path]
+        found = [_stamp(path) for path in sorted({*map(_file_of, _module_paths()), *more}) if path]
     except OSError:
         return None
+    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
+
+
+def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
+    """Return a stamp of every directory with ``code`` or on the search path; None: one has changed during the run."""
+    names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}  # noqa: PTH100, PTH120 - text
+    found = [_stamp(path) for path in sorted(names) if os.path.isdir(path)]  # noqa: PTH112 - text
     return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
 
 

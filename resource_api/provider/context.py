@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.masking import Mask
+    from resource_api.provider.derived import DerivedValues
     from resource_api.provider.progress import Activity, Progress
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
@@ -70,6 +71,8 @@ class RunContext:
         self.progress: Callable[[], Progress] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
         self.isolate: bool | None = None
+        #: What providers derive from what they read; None: nothing of it is kept for later runs.
+        self.derived: DerivedValues | None = None
 
     def provider_call(self) -> AbstractContextManager[None]:
         """Return a context in which a provider is called while the other threads of the run go on."""
@@ -222,6 +225,16 @@ class Context:
         """Mask the secrets in ``value`` from now on, wherever their text appears."""
         self.wrote_output = True
         self._run.log.mask.add(value)
+
+    def derived(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return ``function(*arguments)``, perhaps as an earlier run has computed it with the same code.
+
+        Only for functions whose result follows from their arguments, is plain data (JSON) and no secret: what is in a
+        file, derived from its content. Then a run without changes need not import what computes it. Arguments are
+        plain data or bytes; of them only a digest is kept, beside the state, with the result.
+        """
+        kept = self._run.derived
+        return function(*arguments) if kept is None else kept.get(self.type.name, function, arguments)
 
     def accepted(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``get`` without the values that the type does not accept, for what others have written.

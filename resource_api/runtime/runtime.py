@@ -355,6 +355,7 @@ class Runtime(ResourceReader):
 
         ``run`` is the id of the run that it is for; empty: there is none.
         """
+        self.run.derived = None
         bound = self.log.bind(stack=self.stack, **({"run": run} if run else {}))
         with bound, ProviderPool(self.registry, self.run) as providers:
             with gc_paused(), process_guard.protected():
@@ -373,6 +374,10 @@ class Runtime(ResourceReader):
         run: _Planning,
         request: CacheRequest | None = None,
     ) -> planning.Plan:
+        if request is not None:
+            from resource_api.provider.derived import DerivedValues  # noqa: PLC0415 - only for what may be kept
+
+            self.run.derived = DerivedValues()
         cached = self._plan_incrementally(request, run) if request is not None and run.policies is None else None
         return cached or self._plan_catalog(self.catalog(source, inputs, run.snapshot.providers), run)
 

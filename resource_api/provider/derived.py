@@ -1,0 +1,57 @@
+"""What providers derive from the contents that they read, kept with the no-change cache for later runs.
+
+Only what a function returns for the same arguments with the same code may be kept: ``cache`` sees to the code, the
+author of a provider to the function. Keys are digests; what is kept is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._blake2 import blake2b
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+#: The marshal version without references among values: equal values have equal bytes.
+_WITHOUT_REFERENCES: Final = 2
+
+
+class DerivedValues:
+    """The results of functions in one run, by a digest of function and arguments."""
+
+    def __init__(self) -> None:
+        """Begin without results of earlier runs."""
+        self._earlier: Mapping[str, str] = {}
+        self._earlier_code: Sequence[str] = ()
+        #: What this run has used, as JSON.
+        self.used: dict[str, str] = {}
+        #: The files of code that it comes from, as far as this run may not have loaded them.
+        self.code: Sequence[str] = ()
+
+    def continue_from(self, earlier: Mapping[str, str], code: Sequence[str]) -> None:
+        """Use the results of an earlier run too, whose files of ``code`` are known to be the same now."""
+        self._earlier, self._earlier_code = earlier, code
+
+    def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+        """Return ``function(*arguments)`` for the type ``owner``; what it raises, and what is no JSON, is not kept."""
+        try:
+            data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
+        except ValueError:
+            return function(*arguments)
+        key = blake2b(data, digest_size=32).hexdigest()
+        if (kept := self._earlier.get(key)) is not None:
+            self.used[key], self.code = kept, self._earlier_code
+            return json.loads(kept)
+        if (kept := self.used.get(key)) is not None:
+            return json.loads(kept)
+        value = function(*arguments)
+        try:
+            text = json.dumps(value)
+        except (TypeError, ValueError):
+            return value
+        if json.loads(text) == value:
+            self.used[key] = text
+        return value
