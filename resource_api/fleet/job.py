@@ -98,8 +98,13 @@ def given_inputs(job: Job) -> dict[str, Any]:
 
 
 def encode(job: Job) -> bytes:
-    """Return the bytes of a job, secrets in clear: for a channel that nobody else reads."""
-    return protocol.encode(_KIND, job._asdict())
+    """Return the bytes of a job, secrets in clear: for a channel that nobody else reads.
+
+    The manifest, which the jobs of a run have in common, is encoded for the first of them only.
+    """
+    texts = _manifest.texts(job)
+    encoded = {name: texts.get(name) or protocol.encode_value(value) for name, value in job._asdict().items()}
+    return protocol.join(_KIND, encoded)
 
 
 def decode(frame: protocol.Frame) -> Job:
@@ -125,14 +130,29 @@ def _sent(value: Any) -> Any:
     return value if word is None else (word, str(value) if word == "text" else Sensitive(str(value)))
 
 
-def _given(value: Any) -> Any:
-    return _GIVEN[value[0]](reveal(value[1])) if type(value) is tuple else value
+class _Manifest:
+    """The manifest of the last job as it is sent: its documents, and the files that these name."""
+
+    def __init__(self) -> None:
+        #: Both, and their texts. One value, so that threads may share it.
+        self._known: tuple[Any, Any, Mapping[str, str]] = (None, None, {})
+
+    def texts(self, job: Job) -> Mapping[str, str]:
+        """Return the two fields as they are sent; those of the same two values are the same."""
+        documents, files, texts = self._known
+        if documents is not job.documents or files is not job.files:
+            texts = {name: protocol.encode_value(getattr(job, name)) for name in ("documents", "files")}
+            self._known = (job.documents, job.files, texts)
+        return texts
+
+
+_manifest: Final = _Manifest()
 
 
 def _digest(job: Job, key: bytes) -> str:
     from hashlib import sha256  # noqa: PLC0415 - a host makes no jobs
 
-    return sha256(encode(_without_secrets(job, key))).hexdigest()
+    return sha256(protocol.encode(_KIND, _without_secrets(job, key)._asdict())).hexdigest()
 
 
 def _without_secrets(job: Job, key: bytes) -> Job:

@@ -60,6 +60,42 @@ def _trust(home: Path, server: Server, name: str, marker: str = "") -> None:
     (home / ".ssh" / "known_hosts").write_text(f"{marker}[127.*]:{server.port} {key}", encoding="ascii")
 
 
+@pytest.mark.parametrize(
+    ("configuration", "cipher"),
+    [("", "aes256-gcm@openssh.com"), ("Ciphers aes128-ctr,chacha20-poly1305@openssh.com\n", "aes128-ctr")],
+)
+def test_the_cipher_is_that_of_the_configuration_else_the_fastest(
+    configuration: str, cipher: str, home: Path, server: Server
+) -> None:
+    """The library would take ChaCha20, which it computes slowly; who names ciphers gets those."""
+    _configure(home, configuration)
+
+    async def ask() -> str:
+        connections = Connections({"HOME": str(home)})
+        connection = await connections.connect(_host(server, "127.1.0.20"))
+        connection.close()
+        return str(connection.get_extra_info("send_cipher"))
+
+    assert asyncio.run(ask()) == cipher
+
+
+def test_the_file_of_a_key_is_read_once(home: Path, server: Server, tmp_path: Path) -> None:
+    """What connects the first host connects the others, also where the file has gone meanwhile."""
+    identity = tmp_path / "user"
+    identity.write_bytes(server.identity.read_bytes())
+
+    async def ask() -> list[str]:
+        connections, users = Connections({"HOME": str(home)}), list[str]()
+        for number in (21, 22):
+            connection = await connections.connect(_host(server, f"127.1.0.{number}", identity=str(identity)))
+            users.append(str(connection.get_extra_info("username")))
+            connection.close()
+            identity.unlink(missing_ok=True)
+        return users
+
+    assert asyncio.run(ask()) == ["deploy", "deploy"]
+
+
 def test_a_known_host_is_reached_with_a_key(home: Path, server: Server) -> None:
     """The address, the port, the user and the key are those of the host."""
     assert _connect(home, _host(server, "127.1.0.1")) == ["deploy@127.1.0.1"]

@@ -111,9 +111,13 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
 
     Raise ``ProviderError`` for a frame that is too large.
     """
-    encoder = _Encoder(on_content)
+    return join(kind, {key: encode_value(value, on_content) for key, value in body.items()})
+
+
+def encode_value(value: Any, on_content: Callable[[Content], object] = id) -> str:
+    """Return a value as a frame has it, as JSON. Raise ``ProviderError``; ``on_content`` as for ``encode``."""
     try:
-        return encode_plain(kind, {key: encoder.encode(value) for key, value in body.items()})
+        return _json(_Encoder(on_content).encode(value))
     except ValueError as error:
         msg = f"a value cannot be passed on: {error}"
         raise ProviderError(msg) from error
@@ -121,7 +125,21 @@ def encode(kind: str, body: Mapping[str, Any], on_content: Callable[[Content], o
 
 def encode_plain(kind: str, body: Mapping[str, Any]) -> bytes:
     """Return the bytes of a frame of JSON data. Raise ``ProviderError`` for one that is too large, ``ValueError``."""
-    text = json.dumps({"kind": kind, **body}, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _framed(_json({"kind": kind, **body}))
+
+
+def join(kind: str, body: Mapping[str, str]) -> bytes:
+    """Return the bytes of a frame of values that are encoded already. Raise ``ProviderError`` for one too large."""
+    texts = {"kind": _json(kind), **body}
+    return _framed("{" + ",".join(f"{_json(key)}:{text}" for key, text in texts.items()) + "}")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _framed(found: str) -> bytes:
+    text = found.encode("ascii")
     if len(text) > MAX_FRAME:
         msg = f"sent more than {MAX_FRAME >> 20} MiB at once"
         raise ProviderError(msg)

@@ -6,7 +6,7 @@ import pytest
 
 from resource_api import Sensitive
 from resource_api.fleet.carriers.carrier import HostEvent, end
-from resource_api.fleet.job import Job, decode, encode, make_job
+from resource_api.fleet.job import Job, decode, encode, for_host, make_job
 from resource_api.plugins.worker import protocol
 
 KEY = b"k" * 32
@@ -40,6 +40,14 @@ def test_a_job_arrives_as_it_was_sent() -> None:
     found = received(encode(job()))
     assert found == job()
     assert isinstance(found.inputs["password"], Sensitive)
+
+
+def test_the_manifest_is_encoded_once_for_all_hosts() -> None:
+    """Jobs of one manifest have it as each alone would have it; another manifest is not mistaken for it."""
+    shared, other = job(), job(documents=({"file": "other.yaml", "data": {}},))
+    jobs = [for_host(shared, {"name": name}, {"size": 4}, {}, KEY) for name in ("web1", "web2")]
+    for each in (*jobs, other, jobs[0]):
+        assert encode(each) == protocol.encode("job", each._asdict())
 
 
 def test_the_id_is_that_of_the_whole_content() -> None:
