@@ -401,6 +401,20 @@ def test_the_no_change_cache_is_only_used_with_state(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("_unmeasured")
+def test_reading_with_programs_imports_neither_sh_nor_asyncio(tmp_path: Path) -> None:
+    """A guard is asked in every run; ``sh`` is there as soon as a program changes something."""
+    manifest = tmp_path / "site.json"
+    guard = {"command": "true", "unless": f"test -e {tmp_path}/made"}
+    manifest.write_text(json.dumps({"resources": {"Exec[make it]": guard}}))
+    changing = imported("apply", str(manifest), "--state", "memory:")
+    (tmp_path / "made").touch()
+    reading = imported("apply", str(manifest), "--state", "memory:")
+    assert {"sh", "asyncio"} <= changing
+    assert {"sh", "asyncio", "subprocess"}.isdisjoint(reading)
+    assert "resource_api.system.process.fork" in reading
+
+
+@pytest.mark.usefixtures("_unmeasured")
 def test_certificates_without_changes_import_nothing_that_reads_them(tmp_path: Path) -> None:
     """What is in a key and in a certificate is known from the run before, by their contents."""
     place, key = f"X509_certificate[{tmp_path}/site.pem]", f"{tmp_path}/site.key"

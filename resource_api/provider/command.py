@@ -136,6 +136,8 @@ class Command:
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
         context = calling_context(self.provider) if self.provider is not None else current.get()
+        if self.read_only or (context is not None and context.reading):
+            invoked = invoked._replace(reading=True)
         if context is not None:
             context.conceal(input)
         seconds = self.timeout if timeout is None else timeout

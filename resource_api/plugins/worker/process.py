@@ -24,9 +24,9 @@ from resource_api.plugins.worker.asset_transfer import AssetSender
 from resource_api.plugins.worker.protocol import Decoder, encode
 from resource_api.plugins.worker.runtime_connection import DISCONNECTED
 from resource_api.system.process import core_dumps, process_tree
+from resource_api.system.process.child import Invocation
 from resource_api.system.process.line_splitter import LineSplitter
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
-from resource_api.system.process.spawn import Invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -271,7 +271,7 @@ class PythonWorker(WorkerProcess):
             if not self._closed:
                 os.write(self._ours[2], b"!")
 
-    def _starter(self) -> Callable[[Invocation, int, int, int], Any]:
+    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
         return self._start
 
     def _start(self, invocation: Invocation, out: int, err: int, _report: int) -> Any:

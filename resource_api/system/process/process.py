@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.system.process import process_tree, spawn
-from resource_api.system.process.spawn import Invocation
+from resource_api.system.process.child import Invocation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +46,8 @@ class Process:
     """A running program; leaving its ``with`` block stops it, with everything that it has started, unless it has ended.
 
     ``exit_code`` is None while it runs and negative after a signal. Raise ``OSError`` when it cannot be started.
-    A program of another user is executed later, by the child: ``failure`` is set at the end when it could not be.
+    A program of another user, and one that only reads, is executed later, by the child: ``failure`` is set at the end
+    when it could not be.
     """
 
     def __init__(self, invocation: Invocation) -> None:
@@ -57,7 +58,7 @@ class Process:
         self._stopping = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
         self._row: process_tree.Row | None = None
-        start, child, ends = self._starter(), None, list[int]()
+        start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
                 ends += os.pipe2(os.O_CLOEXEC)
@@ -161,9 +162,9 @@ class Process:
             certain = _ended == before and not any(map(Process.has_ended, others))
             return rows, {other.pid for other in others} if certain else None
 
-    def _starter(self) -> Callable[[Invocation, int, int, int], Any]:
+    def _starter(self, invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
         """Return the function that starts a program; see ``spawn.starter``."""
-        return spawn.starter()
+        return spawn.starter(reading=invocation.reading)
 
     def _reap(self) -> None:
         self.exit_code = self._child.wait()

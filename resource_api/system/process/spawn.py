@@ -1,7 +1,7 @@
 """Start a program with ``sh``, which forks and sets up the child; the only module that uses ``sh``.
 
 Side effects of ``sh`` on the process that imports it, and what it leaves behind after a failure, are undone here.
-A program of another user is executed by the child that ``sh`` has forked, after it has changed its identity.
+A program that only reads is started by ``fork`` instead: most runs start no others, and need not import ``sh``.
 Waiting, reading and killing must not enter here.
 """
 
@@ -17,43 +17,30 @@ import threading
 from contextlib import suppress
 from functools import cache, partial
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.process import core_dumps, identity, process_tree
+from resource_api.system.process import child, fork
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
+
+    from resource_api.system.process.child import Invocation
 
 _CODEC: Final = "resource_api_argv"
 
 
-class Invocation(NamedTuple):
-    """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment.
-
-    ``identity`` is the user as whom it is run; None is that of this process. ``stdin`` is the descriptor that it reads
-    from; None: ``input``.
-    """
-
-    path: str
-    arguments: tuple[str, ...]
-    env: Mapping[str, str]
-    cwd: str = "/"
-    input: bytes | None = None
-    identity: identity.Identity | None = None
-    stdin: int | None = None
-
-
-def starter() -> Callable[[Invocation, int, int, int], Any]:
+def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], Any]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
     The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when the program cannot be
-    started. A child with an ``identity`` writes the number of that error into its report instead: it starts the program
-    as a user who may delay that, and this process must not wait for it without a limit.
+    started. A child that executes the program itself writes the number of that error into its report instead: one that
+    only reads, and one with an ``identity``, whose user may delay the start, and this process must not wait for it
+    without a limit.
     Call this before creating the descriptors: the import of ``sh`` may open some.
     """
-    sh = _sh()
-    return lambda *arguments: _in_lasting_thread(partial(_spawn, sh, *arguments))
+    start = fork.start if reading else partial(_spawn, _sh())
+    _open_standard_streams()
+    return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
 
 
 def _in_lasting_thread(start: Callable[[], Any]) -> Any:
@@ -106,12 +93,16 @@ def _sh() -> Any:
         glob.glob = original
     logging.getLogger("sh").setLevel(logging.CRITICAL + 1)
     codecs.register(_codec)
-    for fd in range(3):  # sh moves descriptors to 0-2; no pipe may get such a number that the caller has closed
+    return sh
+
+
+def _open_standard_streams() -> None:
+    """Open descriptors 0 to 2 that the caller has closed: the child moves its own there, and no pipe may be there."""
+    for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
-    return sh
 
 
 def _codec(name: str) -> codecs.CodecInfo | None:
@@ -124,13 +115,12 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
-    process_tree.prepare()
+    child.prepare(invocation)
     cwd = invocation.cwd
-    enter: Callable[[], Any] = partial(_enter, os.getpid())
+    enter: Callable[[], Any] = partial(child.enter, os.getpid())
     if invocation.identity is not None:
-        identity.prepare()
-        cwd, enter = "/", partial(_execute_as, invocation.identity, invocation, report, os.getpid())
-    stdin = _stdin(invocation.input) if invocation.stdin is None else os.dup(invocation.stdin)
+        cwd, enter = "/", partial(child.execute, invocation, report, os.getpid())
+    stdin = child.stdin(invocation)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
     try:
@@ -161,60 +151,6 @@ def _process(running: Any) -> Any:
     return process
 
 
-def _stdin(data: bytes | None) -> int:
-    if data is None:
-        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    fd = os.memfd_create("input", os.MFD_CLOEXEC)
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    return fd
-
-
-def _enter(parent: int) -> None:
-    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask."""
-    process_tree.end_with(parent)
-    process_tree.adopt_orphans()
-    os.umask(0o022)
-    core_dumps.restore_limit()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _execute_as(user: identity.Identity, invocation: Invocation, report: int, parent: int) -> NoReturn:
-    """Execute the program in the child, as another user; never return.
-
-    Before the change of identity all descriptors of this process are closed, except the child's report: also the one
-    that ``sh`` would wait for. The directory is entered with the user's rights only.
-    """
-    _close_all_but({0, 1, 2, report})
-    try:
-        identity.assume(user)
-        os.chdir(invocation.cwd)
-        # Only now: a change of identity would undo it.
-        _enter(parent)
-        words = [_encoded(word) for word in (invocation.path, *invocation.arguments)]
-        variables = {_encoded(name): _encoded(value) for name, value in invocation.env.items()}
-        os.execve(words[0], words, variables)  # noqa: S606 - as the module does with sh
-    except BaseException as error:  # noqa: BLE001 - a forked child must not continue as its parent
-        number = error.errno if isinstance(error, OSError) else None
-        os.write(report, str(number or errno.EINVAL).encode())
-    finally:
-        os._exit(255)
-
-
-def _close_all_but(kept: set[int]) -> None:
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - bare names
-        if int(name) not in kept:
-            with suppress(OSError):  # that of the listing is closed already
-                os.close(int(name))
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")
-
-
 def _clean_up(error: BaseException) -> None:
     """Undo what ``sh`` leaves after a failure: open descriptors, the child, a disabled garbage collector."""
     trace = error.__traceback__
@@ -223,7 +159,7 @@ def _clean_up(error: BaseException) -> None:
     if trace is None:
         return
     local = trace.tb_frame.f_locals
-    child, pid = local["self"], getattr(local["self"], "pid", None)
+    started, pid = local["self"], getattr(local["self"], "pid", None)
     left: list[int | None] = []
     if pid is not None:
         kill(pid)
@@ -231,7 +167,7 @@ def _clean_up(error: BaseException) -> None:
             left = [local["session_pipe_read"], local["session_pipe_write"]]
     elif isinstance(error, OSError):
         left = [local.get(f"{name}_pipe_{end}") for name in ("session", "exc") for end in ("read", "write")]
-        left += [getattr(child, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
+        left += [getattr(started, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
         if local.get("gc_enabled"):
             gc.enable()
     for fd in filter(None, left):

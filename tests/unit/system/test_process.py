@@ -27,6 +27,8 @@ pytestmark = pytest.mark.process
 
 ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8"}
 GET_SUBREAPER = 37
+#: Whether programs are started as those that only read.
+READING = False
 
 
 class LimitError(Exception):
@@ -45,9 +47,24 @@ def patience(seconds: float) -> Callable[[], float]:
     return left
 
 
+def program(path: str, *arguments: str) -> Invocation:
+    """Return the invocation of a program, which is started in the way that the test is about."""
+    return Invocation(path, arguments, ENV, reading=READING)
+
+
 def shell(script: str, *arguments: str) -> Invocation:
     """Return the invocation of a shell script."""
-    return Invocation("/bin/sh", ("-c", script, "test", *arguments), ENV)
+    return program("/bin/sh", "-c", script, "test", *arguments)
+
+
+@pytest.fixture(params=[False, True], ids=["by sh", "by fork"])
+def _started(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the programs of a test started in either way."""
+    monkeypatch.setattr(sys.modules[__name__], "READING", request.param)
+
+
+#: Marks a law of both ways to start a program.
+both = pytest.mark.usefixtures("_started")
 
 
 def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes, bytes]:
@@ -56,6 +73,8 @@ def run(invocation: Invocation, seconds: float = 20) -> tuple[int | None, bytes,
     with Process(invocation) as running:
         for stream, chunk in running.chunks(patience(seconds)):
             said[stream] += chunk
+    if running.failure is not None:
+        raise running.failure
     return running.exit_code, said[STDOUT], said[STDERR]
 
 
@@ -114,16 +133,19 @@ def daemon(tmp_path: Path) -> Iterator[str]:
             os.kill(int(path.read_text()), signal.SIGKILL)
 
 
+@both
 def test_both_streams_and_the_exit_code_arrive() -> None:
     """Stdout and stderr are read separately, to the last byte."""
     assert run(shell("printf out; printf err >&2; exit 7")) == (7, b"out", b"err")
 
 
+@both
 def test_a_signal_is_a_negative_exit_code() -> None:
     """The number is that of the signal."""
     assert run(shell("kill -TERM $$"))[0] == -signal.SIGTERM
 
 
+@both
 def test_both_pipes_are_drained() -> None:
     """A program that fills stderr before stdout, or the reverse, never blocks."""
     script = "head -c 1000000 /dev/zero >&2; head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2"
@@ -131,6 +153,7 @@ def test_both_pipes_are_drained() -> None:
     assert (code, len(out), len(err)) == (0, 1000000, 2000000)
 
 
+@both
 def test_every_byte_reaches_the_program() -> None:
     """All 255 byte values of an argument arrive unchanged, with surrogate escapes for bytes."""
     data = bytes(range(1, 256))
@@ -138,21 +161,24 @@ def test_every_byte_reaches_the_program() -> None:
     assert (code, out) == (0, data)
 
 
+@both
 def test_a_program_with_a_foreign_name_runs(tmp_path: Path) -> None:
     """A path that is not ASCII, or not text, is executed by its bytes."""
     for name in ("jürgen", os.fsdecode(b"\xff\xfe")):
         script = tmp_path / name
         script.write_text("#!/bin/sh\necho it is\n")
         script.chmod(0o755)
-        assert run(Invocation(str(script), (), ENV))[1] == b"it is\n"
+        assert run(program(str(script)))[1] == b"it is\n"
 
 
+@both
 def test_stdin_is_empty_or_the_given_input() -> None:
     """Without input a program reads the end at once; with input of any size it reads all of it."""
     assert run(shell("wc -c"))[1].strip() == b"0"
     assert run(shell("wc -c")._replace(input=b"x" * 20_000_000))[1].strip() == b"20000000"
 
 
+@both
 def test_a_program_sees_three_descriptors_and_no_terminal() -> None:
     """Other descriptors, even inheritable ones, are closed; there is no controlling terminal."""
     fd = os.open("/etc/passwd", os.O_RDONLY)
@@ -164,12 +190,13 @@ def test_a_program_sees_three_descriptors_and_no_terminal() -> None:
     assert out.split(b"\n") == [b"0", b"1", b"2", b"no terminal", b""]
 
 
+@both
 def test_signals_and_umask_are_as_at_login() -> None:
     """Signals that this process ignores or blocks, and its umask, are not inherited."""
     before = signal.signal(signal.SIGUSR1, signal.SIG_IGN), os.umask(0o077)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR2})
     try:
-        _, out, _ = run(Invocation("/bin/grep", ("-E", "Sig(Blk|Ign)|Umask", "/proc/self/status"), ENV))
+        _, out, _ = run(program("/bin/grep", "-E", "Sig(Blk|Ign)|Umask", "/proc/self/status"))
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR2})
         signal.signal(signal.SIGUSR1, before[0])
@@ -196,6 +223,7 @@ def test_a_stopped_program_ends_with_all_descendants(tmp_path: Path, daemon: str
     assert gone(started, 0)
 
 
+@both
 def test_a_descendant_started_during_the_stop_ends_too(tmp_path: Path) -> None:
     """A process that SIGTERM makes a program start, in another session and orphaned at once, is ended too."""
     script = """trap 'setsid sh -c "echo \\$\\$ > $1/late.pid; sleep 30" & exit 1' TERM
@@ -208,6 +236,7 @@ def test_a_descendant_started_during_the_stop_ends_too(tmp_path: Path) -> None:
     assert running.exit_code == 1
 
 
+@both
 def test_a_daemon_survives_its_program(tmp_path: Path, daemon: str) -> None:
     """A service that a program started stays, even while another program is being stopped."""
     with pytest.raises(LimitError), Process(shell("trap '' TERM; sleep 30; sleep 31")) as other:  # noqa: PT012 - the program runs meanwhile
@@ -224,6 +253,7 @@ def test_a_daemon_survives_its_program(tmp_path: Path, daemon: str) -> None:
     assert [state(pid) for pid in alive] == ["S", "S"]
 
 
+@both
 def test_a_daemon_that_keeps_the_pipes_delays_nothing() -> None:
     """The program's output is read completely; a process that keeps its stdout afterwards is not waited for."""
     start = time.monotonic()
@@ -239,6 +269,7 @@ def test_a_daemon_that_floods_the_pipes_does_not_prolong_the_reading() -> None:
     assert time.monotonic() - start < 3
 
 
+@both
 def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
     """KeyboardInterrupt during a wait is raised, and no process of the program is left."""
     main = threading.main_thread().ident
@@ -252,6 +283,7 @@ def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
     assert gone([running.pid, *pids(tmp_path, 1)], 0)
 
 
+@both
 def test_stop_all_ends_the_programs_of_all_threads(tmp_path: Path) -> None:
     """One call ends all trees without a grace period, and each thread is informed."""
     ended = []
@@ -294,6 +326,7 @@ def children() -> list[process_tree.Row]:
     return [row for row in process_tree.table().values() if row.parent == os.getpid()]
 
 
+@both
 def test_nothing_is_left_behind() -> None:
     """After programs that ended, failed or could not start, no zombie, thread or descriptor is left."""
     run(shell("true"))
@@ -303,7 +336,7 @@ def test_nothing_is_left_behind() -> None:
     for path in ("/proc/version", "/etc"):
         for _ in range(20):
             with pytest.raises(OSError, match=r"Errno"):
-                run(Invocation(path, (), ENV))
+                run(program(path))
     for _ in range(20):
         with pytest.raises(OSError, match="too long"):
             run(shell("true", "x" * 200_000))
@@ -311,6 +344,7 @@ def test_nothing_is_left_behind() -> None:
     assert not [thread for thread in threading.enumerate() if " for pid " in thread.name]
 
 
+@both
 def test_the_memory_of_a_program_is_free_at_its_end() -> None:
     """Without a collection: until the next one, each program would be the fork of a larger process."""
     run(shell("true"))
@@ -324,14 +358,17 @@ def test_the_memory_of_a_program_is_free_at_its_end() -> None:
         gc.enable()
 
 
+@both
 def test_a_fork_that_fails_leaves_nothing_behind() -> None:
     """Without a free process or descriptor in the system, the error says so and everything is released."""
     script = """
 import gc, os, resource, sys
 from resource_api.system.process.process import Invocation, Process
 def run():
-    with Process(Invocation("/bin/true", (), {})) as running:
+    with Process(Invocation("/bin/true", (), {}, reading=sys.argv[1] == "True")) as running:
         list(running.chunks(lambda: 10))
+    if running.failure:
+        raise running.failure
     return running.exit_code
 def attempt():
     try:
@@ -349,7 +386,8 @@ os.setuid(65534)
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 print(attempt(), gc.isenabled(), len(os.listdir("/proc/self/fd")) - before)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=Path.cwd())
+    command = [sys.executable, "-c", script, str(READING)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path.cwd())
     *descriptors, forked, collecting, leaked = done.stdout.split()
     assert (forked, collecting, leaked) == ("11", "True", "0")
     assert set(descriptors) <= {"24", "0"}
@@ -393,6 +431,7 @@ print(echo("canary").stdout.strip(), glob.glob is original, "sh" in sys.modules)
     assert done.stderr == ""
 
 
+@both
 def test_a_caller_without_standard_streams_runs_programs() -> None:
     """With descriptors 0 to 2 closed, programs of several threads get theirs and their output arrives."""
     script = """
@@ -402,7 +441,7 @@ from resource_api.provider.command import Command
 results = set()
 def work():
     for _ in range(40):
-        results.add(Command("sh").attempt("-c", "cat; echo out; echo err >&2", input="in "))
+        results.add(Command("sh", read_only={reading}).attempt("-c", "cat; echo out; echo err >&2", input="in "))
 threads = [threading.Thread(target=work) for _ in range(4)]
 for thread in threads:
     thread.start()
@@ -413,13 +452,14 @@ with open("{path}", "w") as file:
 """
     path = Path(f"/tmp/ra-test-streams-{os.getpid()}")  # noqa: S108 - a name of our own, removed below
     try:
-        command = [sys.executable, "-c", script.replace("{path}", str(path))]
+        command = [sys.executable, "-c", script.replace("{path}", str(path)).replace("{reading}", str(READING))]
         assert subprocess.run(command, check=False, cwd=Path.cwd()).returncode == 0
         assert path.read_text() == repr([(0, "in out\n", "err\n")])
     finally:
         path.unlink(missing_ok=True)
 
 
+@both
 def test_many_threads_run_programs_at_once() -> None:
     """Each of eight threads gets its own output."""
     wrong: list[object] = []
@@ -459,12 +499,13 @@ import os, sys, threading, time
 from resource_api.system.process import identity
 from resource_api.system.process.process import Invocation, Process
 
-directory, thread, script, user = sys.argv[1:]
+directory, thread, script, user, reading = sys.argv[1:]
 as_user = identity.find(user) if user else None
 
 def start():
     arguments = ("-c", script, "test", directory)
-    process = Process(Invocation("/bin/sh", arguments, {"PATH": os.environ["PATH"]}, identity=as_user))
+    variables = {"PATH": os.environ["PATH"]}
+    process = Process(Invocation("/bin/sh", arguments, variables, identity=as_user, reading=reading == "True"))
     list(process.chunks(lambda: 20))
 
 if thread == "main":
@@ -482,7 +523,8 @@ def killed(tmp_path: Path) -> Callable[..., None]:
     tmp_path.chmod(0o777)
 
     def kill(script: str, thread: str = "main", user: str = "", count: int = 1) -> None:
-        with subprocess.Popen([sys.executable, "-c", RUN, str(tmp_path), thread, script, user]) as runtime:
+        words = [sys.executable, "-c", RUN, str(tmp_path), thread, script, user, str(READING)]
+        with subprocess.Popen(words) as runtime:
             try:
                 pids(tmp_path, count)
             finally:
@@ -491,6 +533,7 @@ def killed(tmp_path: Path) -> Callable[..., None]:
     return kill
 
 
+@both
 @pytest.mark.parametrize("user", ["", "nobody"])
 @pytest.mark.parametrize("thread", ["main", "another"])
 def test_a_program_ends_when_this_process_is_killed(
@@ -514,6 +557,7 @@ def test_a_daemon_survives_the_death_of_this_process(tmp_path: Path, killed: Cal
     assert state(int((tmp_path / "daemon.pid").read_text())) in "SR"
 
 
+@both
 def test_a_program_outlives_the_thread_that_has_started_it() -> None:
     """It may be read in another thread."""
     started: list[Process] = []

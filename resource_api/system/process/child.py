@@ -1,0 +1,103 @@
+"""What a program is started with, and what a forked child does until it executes it.
+
+A program of another user is executed by the child after it has changed its identity. How a child is forked must not
+enter here.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.process import core_dumps, identity, process_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Invocation(NamedTuple):
+    """A program to run: its absolute path, arguments (surrogate escapes for bytes), and whole environment.
+
+    ``identity`` is the user as whom it is run; None is that of this process. ``stdin`` is the descriptor that it reads
+    from; None: ``input``.
+    """
+
+    path: str
+    arguments: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str = "/"
+    input: bytes | None = None
+    identity: identity.Identity | None = None
+    stdin: int | None = None
+    #: Whether it changes nothing.
+    reading: bool = False
+
+
+def prepare(invocation: Invocation) -> None:
+    """Load what the child needs: loading it in a forked child is not safe."""
+    process_tree.prepare()
+    if invocation.identity is not None:
+        identity.prepare()
+
+
+def stdin(invocation: Invocation) -> int:
+    """Return a new descriptor that a program reads from: its own, that of its input, or one without content."""
+    if invocation.stdin is not None:
+        return os.dup(invocation.stdin)
+    data = invocation.input
+    if data is None:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    fd = os.memfd_create("input", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def enter(parent: int) -> None:
+    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask."""
+    process_tree.end_with(parent)
+    process_tree.adopt_orphans()
+    os.umask(0o022)
+    core_dumps.restore_limit()
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def execute(invocation: Invocation, report: int, parent: int) -> NoReturn:
+    """Execute the program in the child, perhaps as another user; never return.
+
+    An error goes to ``report``, as a number. Before a change of identity all descriptors of this process are closed,
+    except that: also the one that ``sh`` would wait for. The directory is entered with the user's rights only.
+    """
+    try:
+        _close_all_but({0, 1, 2, report})
+        if invocation.identity is not None:
+            identity.assume(invocation.identity)
+        os.chdir(invocation.cwd)
+        # Only now: a change of identity would undo it.
+        enter(parent)
+        words = [_encoded(word) for word in (invocation.path, *invocation.arguments)]
+        variables = {_encoded(name): _encoded(value) for name, value in invocation.env.items()}
+        os.execve(words[0], words, variables)  # noqa: S606 - as the module does with sh
+    except BaseException as error:  # noqa: BLE001 - a forked child must not continue as its parent
+        number = error.errno if isinstance(error, OSError) else None
+        os.write(report, str(number or errno.EINVAL).encode())
+    finally:
+        os._exit(255)
+
+
+def _close_all_but(kept: set[int]) -> None:
+    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - bare names
+        if int(name) not in kept:
+            with suppress(OSError):  # that of the listing is closed already
+                os.close(int(name))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
