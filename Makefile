@@ -108,7 +108,7 @@ test: tools lint
 
 test-all: tools lint
 	@mkdir -p .venv/coverage .venv/faults
-	@FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED) --cov --cov-report=term
+	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED) --cov --cov-report=term
 	@$(BIN)/python -m tests.faults.report .venv/faults
 	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)

@@ -1,14 +1,16 @@
 """Run the command in a process of its own that is forked from one that has imported it.
 
 The interpreter's start and the imports are most of the time of a short command, and thousands of tests run one.
-Each run is still a process: its own arguments, environment, directory, standard streams, signals and exit code. Not for
-tests of what is imported when, nor for what happens to the interpreter itself: these start ``python -m resource_api``.
+Each run is still a process: its own arguments, environment, directory, standard streams, signals and exit code, in the
+namespaces of the thread that asks for it. Not for tests of what is imported when, nor for what happens to the
+interpreter itself: these start ``python -m resource_api``.
 """
 
 from __future__ import annotations
 
 import atexit
 import compileall
+import ctypes
 import gc
 import importlib
 import json
@@ -33,6 +35,9 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: What only changes an interpreter as it starts; a run with any other variable of its own is started anew.
 _FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+#: The kinds of namespaces that a run enters; of the last one only the children of a process become members.
+_NAMESPACES: Final = ("user", "ipc", "uts", "net", "cgroup", "mnt", "pid")
+_PARENT_DEATH_SIGNAL: Final = 1
 #: Imported once: what the command loads when it needs it.
 _LIBRARIES: Final = ("jsonschema", "structlog", "yaml", "sqlite3", "psutil", "sh", "difflib", "uuid", "ssl")
 
@@ -58,14 +63,23 @@ class _Server:
         self._socket.close()
         self._process.wait()
 
-    def start(self, request: Mapping[str, Any], streams: Sequence[int]) -> socket.socket:
-        """Start a run with these standard streams; return the socket that yields its process id and its exit code."""
+    def start(self, request: Mapping[str, Any], streams: Sequence[int], within: int | None = None) -> socket.socket:
+        """Start a run with these standard streams; return the socket that yields its process id and its exit code.
+
+        It runs in the namespaces of the process ``within``, or else in those of this thread.
+        """
         ours, theirs = socket.socketpair()
         with theirs, tempfile.TemporaryFile() as file:
-            file.write(json.dumps(request).encode())
+            file.write(json.dumps({**request, "namespaces": self._foreign_namespaces(within)}).encode())
             file.seek(0)
             socket.send_fds(self._socket, [b"!"], [file.fileno(), theirs.fileno(), *streams])
         return ours
+
+    def _foreign_namespaces(self, within: int | None) -> list[str]:
+        """Return the paths of the namespaces of a process, or of this thread, that are not those of the server."""
+        there = Path(f"/proc/{within}" if within else f"/proc/{os.getpid()}/task/{threading.get_native_id()}", "ns")
+        here = Path(f"/proc/{self._process.pid}/ns")
+        return [str(there / kind) for kind in _NAMESPACES if not (there / kind).samefile(here / kind)]
 
 
 _servers: dict[int, _Server] = {}
@@ -87,20 +101,23 @@ def run(
     stderr: int = subprocess.PIPE,
     text: bool = False,
     processor_seconds: int | None = None,
+    within: int | None = None,
 ) -> subprocess.CompletedProcess[Any]:
     """Return how ``resource-api ARGUMENTS`` ended, as ``subprocess.run`` would.
 
     A measured run, and one whose interpreter must start in another way, is started anew. A run that needs more than
     ``processor_seconds`` is killed: other than ``timeout``, this bound does not depend on what else the machine does.
+    ``within`` is the process whose namespaces it has, if not those of this thread.
     """
     words = [sys.executable, "-P", "-m", "resource_api", *arguments]
     strange = {name for name in env if name.startswith(("PYTHON", "COVERAGE_"))} - _FORKABLE
     customized = any(Path(path, "sitecustomize.py").exists() for path in env.get("PYTHONPATH", "").split(os.pathsep))
     if strange or customized or stdin == subprocess.PIPE:
         limited = [] if processor_seconds is None else ["prlimit", f"--cpu={processor_seconds}"]
+        inside = [] if within is None else ["nsenter", f"--target={within}", "--all", "env", f"--chdir={cwd}"]
         return subprocess.run(
-            [*limited, *words],
-            cwd=cwd,
+            [*limited, *inside, *words],
+            cwd=cwd if within is None else None,
             env=dict(env),
             timeout=timeout,
             stdin=stdin,
@@ -116,7 +133,7 @@ def run(
             out.fileno() if stdout == subprocess.PIPE else stdout,
             err.fileno() if stderr == subprocess.PIPE else stderr,
         ]
-        code = _wait(_server().start(request, streams), words, timeout)
+        code = _wait(_server().start(request, streams, within), words, timeout)
         written: list[Any] = []
         for file in (out, err):
             file.seek(0)
@@ -330,6 +347,22 @@ def _end(ended: SystemExit) -> NoReturn:
     os._exit(ended.code & 0xFF)
 
 
+def _enter(namespaces: Sequence[str]) -> None:
+    """Enter namespaces; of processes, by a child that does the rest, and whose end becomes that of this process."""
+    libc, descriptors = ctypes.CDLL(None, use_errno=True), [os.open(path, os.O_RDONLY) for path in namespaces]
+    for descriptor in descriptors:
+        if libc.setns(descriptor, 0):
+            raise OSError(ctypes.get_errno(), f"setns: {namespaces}")
+        os.close(descriptor)
+    if namespaces and namespaces[-1].endswith("/pid"):
+        if child := os.fork():
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if code < 0:
+                os.kill(os.getpid(), -code)
+            os._exit(code)
+        libc.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
 def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     """Make this process what a freshly started interpreter would be."""
     for place, descriptor in enumerate(streams):
@@ -347,6 +380,7 @@ def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
     if seconds := request.get("processor_seconds"):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    _enter(request.get("namespaces", ()))
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import settings
+
+import tests.hypothesis_profiles  # noqa: F401 - before the modules with the tests
 
 # Otherwise each process of the tests, and each pytest that a test starts, would compile what it imports, and hypothesis
 # would compute its tables of characters again.
@@ -17,11 +18,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
-
-settings.register_profile("project", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=25)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "project"))
-
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 #: The files that take longest, or long for how few tests they have.

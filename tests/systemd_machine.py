@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tests import type_table
+from tests import command, type_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -67,6 +67,15 @@ exec env -i container=ra-test PATH=/usr/sbin:/usr/bin:/sbin:/bin \\
 """
 
 
+_ENVIRONMENT: Final = {
+    "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+    "LC_ALL": "C.UTF-8",
+    "HOME": "/root",
+    "PYTHONPATH": str(ROOT),
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+
+
 class Machine:
     """Runs programs on the machine; ``pid`` is that of its systemd."""
 
@@ -76,8 +85,7 @@ class Machine:
 
     def run(self, *arguments: str | Path, check: bool = True, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a program and return how it ended."""
-        python = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        options["env"] = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", **python}
+        options["env"] = _ENVIRONMENT
         inside = ["nsenter", "--target", str(self.pid), "--all", "env", "--chdir=/", *map(str, arguments)]
         options = {"stdin": subprocess.DEVNULL, "timeout": 50, **options}
         done = subprocess.run(inside, check=False, capture_output=True, text=True, **options)
@@ -94,7 +102,9 @@ class Machine:
 
     def command(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run ``resource-api``."""
-        return self.run(sys.executable, "-m", "resource_api", *arguments, check=check)
+        done = command.run(arguments, cwd=Path("/"), env=_ENVIRONMENT, text=True, within=self.pid)
+        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        return done
 
     def apply(self, manifest: str, *options: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Apply a manifest that is given as text."""

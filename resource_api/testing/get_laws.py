@@ -172,7 +172,7 @@ class GetLaws(FoundationLaws):
         examples = harness.examples
         resources = [each for each in (examples.present, examples.updated, *examples.others) if each is not None]
 
-        @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(deadline=None, suppress_health_check=list(HealthCheck))
         @given(generated_resources(harness.definition, resources))
         def law(resource: Resource) -> None:
             once = _canonicalize_or_reject(harness, resource)

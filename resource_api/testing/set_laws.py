@@ -264,7 +264,7 @@ def insync_answers(harness: Harness, name: Name, attribute: str, row: Resource) 
     context = harness.context(reading=True)
     datatype = harness.definition.attributes[attribute].datatype
 
-    @settings(max_examples=50, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(values(datatype))
     def ask(value: Any) -> None:
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):

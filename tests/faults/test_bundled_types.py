@@ -1,6 +1,7 @@
 """Every bundled type under every fault: killed, refused a call, without power or room. The next run needs no help.
 
-``FAULTS_ALL_POINTS=1`` tries every point, otherwise a sample, always in the same order. As root, with a loop device.
+``FAULTS_ALL_POINTS=1`` tries every point of every type under every fault. Otherwise each type is killed at one point
+and has one of the other faults, by turns: always the same sample, in the same order. As root, with a loop device.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ UNSWEPT: Final = {
 }
 #: The fewest calls of a run of any type; a sweep of fewer is one that misses something.
 FLOOR: Final = 90
-#: How many points of each type are tried by a sample.
-SAMPLE: Final = 1
+SWEPT: Final = sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE)
+#: The faults other than a kill, of which a sample has one for each type.
+OTHERS: Final = ("refused", "cut", "after", "room")
 ERRORS: Final = ("ENOSPC", "EIO", "EACCES", "EROFS")
 KILOBYTES: Final = (0, 4, 16, 40, 80, 120)
 INODES: Final = (0, 1, 2, 4, 6, 9)
@@ -60,7 +62,7 @@ def image() -> Iterator[Path]:
         yield power.make_image(Path(memory))
 
 
-@pytest.fixture(scope="module", params=sorted(ON_A_MACHINE if INSIDE.exists() else CASES.keys() - ON_A_MACHINE))
+@pytest.fixture(scope="module")
 def bench(request: pytest.FixtureRequest, furnished: Path) -> Iterator[Bench]:
     """Yield the bench of a bundled type in namespaces of its own."""
     with TemporaryDirectory(prefix="ra-test-", dir="/dev/shm") as memory, private_kernel():
@@ -68,6 +70,12 @@ def bench(request: pytest.FixtureRequest, furnished: Path) -> Iterator[Bench]:
         bench.name = request.param
         assert len(bench.points) >= FLOOR
         yield bench
+
+
+def on(fault: str) -> pytest.MarkDecorator:
+    """Return the mark of a test that runs with the types that have ``fault``."""
+    chosen = SWEPT if WHOLE or fault == "kill" or INSIDE.exists() else SWEPT[OTHERS.index(fault) :: len(OTHERS)]
+    return pytest.mark.parametrize("bench", chosen, indirect=True, scope="module")
 
 
 def removes_temporary(point: Point) -> bool:
@@ -80,23 +88,26 @@ def test_every_bundled_type_is_swept() -> None:
     assert CASES.keys() | UNSWEPT == {path.stem for path in (ROOT / "types").glob("*.py")}
 
 
+@on("kill")
 def test_a_run_may_be_killed_at_any_system_call(bench: Bench) -> None:
     """With all programs that it has started."""
     with report.sweep(bench, "kill") as tried:
-        for point in tried(bench.sample(SAMPLE)):
+        for point in tried(bench.sample(1)):
             bench.kill(point)
             invariants.hold(bench, point)
 
 
+@on("refused")
 def test_any_system_call_may_be_refused(bench: Bench) -> None:
     """Exit code 0 with everything done, or a clear error. A temporary name that may not be removed has to stay."""
-    points = [point for point in bench.sample(SAMPLE) if not removes_temporary(point)]
+    points = [point for point in bench.sample(1) if not removes_temporary(point)]
     with report.sweep(bench, "errno") as tried:
         for point, error in zip(tried(points), cycle(ERRORS), strict=False):
             invariants.failed_clearly(bench, bench.refuse(point, error), f"{point} refused with {error}")
             invariants.hold(bench, f"{point} refused with {error}")
 
 
+@on("cut")
 def test_the_power_may_be_cut_at_any_system_call(bench: Bench, image: Path) -> None:
     """What was not flushed is lost; every second time names and sizes are not."""
     with report.sweep(bench, "power") as tried:
@@ -105,6 +116,7 @@ def test_the_power_may_be_cut_at_any_system_call(bench: Bench, image: Path) -> N
                 invariants.hold(bench, f"a loss of power, mode {mode}, at {point}")
 
 
+@on("after")
 def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, image: Path) -> None:
     """All of it is there before the next run."""
     for mode in power.MODES:
@@ -116,10 +128,11 @@ def test_what_a_successful_run_has_done_survives_a_loss_of_power(bench: Bench, i
             assert kept.records == bench.whole.records
 
 
+@on("room")
 def test_a_run_without_room_loses_nothing(bench: Bench) -> None:
     """Of bytes or of inodes; the next run with room converges. A sample has one of both, by turns of the types."""
     rooms = [("kilobytes", each) for each in KILOBYTES] + [("inodes", each) for each in INODES]
-    turn = sorted(CASES).index(bench.name) % 2
+    turn = SWEPT.index(bench.name) // len(OTHERS) % 2
     for resource, amount in rooms if WHOLE else [rooms[2 + turn * len(KILOBYTES)]]:
         with power.full(bench, **{resource: amount}) as make_room:
             done = bench.again()

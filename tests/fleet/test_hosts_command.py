@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests import json_schemas
+from tests import command, json_schemas
 from tests.fleet.sshd import PASSWORD
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ class Desk:
         """Write an inventory of four hosts; what is sent to hosts is kept in ``shared``."""
         self.home = home
         self.server = server
-        #: What is typed before the command.
-        self.before: list[str] = []
         self.inventory = {
             "defaults": {"port": server.port, "user": "root", "identity": str(server.identity)},
             "hosts": {
@@ -66,16 +64,15 @@ class Desk:
 
     def run(self, *arguments: str, answer: str | None = None) -> tuple[int, str, str]:
         """Run the command and return its exit code, stdout and stderr; ``answer`` is typed on a terminal."""
-        command = [*self.before, sys.executable, "-m", "resource_api", *arguments]
         options = {"cwd": self.home, "env": self.environment, "text": True, "timeout": 50}
         if answer is None:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, **options)
+            done = command.run(arguments, **options)
             json_schemas.check(arguments, done.stdout, done.returncode)
             return done.returncode, done.stdout, done.stderr
         ours, theirs = pty.openpty()
         try:
             os.write(ours, answer.encode() + b"\n")
-            done = subprocess.run(command, stdin=theirs, capture_output=True, check=False, **options)
+            done = command.run(arguments, stdin=theirs, **options)
         finally:
             os.close(ours)
             os.close(theirs)
@@ -221,17 +218,18 @@ def test_a_password_is_named_and_never_written(desk: Desk) -> None:
 def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:
     """Fewer connections than were wanted are a warning, and every host is still served."""
     desk.write(**{f"far{number}": {"address": "127.6.1.1", "port": 1} for number in range(4)})
-    desk.before = ["prlimit", "--nofile=70:70"]
-    code, out, err = desk.run("apply", "site.yaml", "--on", "far[0:3]")
-    assert code == 1
-    assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in err
-    assert "4 unreachable" in out
+    words = ("-m", "resource_api", "apply", "site.yaml", "--on", "far[0:3]")
+    limited = ["prlimit", "--nofile=70:70", sys.executable, *words]
+    done = subprocess.run(limited, cwd=desk.home, env=desk.environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in done.stderr
+    assert "4 unreachable" in done.stdout
 
 
 def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:
     """Nothing but the extra is missing."""
     (desk.home / "without").mkdir()
-    (desk.home / "without" / "asyncssh.py").write_text("raise ImportError\n")
+    (desk.home / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['asyncssh'] = None\n")
     desk.environment["PYTHONPATH"] = f"{desk.home}/without:{ROOT}"
     for arguments in (
         ("apply", "site.yaml", "--on", "web1"),

@@ -16,6 +16,7 @@ import pytest
 
 from resource_api import Registry, Runtime
 from resource_api.model.values.errors import UntrustedCode
+from tests import command
 from tests.namespaces import private_mounts
 
 if TYPE_CHECKING:
@@ -110,15 +111,13 @@ class Site:
             "RESOURCE_API_STATE": "memory:",
             **more,
         }
-        become = [
-            "--inh-caps=+dac_read_search",
-            "--ambient-caps=+dac_read_search",
-            f"--reuid={user}",
-            f"--regid={user}",
-        ]
-        words = [sys.executable, "-P", "-m", "resource_api", "plan", manifest, *options]
+        capable = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+        become = ["setpriv", *capable, f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        words = ["plan", manifest, *options]
+        if not user and "PYTHONPATH" not in more:
+            return command.run(words, cwd=cwd or self.root, env=environment, text=True)
         return subprocess.run(
-            ["setpriv", *become, "--clear-groups", *words] if user else words,
+            [*become, sys.executable, "-P", "-m", "resource_api", *words],
             cwd=cwd or self.root,
             env=environment,
             capture_output=True,

@@ -12,6 +12,8 @@ from typing import Final
 
 import pytest
 
+from tests import command
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 NOBODY: Final = 65534
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -21,15 +23,9 @@ def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the command with a manifest of one file in ``directory``."""
     manifest = {"resources": {f"File[{directory}/made]": {"content": "made"}}}
     (directory / "site.json").write_text(json.dumps(manifest), encoding="utf-8")
-    return subprocess.run(
-        [sys.executable, "-P", "-m", "resource_api", *words, "--state", f"sqlite:{directory}/state/state.db"],
-        cwd=directory,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=50,
-    )
+    arguments = [*words, "--state", f"sqlite:{directory}/state/state.db"]
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    return command.run(arguments, cwd=directory, env=environment, text=True)
 
 
 @pytest.fixture
@@ -66,5 +62,6 @@ def test_a_plan_is_saved_into_a_new_file(tmp_path: Path, shared: Path) -> None:
     assert (seen.st_uid, seen.st_gid, stat.S_IMODE(seen.st_mode)) == (0, 0, 0o600)
     assert "cannot save the plan" in run(tmp_path, "plan", "site.json", "-o", "shared/link").stderr
     assert victim.read_text() == "keep"
-    done = run(tmp_path, "plan", "site.json", "-o", "/dev/stdout")
+    words = (sys.executable, "-P", "-m", "resource_api", "plan", "site.json", "--state", "memory:", "-o", "/dev/stdout")
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert '"format_version"' in done.stdout + done.stderr

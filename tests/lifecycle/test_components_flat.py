@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, ComponentDefinition
@@ -79,7 +79,6 @@ def unpacked(data: Any) -> tuple[Node, ...]:
     return tuple(Node(None if inner is None else unpacked(inner), frozenset(needs)) for inner, needs in data)
 
 
-@settings(max_examples=50)
 @given(nodes(DEPTH - 1))
 def test_a_component_adds_only_names(level: tuple[Node, ...]) -> None:
     """The calls and their order are the same; afterwards the flat manifest finds everything in sync."""

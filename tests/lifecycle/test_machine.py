@@ -1,11 +1,7 @@
-"""Random manifests, worlds and failing, lying or killed providers: no run violates the invariants.
-
-``RESOURCE_API_MACHINE`` multiplies the number of histories that are tried.
-"""
+"""Random manifests, worlds and failing, lying or killed providers: no run violates the invariants."""
 
 from __future__ import annotations
 
-import os
 from typing import Any, NamedTuple
 
 from hypothesis import HealthCheck, settings
@@ -334,7 +330,6 @@ class Lifecycle(RuleBasedStateMachine):
 
 
 Lifecycle.TestCase.settings = settings(
-    max_examples=int(60 * float(os.environ.get("RESOURCE_API_MACHINE", "1"))),
     stateful_step_count=30,
     deadline=None,
     print_blob=True,

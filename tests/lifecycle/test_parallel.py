@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, TypeDefinition
@@ -217,7 +217,6 @@ def catalogs(draw: st.DrawFn) -> dict[str, dict[str, Any]]:
     st.integers(0, 2**32),
     st.integers(2, 4),
 )
-@settings(max_examples=60, deadline=None)
 def test_any_schedule_has_the_result_of_a_sequential_run(
     resources: dict[str, Any], failing: set[int], standing: set[int], seed: int, parallel: int
 ) -> None:

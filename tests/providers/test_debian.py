@@ -12,7 +12,6 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 from textwrap import dedent
@@ -239,16 +238,7 @@ class Machine:
             "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
             "RESOURCE_API_STATE": f"sqlite:{self.state}",
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "resource_api", *map(str, arguments)],
-            cwd=self.home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
+        done = command.run([*map(str, arguments)], cwd=self.home, env=environment, text=True, timeout=60)
         assert "Traceback" not in done.stderr, done.stderr
         return Outcome(done.returncode, done.stdout, done.stderr)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+
+from tests import command
+
+if TYPE_CHECKING:
+    import subprocess
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SECRET: Final = "sesame-street-4711"
@@ -172,15 +175,7 @@ class House:
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the command."""
         given = ["-i", "password=@word"] if "site.yaml" in arguments else []
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "resource_api", *arguments, *given],
-            cwd=self.path,
-            env=self.env,
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
+        return command.run([*arguments, *given], cwd=self.path, env=self.env, text=True)
 
     def ok(self, *arguments: str, key: str = "") -> str:
         """Return the output of a command that must succeed."""
@@ -485,8 +480,8 @@ class TestOtherCommands:
     def test_history_and_recovery_need_no_key(self, house: House) -> None:
         """``history``, ``check`` and ``recover`` work on an encrypted state without a key."""
         house.ok("apply", "site.yaml", key="key")
-        for command in ("history", "check", "recover"):
-            house.ok("state", command)
+        for name in ("history", "check", "recover"):
+            house.ok("state", name)
 
     def test_a_passphrase_reaches_no_child(self, house: House) -> None:
         """The passphrase variable is not in the environment of a child process."""

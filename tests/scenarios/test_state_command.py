@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -23,8 +21,10 @@ from resource_api.state import export as state_export
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import attributes, content, record, records
+from tests import command as forked
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -41,13 +41,8 @@ class Command:
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run ``resource-api`` in a separate process."""
-        return subprocess.run(
-            [sys.executable, "-m", "resource_api", *arguments],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "RESOURCE_API_STATE": f"sqlite:{self.store.path}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "RESOURCE_API_STATE": f"sqlite:{self.store.path}"}
+        return forked.run(arguments, cwd=Path.cwd(), env=environment, text=True)
 
     def ok(self, *arguments: str) -> str:
         """Return the output of a command that must succeed."""

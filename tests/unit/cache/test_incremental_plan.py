@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from resource_api.cache.conclusion import row_digests
 from resource_api.model.record import Commit, Intent
+from tests.hypothesis_profiles import times
 from tests.unit.cache.site import MODULES, CachedSite
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def site(tmp_path: Path) -> CachedSite:
 
 
 #: The whole number in ``make test-all``.
-EXAMPLES: Final = 100 if os.environ.get("FAULTS_ALL_POINTS") else 25
 
 #: Always declared and without references: others can refer to them without a cycle.
 _FIXED: Final = "vwxyz"
@@ -114,7 +114,7 @@ def _damage(site: CachedSite, name: str, how: str) -> None:
 
 
 @pytest.mark.timeout(240)
-@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(0.5), suppress_health_check=[HealthCheck.too_slow])
 @given(first=_resources, sections=_sections, actions=st.lists(_actions, min_size=3, max_size=10))
 def test_a_run_with_the_cache_is_like_one_without(first: Any, sections: Any, actions: list[Any]) -> None:
     """Whatever is declared, damaged and run: plan, log, result, things and records are those of whole plans."""

@@ -17,6 +17,7 @@ from resource_api.fleet.host.execute import Sender
 from resource_api.fleet.job import make_job
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.worker import protocol
+from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +141,7 @@ lines = st.one_of(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(3))
 @given(sent=st.booleans(), data=st.lists(lines, max_size=12).map(b"".join), size=st.integers(1, 50))
 def test_any_bytes_are_events_of_one_host_and_one_end(*, sent: bool, data: bytes, size: int) -> None:
     """However they are cut; nothing is raised, and nothing comes after the end."""

@@ -12,6 +12,7 @@ from resource_api.fleet.host.journal import MOST, Journal, Report, Superseded
 from resource_api.fleet.job import Job, make_job
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
+from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def deliver(directory: Path, delivered: Job) -> str:
         return "done"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=times(0.5))
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 1)), max_size=8))
 def test_each_generation_is_done_once_and_none_after_a_newer_one(
     tmp_path_factory: pytest.TempPathFactory, delivered: list[tuple[int, int]]

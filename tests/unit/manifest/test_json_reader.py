@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from resource_api.manifest import json_reader
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem
+from tests.hypothesis_profiles import times
 from tests.unit.manifest.strategies import DATA, KEYS
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def test_what_is_dumped_reads_back(data: Any, ascii_only: bool, indent: int | No
 
 @given(st.binary(max_size=200) | PIECES.map(str.encode))
 @example(b'{"\\u005c": 1}')
-@settings(max_examples=400)
+@settings(max_examples=times(4))
 def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
     """Within a second; a text is refused exactly when the check of the tokens finds a problem."""
     begun = time.process_time()

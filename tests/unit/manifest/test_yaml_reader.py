@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem
+from tests.hypothesis_profiles import times
 from tests.unit.manifest.strategies import data
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def _dump(data: Any, *, flow: bool | None = False) -> str:
 @example(b"*a")
 @example(b"- - - ? ? ? - - [{[")
 @example(b"!<")
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=times(4), suppress_health_check=[HealthCheck.too_slow])
 def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
     """Within a second, and with a position inside the text or none."""
     begun = time.process_time()

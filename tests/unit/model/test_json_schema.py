@@ -16,6 +16,7 @@ from resource_api.model.datatypes import build as datatypes
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes import refusals
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,7 +190,7 @@ def any_case(datatype: DataType) -> st.SearchStrategy[tuple[DataType, Any]]:
 cases = types.flatmap(any_case)
 
 
-@settings(max_examples=600)
+@settings(max_examples=times(6))
 @given(cases)
 @example((datatypes.parse("Integer"), 1.0))
 @example((datatypes.parse("Enum[a]"), []))
@@ -200,7 +201,7 @@ def test_predicates_and_schemas_accept_the_same_values(case: tuple[DataType, Any
     assert datatype.accepts(value) == (schemas.explain(datatype, value) == [])
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(3))
 @given(cases)
 def test_a_wrapper_makes_no_difference(case: tuple[DataType, Any]) -> None:
     """A secret is accepted where its content is."""
@@ -217,7 +218,7 @@ def holed(value: Any) -> st.SearchStrategy[Any]:
     return st.sampled_from([UNKNOWN, value])
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(3))
 @given(cases.flatmap(lambda case: st.tuples(st.just(case), holed(case[1]))))
 def test_unknown_values_are_accepted(drawn: tuple[tuple[DataType, Any], Any]) -> None:
     """A valid value stays valid when parts of it are unknown."""
@@ -228,7 +229,7 @@ def test_unknown_values_are_accepted(drawn: tuple[tuple[DataType, Any], Any]) ->
         assert schemas.explain(datatype, partly) != []
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(3))
 @given(cases)
 def test_the_published_schema_accepts_the_values_of_the_type(case: tuple[DataType, Any]) -> None:
     """An editor never marks a valid manifest; JSON has string keys and no wrappers."""
@@ -246,7 +247,7 @@ def by_text(value: Any) -> Any:
     return [by_text(item) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=200)
+@settings(max_examples=times(2))
 @given(types)
 def test_a_published_schema_is_valid(datatype: DataType) -> None:
     """Both drafts accept it as a schema, and it contains only JSON."""
@@ -305,7 +306,7 @@ def test_a_message_names_path_expectation_and_value(text: str, value: Any, probl
     assert list(refusals.problems(datatypes.parse(text), value)) == problems
 
 
-@settings(max_examples=300)
+@settings(max_examples=times(3))
 @given(cases.flatmap(lambda case: st.tuples(st.just(case), holed(case[1]))))
 def test_without_jsonschema_the_same_values_are_refused(drawn: tuple[tuple[DataType, Any], Any]) -> None:
     """A host that has only this package explains exactly what is refused, unknown parts among it."""

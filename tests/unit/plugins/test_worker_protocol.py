@@ -17,6 +17,7 @@ from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import CannotList, ResourceError, reason
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.protocol import Decoder, Frame, decode_error, encode, encode_error
+from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,7 +176,7 @@ def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
 
 
 @given(st.integers(0, 3 << 20))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=times(0.2))
 def test_a_long_frame_is_sent_in_lines_of_bounded_length(size: int) -> None:
     """No line is longer than 1 MiB, and the frame is decoded as it was."""
     data = encode("kind", {"value": "x" * size})

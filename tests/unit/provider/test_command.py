@@ -28,6 +28,7 @@ from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.system.process import trusted_path
+from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,7 +159,7 @@ def test_output_that_is_not_utf8_keeps_its_bytes() -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=5))
-@hypothesis_settings(max_examples=25)
+@hypothesis_settings(max_examples=times(0.5))
 def test_arguments_arrive_as_they_are(arguments: list[str]) -> None:
     """No shell reads them: nothing is split, expanded, or removed."""
     assert Provider().printf(r"%s\0", "", *arguments).stdout.split("\0")[1:-1] == arguments

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import Attribute, Registry, Runtime, SimpleProvider, TypeDefinition
@@ -191,7 +191,6 @@ def test_mermaid_shows_every_title_as_it_is() -> None:
     assert html.unescape(text) == text
 
 
-@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="'\""), min_size=1))
 def test_no_title_breaks_out_of_its_line(title: str) -> None:
     """Any title is one line, and the label decodes to the title."""
