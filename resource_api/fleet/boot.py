@@ -13,8 +13,11 @@ import sys
 
 def size(path: str) -> int:
     """Return the bytes of all files that were unpacked: after a power cut some may be there and empty."""
-    found = [os.path.join(top, file) for top, _, files in os.walk(path) if "__pycache__" not in top for file in files]
-    return sum(os.lstat(file).st_size for file in found if not file.endswith("/.size"))
+    return sum(
+        size(each.path) if each.is_dir(follow_symlinks=False) else each.stat(follow_symlinks=False).st_size
+        for each in os.scandir(path)
+        if each.name not in (".size", "__pycache__")
+    )
 
 
 def own(path: str) -> bool:
@@ -36,9 +39,7 @@ def unpack(path: str, new: str) -> None:
     """Read an archive, check its digest, which is the last part of ``path``, and unpack it there, by way of ``new``."""
     import fcntl
     import hashlib
-    import io
-    import shutil
-    import zipfile
+    import json
     import zlib
 
     data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
@@ -46,20 +47,31 @@ def unpack(path: str, new: str) -> None:
         sys.exit("what has arrived has another digest")
     lock = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
-        archive = zipfile.ZipFile(io.BytesIO(zlib.decompress(data)))
-        archive.extractall(new)
-        for each in archive.infolist():
-            if each.external_attr >> 16 & 0o100:
-                os.chmod(os.path.join(new, each.filename), 0o700)
-        with open(new + "/.size", "w") as file:
-            file.write(str(size(new)))
+        index, _, content = zlib.decompress(data).partition(b"\n")
+        at = 0
+        for name, end, mode in json.loads(index):
+            file = new + "/" + name
+            os.makedirs(os.path.dirname(file), exist_ok=True)
+            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
+                opened.write(content[at:end])
+            at = end
+        with open(new + "/.size", "w") as opened:
+            opened.write(str(at))
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not whole(path):
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
             os.rename(new, path)
     finally:
         os.close(lock)
-        shutil.rmtree(new, ignore_errors=True)
+        remove(new)
+
+
+def remove(path: str) -> None:
+    """Remove a directory, if it is there."""
+    if os.path.lexists(path):
+        import shutil
+
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def write(kind: str, digests: str) -> None:

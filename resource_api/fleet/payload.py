@@ -1,15 +1,15 @@
 """What a host is sent beside its job: this package, and the user's modules, as archives that their digest names.
 
-The same files always give the same archive: sorted, without owners and times. It is a zip of stored files, compressed
-as a whole, which takes two thirds of what a zip of compressed files does. ``fleet/boot`` unpacks it.
+The same files always give the same archive: sorted, without owners and times. It is a line of JSON with the name, the
+end and the mode of each file, then their contents, compressed as a whole. ``fleet/boot`` unpacks it.
 """
 
 from __future__ import annotations
 
 import ast
-import io
+import json
 import os
-import zipfile
+import re
 import zlib
 from base64 import b85encode
 from contextlib import suppress
@@ -18,6 +18,7 @@ from hashlib import sha256
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
+from resource_api.fleet.sent_code import stripped
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
@@ -56,15 +57,12 @@ LEFT_OUT: Final = frozenset(
 _FLEET: Final = frozenset({"__init__", "documents", "job"})
 #: Libraries that are pure Python and needed on a host: ``sh`` runs programs, ``packaging`` compares versions.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
-_DOCUMENTED: Final = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 #: The directories and files of a module path that a host needs.
 _KINDS: Final = ("components", "lib", "policies", "providers", "types")
 _DATA: Final = ("providers.json", "providers.yaml", "providers.yml")
 #: Most bytes and files of a module path.
 LARGEST: Final = 64 << 20
 MOST_FILES: Final = 10_000
-#: The time of each file in an archive: the first that a zip can have.
-_TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 class File(NamedTuple):
@@ -96,10 +94,12 @@ class Payloads:
 def package(directory: str) -> Archive:
     """Return the archive of this package, with the bundled types and the libraries that a host needs.
 
-    Making it takes seconds, so it is kept in ``directory``, which only this user can open, until a file of it changes.
+    Making it takes seconds, so it is kept in ``directory``, which only this user can open, until a file of it or what
+    makes it changes.
     """
     files = _package_files()
-    listed = [(name, path, os.stat(path)) for name, path in sorted(files.items())]
+    makers = {name: f"{PACKAGE}/fleet/{name}.py" for name in ("payload", "sent_code")}
+    listed = [(name, path, os.stat(path)) for name, path in sorted({**files, **makers}.items())]
     text = repr([(name, path, found.st_size, found.st_mtime_ns) for name, path, found in listed])
     place = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
     with suppress(OSError):
@@ -123,31 +123,10 @@ def _package_files() -> dict[str, str]:
 
 
 def _content(name: str, path: str) -> bytes:
-    """Return a file's content; of our own code without comments, which are a third of it."""
+    """Return a file's content; of our own code what a host needs of it."""
     with open(path, "rb") as file:
         raw = file.read()
-    return without_comments(raw) if name.startswith("resource_api/") and name.endswith(".py") else raw
-
-
-def without_comments(source: bytes) -> bytes:
-    """Return Python code without lines of comments and the texts of docstrings; each line keeps its number."""
-    lines, inside = source.split(b"\n"), set[int]()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, _DOCUMENTED) and node.body and _is_text(node.body[0]):
-            first, last = node.body[0].lineno, node.body[0].end_lineno or 0
-            after = lines[last - 1][node.body[0].end_col_offset or 0 :]
-            lines[first - 1] = lines[first - 1][: node.body[0].col_offset] + b'""' + after
-            lines[first:last] = [b""] * (last - first)
-        elif isinstance(node, (ast.Constant, ast.JoinedStr)):
-            inside.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
-    for number, line in enumerate(lines, 1):
-        if number not in inside and line.lstrip().startswith(b"#"):
-            lines[number - 1] = b""
-    return b"\n".join(lines)
-
-
-def _is_text(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return stripped(raw) if name.startswith("resource_api/") and name.endswith(".py") else raw
 
 
 def _keep(directory: str, place: str, raw: bytes) -> None:
@@ -184,13 +163,14 @@ def modules(
 
 def archive(files: Mapping[str, File]) -> Archive:
     """Return the one archive of these files."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as made:
-        for name, (content, executable) in sorted(files.items()):
-            info = zipfile.ZipInfo(name, _TIME)
-            info.create_system, info.external_attr = 3, (0o100700 if executable else 0o100600) << 16
-            made.writestr(info, content)
-    raw = zlib.compress(stream.getvalue(), 9)
+    index: list[tuple[str, int, int]] = []
+    end = 0
+    listed = sorted(files.items())
+    for name, (content, executable) in listed:
+        end += len(content)
+        index.append((name, end, 0o700 if executable else 0o600))
+    contents = (content for _, (content, _) in listed)
+    raw = zlib.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)), 9)
     return Archive(sha256(raw).hexdigest(), raw)
 
 
@@ -206,7 +186,8 @@ def boot_text() -> str:
             node.returns = None
         elif isinstance(node, ast.arg):
             node.annotation = None
-    text = b85encode(zlib.compress(ast.unparse(tree).encode(), 9)).decode()
+    short = re.sub("(?m)^(?: {4})+", lambda found: " " * (len(found[0]) // 4), ast.unparse(tree))
+    text = b85encode(zlib.compress(short.encode(), 9)).decode()
     return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
 
 
