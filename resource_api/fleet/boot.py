@@ -50,13 +50,13 @@ def unpack(path: str, new: str) -> None:
         index, _, content = zlib.decompress(data).partition(b"\n")
         at = 0
         for name, end, mode in json.loads(index):
-            file = new + "/" + name
-            os.makedirs(os.path.dirname(file), exist_ok=True)
-            with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as opened:
-                opened.write(content[at:end])
+            place = os.path.join(new, name)
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            with open(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+                file.write(content[at:end])
             at = end
-        with open(new + "/.size", "w") as opened:
-            opened.write(str(at))
+        with open(new + "/.size", "w") as file:
+            file.write(str(at))
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not whole(path):
             remove(path)
