@@ -75,11 +75,13 @@ def _path(should: Mapping[str, Any], _seconds: float) -> str:
 def _port(should: Mapping[str, Any], seconds: float) -> str:
     import socket  # noqa: PLC0415 - only for ports
 
-    address = should["host"], should["port"]
+    host, port = should["host"], should["port"]
+    # A text goes through the codec idna, whose tables are large.
+    address = host.encode() if host.isascii() else host
     try:
-        socket.create_connection(address, timeout=seconds).close()
+        socket.create_connection((address, port), timeout=seconds).close()
     except OSError as error:
-        return f"port {address[1]} of {address[0]} accepts no connection: {error.strerror or error}"
+        return f"port {port} of {host} accepts no connection: {error.strerror or error}"
     return ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,18 +71,27 @@ class Server:
         return self._run(_script(query))
 
     def _run(self, script: str | Sensitive[str]) -> str:
+        """Run a script. A password reaches psql through a pipe, all that is no secret in its environment."""
         options = ("-XqAtw", "-v", "ON_ERROR_STOP=1", "-v", "VERBOSITY=terse", "-v", "SHOW_CONTEXT=never")
-        wanted = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode")}
-        service = {**wanted, "dbname": self._config["database"], "connect_timeout": "10"}
-        if self._config.get("password") is not None:
-            service["password"] = self._config["password"].reveal()
-        lines = ["[server]", *(f"{key}={value}" for key, value in service.items()), ""]
-        with served("\n".join(lines).encode(), self._account) as pipe:
-            variables = {"PGSERVICE": "server", "PGSERVICEFILE": pipe, "PGAPPNAME": "resource-api"}
+        where = {key: str(self._config[key]) for key in ("host", "port", "user", "sslmode", "database")}
+        variables = {f"PG{key.upper()}": value for key, value in where.items()}
+        variables |= {"PGCONNECT_TIMEOUT": "10", "PGAPPNAME": "resource-api"}
+        with self._password() as more:
+            variables.update(more)
             done = self._psql.attempt(*options, env=variables, input=script, user=self._account, log="debug")
         if done.exit_code:
             raise ResourceError(_reason(done.stderr) or f"psql ended with exit code {done.exit_code}")
         return done.stdout
+
+    @contextmanager
+    def _password(self) -> Iterator[Mapping[str, str]]:
+        """Yield the variables that tell psql where to read the password; nothing where there is none."""
+        if self._config.get("password") is None:
+            yield {}
+            return
+        lines = ["[server]", f"password={self._config['password'].reveal()}", ""]
+        with served("\n".join(lines).encode(), self._account) as pipe:
+            yield {"PGSERVICE": "server", "PGSERVICEFILE": pipe}
 
     def rows(self, query: str, names: Collection[str] | None) -> list[dict[str, Any]]:
         """Return the rows of a query; ``{names}`` in it is the condition on the column ``name``."""

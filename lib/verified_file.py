@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +48,8 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
     """Return a directory of root with the files that are to be present, under their names, until the block ends."""
+    import shutil  # noqa: PLC0415 - only for changes
+
     # Others cannot open it: who can, could hold the lock.
     with os.fdopen(os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

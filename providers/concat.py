@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
@@ -163,7 +162,7 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
 
 
 def _described(content: bytes) -> Resource:
-    return {"checksum": hashlib.sha256(content).hexdigest()}
+    return {"checksum": files.sha256(content)}
 
 
 def _listed(value: Any) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import stat
 from contextlib import ExitStack, suppress
@@ -263,6 +262,8 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
     """Return the SHA-256 of a file, reading it only if it was too long for ``get``; empty for anything else."""
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
+    import hashlib  # noqa: PLC0415 - only for long files
+
     with files.open_source(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -293,7 +294,7 @@ def _head(seen: stat_result) -> Resource:
 
 
 def _content_row(content: bytes) -> Resource:
-    checksum = hashlib.sha256(content).hexdigest()
+    checksum = files.sha256(content)
     try:
         return {"content": content.decode(), "checksum": checksum}
     except UnicodeDecodeError:

@@ -13,6 +13,7 @@ This module only re-exports names of ``resource_api.system.filesystem``; nothing
 
 from __future__ import annotations
 
+from resource_api.system.filesystem.checksums import sha256
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.download import fetch
 from resource_api.system.filesystem.edit import edit, read_content
@@ -66,6 +67,7 @@ __all__ = [
     "read_lines",
     "remove_unpacked",
     "replace",
+    "sha256",
     "stat_and_read",
     "stat_attributes",
     "unpack",

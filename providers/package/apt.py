@@ -48,12 +48,11 @@ class Provider(packages.PackageProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the packages of dpkg's database; those that are wanted as ``latest`` with their candidate version."""
-        native, records = self._records()
         if names is None:
+            native, records = self._records()
             rows = list(context.accepted(_row(_title(record, native), record) for record in records))
         else:
-            known = {name: record for record in records for name in _names(record, native)}
-            rows = [_row(name, known[name]) for name in names if name in known]
+            rows = context.derived(_rows, self._database(), list(names))
         for row in rows:
             if row["name"] in self._purged and row["status"] == "config-files":
                 row["ensure"] = "present"  # its removal is not complete
@@ -143,20 +142,20 @@ class Provider(packages.PackageProvider):
             self.apt_get(*OPTIONS, *arguments)
 
     def _records(self) -> tuple[str, list[dict[str, str]]]:
-        """Return the architecture of the machine, and the record of every package in dpkg's database.
+        """Return the architecture of the machine, and the record of every package in dpkg's database."""
+        return _records(self._database())
+
+    def _database(self) -> bytes:
+        """Return the records of dpkg's database.
 
         The file is read directly, in half the time of dpkg-query, unless the journal of a running or killed dpkg
         contains newer records.
         """
         if any(map(str.isdigit, os.listdir(JOURNAL))):  # noqa: PTH208 - bare names
             layout = "".join(f"{field}: ${{{field}}}\n" for field in FIELDS) + "\n"
-            text = self.dpkg_query("-W", "-f", layout).stdout
-        else:
-            with open(DATABASE, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - faster to import
-                text = file.read()
-        records = list(_parse(text))
-        native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
-        return native, [record for record in records if _state(record) != "not-installed"]
+            return self.dpkg_query("-W", "-f", layout).stdout.encode("utf-8", "surrogateescape")
+        with open(DATABASE, "rb") as file:  # noqa: PTH123 - faster to import
+            return file.read()
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
         """Return the candidate versions by name, with one call: apt reads all its lists even for one name."""
@@ -189,6 +188,20 @@ def _lists() -> list[str]:
     with suppress(FileNotFoundError):
         return [name for name in os.listdir(LISTS) if "_Packages" in name]  # noqa: PTH208 - bare names
     return []
+
+
+def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
+    """Return the architecture of the machine, and the record of every package that is known to be there."""
+    records = list(_parse(database.decode("utf-8", "surrogateescape")))
+    native = next((record.get("Architecture", "") for record in records if record["Package"] == "dpkg"), "")
+    return native, [record for record in records if _state(record) != "not-installed"]
+
+
+def _rows(database: bytes, names: Collection[str]) -> list[Resource]:
+    """Return the packages of these names."""
+    native, records = _records(database)
+    known = {name: record for record in records for name in _names(record, native)}
+    return [_row(name, known[name]) for name in names if name in known]
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import time
-from hashlib import sha256
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from resource_api.model.values.errors import ResourceError
@@ -68,6 +67,8 @@ def reopen(file: BinaryIO) -> BinaryIO:
 
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
     """Write the content of ``url`` to ``file``."""
+    from hashlib import sha256  # noqa: PLC0415 - few runs use the network
+
     digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")

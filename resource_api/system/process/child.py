@@ -10,13 +10,14 @@ import errno
 import os
 import signal
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class Invocation(NamedTuple):
@@ -40,8 +41,15 @@ class Invocation(NamedTuple):
 def prepare(invocation: Invocation) -> None:
     """Load what the child needs: loading it in a forked child is not safe."""
     process_tree.prepare()
+    signals()
     if invocation.identity is not None:
         identity.prepare()
+
+
+@cache
+def signals() -> Sequence[int]:
+    """Return the number of every signal that a process may handle; as plain numbers they are fast to pass on."""
+    return sorted(map(int, signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 
 
 def stdin(invocation: Invocation) -> int:
@@ -64,7 +72,7 @@ def enter(parent: int) -> None:
     process_tree.adopt_orphans()
     os.umask(0o022)
     core_dumps.restore_limit()
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+    for number in signals():
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

@@ -46,7 +46,7 @@ def start(invocation: Invocation, out: int, err: int, report: int) -> Child:
     child.prepare(invocation)
     parent, stdin = os.getpid(), child.stdin(invocation)
     # No handler of this process may run in the child.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, child.signals())
     try:
         pid = os.fork()
         if pid == 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import signal
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.system.filesystem import files, remove_tree, temporary_names
+from resource_api.system.filesystem.checksums import sha256
 from resource_api.system.filesystem.directories import MAX_OPEN, Directories
 
 if TYPE_CHECKING:
@@ -896,3 +898,9 @@ class TestRemoval:
             "assert os.path.exists(d + '/f')"
         )
         unshared(program, tmp_path)
+
+
+def test_checksums_are_those_of_hashlib() -> None:
+    """For the first content and for any after much of it."""
+    for content in (b"", b"abc", b"x" * (1 << 19), b"abc"):
+        assert sha256(content) == hashlib.sha256(content).hexdigest()
