@@ -415,6 +415,17 @@ def test_reading_with_programs_imports_neither_sh_nor_asyncio(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("_unmeasured")
+def test_a_manifest_in_yaml_is_parsed_until_its_conclusion_is_cached(tmp_path: Path) -> None:
+    """What is planned in every run, such as an expression, is kept as data."""
+    resources = "".join(f"  File[{tmp_path}/{name}]: {{content: x}}\n" for name in "abc")
+    manifest = tmp_path / "site.yaml"
+    title = f"File[{tmp_path}/${{inputs.name}}]"
+    manifest.write_text(f"inputs: {{name: {{default: d}}}}\nresources:\n{resources}  '{title}': {{content: x}}\n")
+    runs = [imported("apply", str(manifest), "--state", f"sqlite:{tmp_path}/state/state.db") for _ in range(3)]
+    assert ["yaml" in modules for modules in runs] == [True, True, False]
+
+
+@pytest.mark.usefixtures("_unmeasured")
 def test_certificates_without_changes_import_nothing_that_reads_them(tmp_path: Path) -> None:
     """What is in a key and in a certificate is known from the run before, by their contents."""
     place, key = f"X509_certificate[{tmp_path}/site.pem]", f"{tmp_path}/site.key"

@@ -107,6 +107,10 @@ class Conclusion(NamedTuple):
         always = (number for number, key in enumerate(self.keys) if key is None)
         return descendants({*affected, *always}, self.named)
 
+    def left_out(self, planned: Collection[int]) -> set[str]:
+        """Return the keys of the resources that are left out where those with these numbers are planned."""
+        return {key for number, key in enumerate(self.keys) if key is not None and number not in planned}
+
 
 def conclude(plan: Plan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None: nothing could be left out of a later plan."""

@@ -11,9 +11,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from resource_api.cache.conclusion import Conclusion, conclude
+from resource_api.cache.remainder import documents, remainder
 from resource_api.cache.validity import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
-from resource_api.manifest.sections import assemble, assemble_without
+from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.bulk_decisions import required_references
@@ -64,7 +65,9 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
     if (fingerprints := take_fingerprints(catalog, providers, request.began, derived)) is not None:
         keys = [prior.records[number].key for number in conclusion.recorded]
         keys += [record.key for record in prior.instances.recorded.values()]
-        store.save_conclusion(request.label, name, [fingerprints, conclusion, derived.used if derived else {}], keys)
+        planned = remainder(plan, conclusion, providers.run.log.mask)
+        content = [fingerprints, conclusion, derived.used if derived else {}, planned]
+        store.save_conclusion(request.label, name, content, keys)
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
@@ -144,16 +147,18 @@ class _IncrementalPlan:
         known = self._conclusion
         if not self._to_plan and known.neutral and not self._request.inputs:
             return assemble([])._replace(file=known.file, project=known.project, project_given=known.project_given)
+        if not self._affected and (kept := self._cached.content[3]) is not None:
+            read = documents(kept)
+            return assemble(read) if self._fingerprints.match(read) else None
         if self._documents is None:
             return None
-        left_out = {key for number, key in enumerate(known.keys) if key is not None and number not in self._to_plan}
-        return assemble_without(self._documents, left_out)
+        return assemble(without(self._documents, known.left_out(self._to_plan)))
 
     @cached_property
     def _documents(self) -> Sequence[Document] | None:
         """The files of the manifest; None: they cannot be read, or have just been changed."""
-        documents, problems = reading.load_documents(self._request.source)
-        return None if problems or not self._fingerprints.match(documents) else documents
+        found, problems = reading.load_documents(self._request.source)
+        return None if problems or not self._fingerprints.match(found) else found
 
     def _may_be_used(self, made: Plan) -> bool:
         """Return whether a plan is about nothing else than what was left, and does nothing.

@@ -92,6 +92,11 @@ def _json_or_yaml(raw: bytes, file: str) -> Document:
         raise error from None
 
 
+def parse(raw: bytes, file: str) -> Document:
+    """Return the document in the bytes of a file with the suffix of one of ``READERS``. Raises ``ManifestError``."""
+    return READERS[_suffix(file)](raw, file)
+
+
 def read_providers(path: str) -> Manifest:
     """Read a file of configured providers: name → entry; or ``providers`` with these, beside ``inputs`` and ``values``.
 

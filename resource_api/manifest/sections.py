@@ -75,18 +75,15 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
     )
 
 
-def assemble_without(documents: Iterable[Document], keys: Collection[str]) -> Manifest:
-    """Build a manifest without the resources under ``keys``, and without the defaults that only they would have.
-
-    Raises ``ManifestError``.
-    """
+def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
+    """Return documents without the resources under ``keys``, and without the defaults that only they would have."""
     kept = []
     for each in documents:
         resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
         types = {key.partition("[")[0].lower() for key in resources}
         defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
         kept.append(each.with_data({**each.data, "resources": resources, "defaults": defaults}))
-    return assemble(kept)
+    return kept
 
 
 def _stem(file: str) -> str:

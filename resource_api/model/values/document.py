@@ -71,6 +71,15 @@ class Document:
             self._root = self._index()
         return self._root
 
+    def heads(self) -> dict[str, dict[str, Position]]:
+        """Return the positions that were found with the data, of keys that it has: section → key → position."""
+        sections = self.data if type(self.data) is dict else {}
+        return {
+            section: {key: places[key] for key in sections[section] if key in places}
+            for section, places in self._heads.items()
+            if type(sections.get(section)) is dict
+        }
+
     def beneath(self, key: str) -> Document:
         """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
         start, index = (1, 1), self._index
