@@ -42,7 +42,16 @@ _FETCHED: Final = "refs/agent/fetched"
 #: Seconds that fetching may take.
 _TRANSFER: Final = 900.0
 
-_git: Final = Command("git", read_only=True, timeout=_TRANSFER, env=_ENVIRONMENT)
+#: What Python and OpenSSL take their authorities from, as a bundle is fetched → the same for git.
+_AUTHORITIES: Final = {"SSL_CERT_FILE": "GIT_SSL_CAINFO", "SSL_CERT_DIR": "GIT_SSL_CAPATH"}
+#: What git says after ssh has said why.
+_REMOTE: Final = "fatal: Could not read from remote repository"
+
+
+def _git() -> Command:
+    """Return git, with what it may use of the environment."""
+    given = {git: os.environ[name] for name, git in _AUTHORITIES.items() if os.environ.get(name)}
+    return Command("git", read_only=True, timeout=_TRANSFER, env={**_ENVIRONMENT, **given})
 
 
 class Repository:
@@ -68,7 +77,7 @@ class Repository:
         Raise ``Untrusted`` if no allowed signer has signed it, or it does not descend from the newest that was applied.
         """
         settings = (*_NO_OTHER_SIGNATURES, f"gpg.ssh.allowedSignersFile={signers}")
-        done = _git.attempt(*self._words(settings), "verify-commit", commit, log="debug")
+        done = _git().attempt(*self._words(settings), "verify-commit", commit, log="debug")
         if done.exit_code:
             lines = [line for line in done.stderr.splitlines() if line.strip()]
             msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
@@ -97,16 +106,26 @@ class Repository:
         return found[0].replace("\n ", "\n").encode() if len(found) == 1 else b""
 
     def _descends(self, commit: str, ancestor: str) -> bool:
-        return _git.attempt(*self._words(), "merge-base", "--is-ancestor", ancestor, commit, log="debug").exit_code == 0
+        return (
+            _git().attempt(*self._words(), "merge-base", "--is-ancestor", ancestor, commit, log="debug").exit_code == 0
+        )
 
     def _words(self, settings: Sequence[str] = ()) -> list[str]:
         return ["-C", self._path, *(word for each in (*_SETTINGS, *settings) for word in ("-c", each))]
 
     def _run(self, *arguments: str) -> str:
         try:
-            return _git(*self._words(), *arguments, log="debug").stdout
+            return _git()(*self._words(), *arguments, log="debug").stdout
         except CommandError as error:
-            lines = [line for line in error.stderr.splitlines() if line.strip()]
-            why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), (lines or [str(error)])[-1])
-            msg = f"git {arguments[0]}: {why.removeprefix('fatal: ').removeprefix('error: ')}"
+            msg = f"git {arguments[0]}: {_reason(error)}"
             raise ResourceError(msg) from error
+
+
+def _reason(error: CommandError) -> str:
+    """Return why git has failed: in its words, or in those of ssh."""
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()]
+    why = next((line for line in lines if line.startswith(("fatal: ", "error: "))), (lines or [str(error)])[-1])
+    before = lines[: lines.index(why)] if why in lines else []
+    if why.startswith(_REMOTE) and before:
+        return before[-1].rstrip(".")
+    return why.removeprefix("fatal: ").removeprefix("error: ")
