@@ -65,6 +65,7 @@ OPTIONAL: Final = frozenset(
         "jinja2",
         "packaging",
         "psycopg",
+        "pymysql",
         "ruamel",
         "tomlkit",
         "yaml",

@@ -32,6 +32,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 #: The types that change nothing on this machine.
 UNSWEPT: Final = {
     *("assert", "http_resource", "notify", "template", "wait_for"),
+    *("mysql_database", "mysql_grant", "mysql_user"),
     *("postgresql_database", "postgresql_grant", "postgresql_role"),
 }
 #: The fewest calls of a run of any type; a sweep of fewer is one that misses something.

@@ -209,6 +209,27 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("file", "name", "dest"), ("path", "Without it, the title is the path")),
         "state": ("ensure", "It is present or absent"),
     },
+    "attribute mysql_database": {
+        **dict.fromkeys(("encoding", "character_set"), ("charset", "As in charset: utf8mb4")),
+        "collation": ("collate", "As in collate: utf8mb4_unicode_ci"),
+        "state": ("ensure", "It is present or absent"),
+    },
+    "attribute mysql_user": {
+        **dict.fromkeys(("host", "user"), ("name", "It has both: app@localhost")),
+        **dict.fromkeys(("encrypted", "plugin_hash_string", "plugin_auth_string"), ("password_hash", "")),
+        **dict.fromkeys(("priv", "privileges", "append_privs"), ("", "rights are the type mysql_grant")),
+        "tls_requires": ("tls_options", "As in tls_options: [SSL]"),
+        "password_expire_interval": ("password_lifetime", "In days"),
+        "account_locking": ("locked", ""),
+        "state": ("ensure", "It is present or absent"),
+    },
+    "attribute mysql_grant": {
+        **dict.fromkeys(("privilege", "priv", "grant"), ("privileges", "As in privileges: [SELECT]")),
+        **dict.fromkeys(("database", "db", "object_name"), ("table", "As in shop.* or shop.orders")),
+        **dict.fromkeys(("grant_option", "with_grant"), ("options", "As in options: [GRANT]")),
+        "host": ("user", "It has both: app@localhost"),
+        "state": ("ensure", "It is present or absent"),
+    },
     "attribute postgresql_grant": {
         **dict.fromkeys(("privileges", "privs", "priv"), ("privilege", "As in privilege: [SELECT]")),
         **dict.fromkeys(("db", "login_db"), ("database", "")),
@@ -400,6 +421,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("symlink", "link"), ("file", "With target: /path")),
         **dict.fromkeys(("apt", "pkg", "yum", "dnf", "deb", "dpkg"), ("package", "")),
         **dict.fromkeys(("capabilities", "file_capability", "setcap"), ("capability", "")),
+        **dict.fromkeys(("mysql_db", "mariadb_database"), ("mysql_database", "")),
+        **dict.fromkeys(("mysql_grants", "mysql_privs"), ("mysql_grant", "")),
         **dict.fromkeys(
             ("postgresql_privs", "grant", "database_grant", "postgres_privileges"), ("postgresql_grant", "")
         ),

@@ -1,0 +1,283 @@
+"""Reach a MariaDB or MySQL server with PyMySQL, and write names and texts into statements."""
+
+from __future__ import annotations
+
+import re
+import struct
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from lib import prerequisites
+from resource_api import Attribute, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from socket import socket
+    from ssl import SSLContext
+
+    from pymysql.connections import Connection
+
+    from resource_api import Context
+
+WORD = r"Pattern[/\A[^[:cntrl:]]+\z/]"
+PATH = r"Optional[Pattern[/\A\/[^[:cntrl:]]+\z/]]"
+#: What the servers use themselves is theirs.
+OWN_ACCOUNTS = frozenset(
+    {"mariadb.sys@localhost", "mysql.infoschema@localhost", "mysql.session@localhost", "mysql.sys@localhost"}
+)
+#: ``USER@HOST``; the user may be empty, and has no space at its end, which servers cut off.
+ACCOUNT = (
+    rf"Pattern[/\A(?!({'|'.join(map(re.escape, sorted(OWN_ACCOUNTS)))})\z)"
+    r"""([^[:cntrl:]]{0,79}[^[:cntrl:]\s])?@[^@'"`\s[:cntrl:]]{1,255}\z/]"""
+)
+#: What comes before these types; the packages and services of Debian, and those of Oracle.
+SERVER = {
+    "package": ["mariadb-server", "default-mysql-server", "mysql-server"],
+    "service": ["mariadb", "mysql"],
+}
+#: Seconds for a connection, and for the answer to a statement.
+CONNECT_TIMEOUT, TIMEOUT = 10, 300
+#: The oldest versions whose accounts and names of character sets are read here as they are written.
+OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+VERIFYING = frozenset({"verify-ca", "verify-full"})
+#: Errors of the server whose text does not say what is missing.
+HINTS = {1133: "there is no such account", 1410: "there is no such account"}
+
+
+def config_attributes() -> dict[str, Attribute]:
+    """Return the configuration of a type: the server, and who asks."""
+    return {
+        "host": Attribute(WORD, "The host, or the path of the socket.", default="/run/mysqld/mysqld.sock"),
+        "port": Attribute("Integer[1, 65535]", "The port; a socket has none.", default=3306),
+        "user": Attribute(WORD, "The user that the changes are made with.", default="root"),
+        "password": Attribute(
+            "Optional[Sensitive[String[1]]]", "Its password; `unix_socket` and `auth_socket` need none."
+        ),
+        "sslmode": Attribute(
+            "Enum[disable, prefer, require, verify-ca, verify-full]",
+            "How a connection through a port is encrypted.",
+            default="prefer",
+        ),
+        "ca_file": Attribute(PATH, "The authorities that `verify-ca` and `verify-full` trust; those of the system."),
+        "cert_file": Attribute(PATH, "The certificate of the user, for an account that needs one."),
+        "key_file": Attribute(PATH, "Its private key, where `cert_file` does not contain it."),
+    }
+
+
+class Server:
+    """One server, as one user."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Keep where the server is; nothing is connected."""
+        self._config = config
+
+    @contextmanager
+    def session(self, context: Context) -> Iterator[Session]:
+        """Yield a connection to the server. Raise ``ResourceError`` with the reason, also for what the block runs."""
+        with prerequisites.needing("pymysql", "pip install 'resource-api[mysql]'"):
+            import pymysql  # noqa: PLC0415 - an extra
+        try:
+            # Deferred, because PyMySQL would leave a socket of its own open that it cannot connect.
+            connection = pymysql.connect(**self._options(), defer_connect=True)
+            connection.connect(self._socket())
+        except (pymysql.MySQLError, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
+            # It takes any answer for that of a server.
+            msg = f"cannot connect to the server at {self._place()}: {_reason(error)}"
+            raise ResourceError(msg) from None
+        try:
+            session = Session(connection, context)
+            session.prepare()
+            yield session
+        finally:
+            connection.close()
+
+    def _place(self) -> str:
+        host: str = self._config["host"]
+        return host if host.startswith("/") else f"{host}:{self._config['port']}"
+
+    def _socket(self) -> socket:
+        """Return a socket that is connected to the server."""
+        import socket as sockets  # noqa: PLC0415 - types are declared without it
+
+        host, port = self._config["host"], self._config["port"]
+        if not host.startswith("/"):
+            found = sockets.create_connection((host, port), CONNECT_TIMEOUT)
+            found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            found.setsockopt(sockets.SOL_SOCKET, sockets.SO_KEEPALIVE, 1)
+            return found
+        found = sockets.socket(sockets.AF_UNIX)
+        try:
+            found.settimeout(CONNECT_TIMEOUT)
+            found.connect(host)
+        except OSError:
+            found.close()
+            raise
+        return found
+
+    def _options(self) -> dict[str, Any]:
+        """Return how PyMySQL connects. Raise ``ResourceError`` for a file of TLS that cannot be read."""
+        config, password = self._config, self._config.get("password")
+        options: dict[str, Any] = {
+            "user": config["user"],
+            # As bytes: PyMySQL would write a text as latin1.
+            "password": b"" if password is None else password.reveal().encode(),
+            "charset": "utf8mb4",
+            "read_timeout": TIMEOUT,
+            "write_timeout": TIMEOUT,
+        }
+        if config["host"].startswith("/") or config["sslmode"] == "disable":
+            options["ssl_disabled"] = True
+        elif config["sslmode"] != "prefer":
+            options["ssl"] = _tls(config)
+        if not config["host"].startswith("/"):
+            options["host"] = config["host"]
+            if config["sslmode"] not in VERIFYING:
+                options["auth_plugin_map"] = dict.fromkeys(("mysql_clear_password", "dialog"), _NoClearText)
+        return options
+
+
+class Session:
+    """A connection to a server."""
+
+    def __init__(self, connection: Connection[Any], context: Context) -> None:
+        """Keep the connection; ``context`` is of the call that it is opened for."""
+        self.context = context
+        self._connection = connection
+        self.product, self.version = recognize(
+            connection.get_server_info()  # type: ignore[no-untyped-call] # of the stubs
+        )
+
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether the server is MariaDB, and not MySQL."""
+        return self.product == "MariaDB"
+
+    def prepare(self) -> None:
+        r"""Let the server read statements as they are written here: ``\`` escapes, and GRANT creates no account."""
+        mode = "NO_AUTO_CREATE_USER" if self.is_mariadb else ""
+        self._execute(f"SET SESSION sql_mode = {literal(mode)}")
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Return the rows of a query, all texts as such."""
+        names, rows = self._execute(query)
+        return [dict(zip(names, map(_text, row), strict=True)) for row in rows]
+
+    def run(self, statement: str) -> None:
+        """Run a statement that changes something; its known secrets are masked in the log."""
+        self.context.debug(f"Executing '{statement}'")
+        self._execute(statement)
+
+    def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
+        from pymysql import MySQLError  # noqa: PLC0415 - an extra
+
+        try:
+            with self._connection.cursor() as cursor:
+                # Without arguments: PyMySQL would read each % in a name as a place for one.
+                cursor.execute(statement)
+                return [column[0] for column in cursor.description or ()], cursor.fetchall()
+        except MySQLError as error:
+            raise ResourceError(_reason(error)) from None
+
+
+class _NoClearText:
+    """Refuses to send the password itself to a server that may be another one."""
+
+    def __init__(self, _connection: Connection[Any]) -> None:
+        """Need nothing of the connection."""
+
+    def authenticate(self, _packet: object) -> object:
+        """Raise ``RuntimeError``, which ends the connection."""
+        msg = "it asks for the password itself, which it gets with sslmode verify-ca or verify-full only"
+        raise RuntimeError(msg)
+
+
+def recognize(info: str) -> tuple[str, tuple[int, int]]:
+    """Return which product a server says it is, and its version. Raise ``ResourceError`` for one that is too old."""
+    # MariaDB before 11 puts the version in front that old replicas expect: 5.5.5-10.11.6-MariaDB.
+    mariadb = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", info)
+    found = mariadb or re.match(r"(\d+)\.(\d+)\.", info)
+    product = "MariaDB" if mariadb else "MySQL"
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if version < OLDEST[product]:
+        needed = ".".join(map(str, OLDEST[product]))
+        msg = f"the server is {info}; {product} {needed} or later is needed"
+        raise ResourceError(msg)
+    return product, version
+
+
+def literal(text: str) -> str:
+    """Return a text as a literal of SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """Return a name as an identifier of SQL."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def split_account(name: str) -> tuple[str, str]:
+    """Return the user and the host of an account; a user may contain ``@``."""
+    user, _, host = name.rpartition("@")
+    return user, host
+
+
+def account(name: str) -> str:
+    """Return an account as SQL names it. Raise ``ResourceError`` where the server would keep another name."""
+    if not storable(name):
+        msg = f"no account can have the name '{name}': a server keeps characters of three bytes at most"
+        raise ResourceError(msg)
+    user, host = split_account(name)
+    return f"{literal(user)}@{literal(host)}"
+
+
+def canonical_account(name: str) -> str:
+    """Return an account with its host in small letters, as the server keeps it."""
+    user, host = split_account(name)
+    return f"{user}@{host.lower()}"
+
+
+def among(expression: str, values: Iterable[str]) -> str:
+    """Return the condition that an expression is one of some names."""
+    listed = [literal(value) for value in values if storable(value)]
+    return f"{expression} IN ({', '.join(listed)})" if listed else "FALSE"
+
+
+def among_accounts(names: Iterable[str]) -> str:
+    """Return the condition that the columns ``User`` and ``Host`` are one of some accounts."""
+    pairs = (map(literal, split_account(name)) for name in names if storable(name))
+    listed = [f"({', '.join(pair)})" for pair in pairs]
+    return f"(User, Host) IN ({', '.join(listed)})" if listed else "FALSE"
+
+
+def storable(name: str) -> bool:
+    """Return whether servers can keep a name: of a character of four bytes they make a question mark, or an error."""
+    return name.isascii() or max(name) <= "\uffff"
+
+
+def _tls(config: Mapping[str, Any]) -> SSLContext:
+    import ssl  # noqa: PLC0415 - only for encrypted connections
+
+    try:
+        context = ssl.create_default_context(cafile=config.get("ca_file"))
+        context.check_hostname = config["sslmode"] == "verify-full"
+        context.verify_mode = ssl.CERT_REQUIRED if config["sslmode"] in VERIFYING else ssl.CERT_NONE
+        if config.get("cert_file") is not None:
+            context.load_cert_chain(config["cert_file"], config.get("key_file"))
+    except OSError as error:
+        msg = f"the files for TLS cannot be used: {error}"
+        raise ResourceError(msg) from None
+    return context
+
+
+def _text(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _reason(error: Exception) -> str:
+    """Return what a server or PyMySQL says, with the number of the error."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if len(error.args) == 2 and isinstance(error.args[0], int):  # noqa: PLR2004 - number and text
+        number, text = error.args
+        return f"{HINTS.get(number, text)} ({number})"
+    return str(error) or type(error).__name__

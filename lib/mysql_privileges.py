@@ -1,0 +1,143 @@
+"""What rights on a MariaDB or MySQL server are, and what they are on: how both are read and written. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib.mysql import identifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    #: A right, and the column that it is about in small letters; empty where it is about more than columns.
+    Right = tuple[str, str]
+
+#: A name as it is, or in backticks.
+PART = r"(?:[^.`*\s[:cntrl:]]+|`(?:[^`[:cntrl:]]|``)+`)"
+TABLE = rf"Pattern[/\A(\*\.\*|{PART}\.\*|((PROCEDURE|FUNCTION) )?{PART}\.{PART})\z/]"
+PRIVILEGE = r"Pattern[/\A[A-Za-z_]+( [A-Za-z_]+)*( ?\([^()`,[:cntrl:]]+(,[^()`,[:cntrl:]]+)*\))?\z/]"
+
+SERVER, DATABASE, ONE_TABLE, PROCEDURE, FUNCTION = "server", "database", "table", "PROCEDURE", "FUNCTION"
+ALL, USAGE, GRANT = "ALL", "USAGE", "GRANT"
+#: The rights on anything less than the server, of any version.
+OF_TABLES = frozenset(
+    {
+        *(
+            "ALTER",
+            "CREATE",
+            "CREATE VIEW",
+            "DELETE",
+            "DELETE HISTORY",
+            "DROP",
+            "INDEX",
+            "INSERT",
+            "REFERENCES",
+            "SELECT",
+        ),
+        *("SHOW VIEW", "TRIGGER", "UPDATE"),
+    }
+)
+OF_ROUTINES = frozenset({"ALTER ROUTINE", "EXECUTE", "SHOW CREATE ROUTINE"})
+OF_COLUMNS = frozenset({"INSERT", "REFERENCES", "SELECT", "UPDATE"})
+RIGHTS = {
+    DATABASE: OF_TABLES | OF_ROUTINES | {"CREATE ROUTINE", "CREATE TEMPORARY TABLES", "EVENT", "LOCK TABLES"},
+    ONE_TABLE: OF_TABLES,
+    PROCEDURE: OF_ROUTINES,
+    FUNCTION: OF_ROUTINES,
+}
+#: Other words for a right: of newer servers, and of the tables that servers keep them in.
+ALIASES = {
+    "ALL PRIVILEGES": ALL,
+    "BINLOG MONITOR": "REPLICATION CLIENT",
+    "CREATE TMP TABLE": "CREATE TEMPORARY TABLES",
+    "DELETE VERSIONING ROWS": "DELETE HISTORY",
+    "GRANT OPTION": GRANT,
+    "READ ONLY ADMIN": "READ_ONLY ADMIN",
+    "REPLICA MONITOR": "SLAVE MONITOR",
+    "REPLICATION REPLICA": "REPLICATION SLAVE",
+    "REPLICATION REPLICA ADMIN": "REPLICATION SLAVE ADMIN",
+}
+_NAME = re.compile(r"`(?P<quoted>(?:[^`]|``)+)`|(?P<plain>[^.]+)")
+
+
+class Target(NamedTuple):
+    """What rights are on. The database is a pattern, as of LIKE, where they are on all of it."""
+
+    kind: str
+    database: str = ""
+    name: str = ""
+
+    def __str__(self) -> str:
+        """Return it as a manifest has it, with backticks only where they are needed."""
+        return self._written(lambda name: name if re.fullmatch(r"[^.`*\s]+", name) else identifier(name))
+
+    @property
+    def sql(self) -> str:
+        """Return it as GRANT names it."""
+        return self._written(identifier)
+
+    def _written(self, quote: Callable[[str], str]) -> str:
+        if self.kind == SERVER:
+            return "*.*"
+        prefix = f"{self.kind} " if self.kind in {PROCEDURE, FUNCTION} else ""
+        return f"{prefix}{quote(self.database)}.{'*' if self.kind == DATABASE else quote(self.name)}"
+
+
+def parse_target(text: str) -> Target:
+    """Return what the value of ``table`` means, which its data type accepts."""
+    if text == "*.*":
+        return Target(SERVER)
+    kind, space, rest = text.partition(" ")
+    if not (space and kind in {PROCEDURE, FUNCTION}):
+        kind, rest = ONE_TABLE, text
+    names = [match["plain"] or match["quoted"].replace("``", "`") for match in _NAME.finditer(rest)]
+    return Target(DATABASE, names[0]) if rest.endswith(".*") else Target(kind, *names)
+
+
+def right(text: str) -> str:
+    """Return the one word for a right without columns."""
+    upper = " ".join(text.upper().split())
+    return ALIASES.get(upper, upper)
+
+
+def parse(privileges: Iterable[str]) -> dict[Right, str]:
+    """Return rights with the column of each as it is written."""
+    found: dict[Right, str] = {}
+    for text in privileges:
+        name, bracket, columns = text.partition("(")
+        for column in columns.rstrip(") ").split(",") if bracket else [""]:
+            found[right(name), column.strip().lower()] = column.strip()
+    return found
+
+
+def write(rights: Iterable[tuple[Right, str]], quote: Callable[[str], str] = str) -> list[str]:
+    """Return rights, as ``parse`` returns them, in order: each once with all its columns, which ``quote`` writes."""
+    columns: dict[tuple[str, bool], list[str]] = defaultdict(list)
+    for (name, folded), column in sorted(rights):
+        columns[name, folded != ""].append(quote(column))
+    return [f"{name} ({', '.join(listed)})" if some else name for (name, some), listed in columns.items()]
+
+
+def canonical(privileges: Iterable[str]) -> list[str]:
+    """Return rights in order; ``ALL`` stands alone, and ``USAGE``, which is none, only where there are no others."""
+    rights = parse(privileges)
+    if (ALL, "") in rights:
+        return [ALL]
+    if len(rights) > 1:
+        rights.pop((USAGE, ""), None)
+    return write(rights.items())
+
+
+def problems(target: Target, privileges: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with rights on something, as far as it can be said without a server."""
+    known = RIGHTS.get(target.kind)
+    for name, column in parse(privileges):
+        if name == GRANT:
+            yield "the right to give rights to others is options: [GRANT]"
+        elif column and (target.kind != ONE_TABLE or name not in OF_COLUMNS):
+            rights = ", ".join(sorted(OF_COLUMNS))
+            yield f"there is no {name} on columns of a {target.kind.lower()}; only a table has them, with {rights}"
+        elif known is not None and name not in known | {ALL, USAGE}:
+            yield f"there is no {name} on a {target.kind.lower()}; the rights are {', '.join(sorted(known))} and ALL"

@@ -1,0 +1,261 @@
+"""Read the rights of all accounts with one query for each kind of thing they are on; change them one by one."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from lib.mysql import OWN_ACCOUNTS, account, among, among_accounts, canonical_account, identifier, split_account
+from lib.mysql_privileges import (
+    ALL,
+    DATABASE,
+    FUNCTION,
+    GRANT,
+    ONE_TABLE,
+    PROCEDURE,
+    SERVER,
+    USAGE,
+    Target,
+    canonical,
+    parse,
+    parse_target,
+    problems,
+    right,
+    write,
+)
+from lib.mysql_provider import ServerProvider
+from resource_api import Problem, ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from lib.mysql import Session
+    from lib.mysql_privileges import Right
+    from resource_api import Context, Resource
+
+    #: Account, and what the rights are on.
+    Name = tuple[str, str]
+    #: Of each name its rights, with the columns as the server has them.
+    Held = dict[Name, dict[Right, str]]
+
+#: Rights one by one, with the account as 'USER'@'HOST', where nothing is escaped.
+BY_RIGHT = {
+    SERVER: "SELECT GRANTEE, PRIVILEGE_TYPE AS rights, IS_GRANTABLE FROM information_schema.USER_PRIVILEGES",
+    DATABASE: """
+        SELECT GRANTEE, TABLE_SCHEMA AS Db, PRIVILEGE_TYPE AS rights, IS_GRANTABLE
+        FROM information_schema.SCHEMA_PRIVILEGES
+    """,
+}
+#: All rights in one value. In ``information_schema`` those on routines are missing, and GRANT OPTION alone.
+BY_OBJECT = {
+    "tables_priv": "SELECT User, Host, Db, Table_name AS name, Table_priv AS rights FROM mysql.tables_priv",
+    "columns_priv": """
+        SELECT User, Host, Db, Table_name AS name, Column_name AS part, Column_priv AS rights FROM mysql.columns_priv
+    """,
+    "procs_priv": """
+        SELECT User, Host, Db, Routine_name AS name, Routine_type AS kind, Proc_priv AS rights FROM mysql.procs_priv
+    """,
+}
+#: Without SELECT on the database ``mysql`` the server shows only the rights of who asks, and says nothing of others.
+SEES_ALL = """
+    SELECT (SELECT COUNT(DISTINCT CAST(GRANTEE AS BINARY)) FROM information_schema.USER_PRIVILEGES)
+        >= (SELECT COUNT(*) FROM mysql.user WHERE Host <> '') AS sees_all
+"""
+#: The columns in which a server keeps rights: there is one, or a word of one, for each right of its version.
+COLUMNS = r"""
+    SELECT TABLE_NAME AS place, COLUMN_NAME AS name, COLUMN_TYPE AS type FROM information_schema.COLUMNS
+    WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME IN ('db', 'tables_priv', 'procs_priv') AND COLUMN_NAME LIKE '%\\_priv'
+"""
+#: What rights are on → where a server keeps them.
+PLACES = {
+    SERVER: (SERVER,),
+    DATABASE: (DATABASE,),
+    ONE_TABLE: ("tables_priv", "columns_priv"),
+    PROCEDURE: ("procs_priv",),
+    FUNCTION: ("procs_priv",),
+}
+#: Column of rights → what they are on.
+KINDS = {"Table_priv": (ONE_TABLE,), "Proc_priv": (PROCEDURE, FUNCTION)}
+#: What servers list beside rights that ALL has.
+NO_RIGHTS = frozenset({GRANT, "PROXY", USAGE})
+
+
+class Provider(ServerProvider):
+    """The rights of the accounts of one server."""
+
+    _rights: Mapping[str, Collection[str]] = {}
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write accounts, names and rights in the one form that ``get`` returns."""
+        for resource in resources:
+            if "user" in resource:
+                resource["user"] = canonical_account(resource["user"])
+            if "table" in resource:
+                resource["table"] = str(parse_target(resource["table"]))
+            if resource.get("privileges") is not None:
+                resource["privileges"] = canonical(resource["privileges"])
+            if resource.get("options") is not None:
+                resource["options"] = sorted(set(resource["options"]))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse rights that there are not on the thing, and ``USAGE`` where it would say nothing."""
+        privileges, options = should.get("privileges"), should.get("options")
+        if not isinstance(privileges, list):
+            return
+        for problem in problems(parse_target(should["table"]), privileges):
+            yield Problem("privileges", problem)
+        if privileges == [USAGE] and (options is None or options == []):
+            yield Problem("privileges", "USAGE is no right, every account has it; ensure: absent takes all others away")
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | None:
+        """Compare ``ALL`` with the rights that there are, and columns without regard to case, as the server does."""
+        if attribute != "privileges":
+            return None
+        if should["privileges"] == [ALL]:
+            return bool(is_.get("is_all"))
+        return parse(is_.get("privileges", ())).keys() == parse(should["privileges"]).keys()
+
+    def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
+        """Read all rights that are wanted."""
+        kinds = PLACES if names is None else {parse_target(table).kind for _, table in names}
+        with self._server.session(context) as session:
+            held = _read(session, {place for kind in kinds for place in PLACES[kind]}, _users(names))
+            rows = [
+                _row(name, rights, self._known(session, parse_target(name[1]).kind))
+                for name, rights in held.items()
+                if (name[0] not in OWN_ACCOUNTS if names is None else name in names)
+            ]
+        yield from context.accepted(rows)
+
+    def _known(self, session: Session, kind: str) -> Collection[str]:
+        """Return the rights that the server has on a kind of thing; asked once for each run."""
+        if kind not in self._rights:
+            self._rights = {**self._rights, **_known_rights(session, kind)}
+        return self._rights[kind]
+
+    def _change(self, session: Session, name: Name, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Give an account exactly the declared rights: missing ones first, so that it never lacks what it keeps."""
+        target, before = parse_target(name[1]), is_ or {}
+        held = parse([*before.get("privileges", ()), *before.get("options", ())])
+        held.pop((USAGE, ""), None)
+        wanted = _wanted(held, should)
+        missing = {each: column for each, column in wanted.items() if each not in held}
+        if before.get("is_all"):
+            missing.pop((ALL, ""), None)
+        if unknown := {each for each, _ in missing} - {ALL, GRANT, *self._known(session, target.kind)}:
+            msg = f"the server has no {', '.join(sorted(unknown))} on {target}"
+            raise ResourceError(msg)
+        extra = {each: column for each, column in held.items() if each not in wanted}
+        for statement in _statements(target.sql, account(name[0]), missing, extra):
+            session.run(statement)
+
+
+def _users(names: Collection[Name] | None) -> Collection[str] | None:
+    return None if names is None else {user for user, _ in names}
+
+
+def _read(session: Session, places: Collection[str], users: Collection[str] | None) -> Held:
+    """Return the rights of some accounts, or of all, that a server keeps in some of its tables."""
+    held: Held = defaultdict(dict)
+    if not BY_RIGHT.keys().isdisjoint(places) and not session.rows(SEES_ALL)[0]["sees_all"]:
+        msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"
+        raise ResourceError(msg)
+    for place in sorted(places):
+        if place in BY_RIGHT:
+            rows = session.rows(f"{BY_RIGHT[place]} WHERE {_grantees(users)}")
+            found = (_one_right(row) for row in rows)
+        else:
+            # A role has no host.
+            condition = "Host <> ''" if users is None else among_accounts(users)
+            rows = session.rows(f"{BY_OBJECT[place]} WHERE {condition}")
+            found = (_some_rights(row) for row in rows)
+        for name, rights in found:
+            if rights:
+                held[name] |= rights
+    return held
+
+
+def _grantees(users: Collection[str] | None) -> str:
+    """Return the condition that ``GRANTEE`` is one of some accounts."""
+    pairs = map(split_account, users or ())
+    return "TRUE" if users is None else among("GRANTEE", [f"'{user}'@'{host}'" for user, host in pairs])
+
+
+def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
+    user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")
+    target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
+    words = [row["rights"], *([GRANT] if row["IS_GRANTABLE"] == "YES" else [])]
+    return (f"{user}@{host}", str(target)), {(right(word), ""): "" for word in words if word != USAGE}
+
+
+def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
+    target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
+    words = row["rights"].split(",") if row["rights"] else []
+    return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}
+
+
+def _known_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:
+    """Return the rights that the server has on a kind of thing, and what it has said of others with that."""
+    found: dict[str, set[str]] = defaultdict(set)
+    if kind == SERVER:
+        found[SERVER] = {right(row["Privilege"]) for row in session.rows("SHOW PRIVILEGES")}
+    else:
+        for row in session.rows(COLUMNS):
+            if row["place"] == "db":
+                found[DATABASE].add(right(row["name"].removesuffix("_priv").replace("_", " ")))
+            for place in KINDS.get(row["name"], ()):
+                found[place] |= set(map(right, re.findall(r"'([^']+)'", row["type"])))
+    return {each: rights - NO_RIGHTS for each, rights in found.items()}
+
+
+def _row(name: Name, rights: Mapping[Right, str], known: Collection[str]) -> Resource:
+    """Return the rights of an account on something."""
+    own = {each: column for each, column in rights.items() if each != (GRANT, "")}
+    return {
+        "ensure": "present",
+        "user": name[0],
+        "table": name[1],
+        "privileges": write(own.items()) or [USAGE],
+        "options": [GRANT] if len(own) < len(rights) else [],
+        "is_all": set(known) <= {each for each, column in own if not column},
+    }
+
+
+def _wanted(held: Mapping[Right, str], should: Mapping[str, Any]) -> dict[Right, str]:
+    """Return the rights that an account should have where it has ``held``, with ``GRANT`` as one of them."""
+    if should["ensure"] == "absent":
+        return {}
+    wanted, options = parse(should["privileges"]), should.get("options")
+    wanted.pop((USAGE, ""), None)
+    if (ALL, "") in wanted:
+        wanted |= {each: column for each, column in held.items() if each != (GRANT, "")}
+    if (GRANT, "") in held if options is None else GRANT in options:
+        wanted[GRANT, ""] = ""
+    return wanted
+
+
+def _statements(on: str, who: str, missing: Mapping[Right, str], extra: Mapping[Right, str]) -> Iterator[str]:
+    """Yield what gives missing rights and takes others away."""
+    # With a right on a table MariaDB takes the same right on its columns away: that is given afterwards.
+    late = {each: column for each, column in missing.items() if each[1] and (each[0], "") in extra}
+    first = {each: column for each, column in missing.items() if each not in late}
+    if first:
+        yield _grant(on, who, first)
+    if extra:
+        yield f"REVOKE {_sql(extra)} ON {on} FROM {who}"
+    if late:
+        yield _grant(on, who, late)
+
+
+def _grant(on: str, who: str, rights: Mapping[Right, str]) -> str:
+    given = {each: column for each, column in rights.items() if each != (GRANT, "")}
+    return f"GRANT {_sql(given) or USAGE} ON {on} TO {who}{' WITH GRANT OPTION' if len(given) < len(rights) else ''}"
+
+
+def _sql(rights: Mapping[Right, str]) -> str:
+    words = write(rights.items(), identifier)
+    return ", ".join("GRANT OPTION" if word == GRANT else word for word in words)

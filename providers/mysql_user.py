@@ -1,0 +1,205 @@
+"""Read all accounts with one query; create, change and drop each with one statement."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from typing import TYPE_CHECKING, Any
+
+from lib.mysql import OWN_ACCOUNTS, account, among_accounts, canonical_account, literal
+from lib.mysql_provider import ServerProvider
+from resource_api import Problem, ResourceError, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from lib.mysql import Session
+    from resource_api import Context, Resource
+
+NATIVE = "mysql_native_password"
+#: Plugins that let everybody in while they have nothing to compare with.
+HASHED = frozenset({NATIVE, "mysql_old_password", "ed25519", "parsec", "sha256_password", "caching_sha2_password"})
+NATIVE_HASH = re.compile(r"\*[0-9A-Fa-f]{40}|invalid")
+#: Attribute → column and word of SQL.
+LIMITS = {
+    "max_connections_per_hour": "max_connections",
+    "max_queries_per_hour": "max_questions",
+    "max_updates_per_hour": "max_updates",
+    "max_user_connections": "max_user_connections",
+}
+TLS_COLUMNS = {"CIPHER": "ssl_cipher", "ISSUER": "x509_issuer", "SUBJECT": "x509_subject"}
+TLS_WORDS = {"": "NONE", "ANY": "SSL", "X509": "X509"}
+SELECT = f"""
+    SELECT User, Host, u.plugin, u.ssl_type,
+        {", ".join(f"u.{column}" for column in (*LIMITS.values(), *TLS_COLUMNS.values()))},
+"""
+#: What MariaDB keeps in one value of JSON, and MySQL in columns; the latter has hashes of any bytes.
+MARIADB = """
+        u.authentication_string AS hash, COALESCE(JSON_VALUE(p.Priv, '$.account_locked'), 0) <> 0 AS locked,
+        CAST(JSON_VALUE(p.Priv, '$.password_lifetime') AS SIGNED) AS lifetime,
+        JSON_EXTRACT(p.Priv, '$.auth_or[*].plugin') AS plugins
+    FROM mysql.user u JOIN mysql.global_priv p USING (User, Host) WHERE u.is_role = 'N'
+"""
+MYSQL = """
+        IF(u.plugin = 'caching_sha2_password', CONCAT('0x', HEX(u.authentication_string)), u.authentication_string)
+            AS hash,
+        u.account_locked = 'Y' AS locked, u.password_lifetime AS lifetime, NULL AS plugins
+    FROM mysql.user u WHERE TRUE
+"""
+
+
+class Provider(ServerProvider):
+    """The accounts of one server."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write hosts and plugins in small letters, requirements of TLS in order and without quotes."""
+        for resource in resources:
+            if "name" in resource:
+                resource["name"] = canonical_account(resource["name"])
+            if resource.get("plugin") is not None:
+                resource["plugin"] = resource["plugin"].lower()
+            if resource.get("tls_options") is not None:
+                resource["tls_options"] = sorted(map(_unquoted, set(resource["tls_options"])))
+            if resource.get("password_hash") is not None:
+                resource["password_hash"] = Sensitive(_canonical_hash(_plain(resource["password_hash"])))
+        return resources
+
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a password or hash that is not for the plugin, and requirements of TLS that exclude each other."""
+        plugin = should.get("plugin") if isinstance(should.get("plugin"), str) else None
+        if should.get("password") is not None:
+            if should.get("password_hash") is not None:
+                yield Problem("password_hash", "is what is computed of password; declare one of them")
+            if plugin not in {None, NATIVE}:
+                yield Problem("password", f"is for the plugin {NATIVE}; {plugin} needs password_hash")
+        value = _plain(should.get("password_hash"))
+        if isinstance(value, str) and plugin in {None, NATIVE} and not NATIVE_HASH.fullmatch(value):
+            yield Problem("password_hash", f"of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin")
+        options = should.get("tls_options")
+        words = [option.partition(" ")[0] for option in options] if isinstance(options, list) else []
+        if len(set(words)) < len(words) or (len(words) > 1 and not TLS_COLUMNS.keys() >= set(words)):
+            yield Problem("tls_options", "NONE, SSL and X509 stand alone; CIPHER, ISSUER and SUBJECT once each")
+
+    def insync(
+        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | None:
+        """Compare a password by its hash: ``get`` returns nothing else."""
+        if attribute != "password":
+            return None
+        return is_.get("plugin") == NATIVE and _plain(is_.get("password_hash")) == _hash(should["password"])
+
+    def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
+        """Read all accounts that are wanted."""
+        with self._server.session(context) as session:
+            query = SELECT + (MARIADB if session.is_mariadb else MYSQL)
+            if names is not None:
+                query += f" AND {among_accounts(names)}"
+            rows = session.rows(query)
+        found = map(_resource, rows)
+        return context.accepted(row for row in found if row["name"] not in OWN_ACCOUNTS)
+
+    def _change(self, session: Session, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        """Create an account, change what is declared of it, or drop it."""
+        who, absent = account(name), should["ensure"] == "absent"
+        if absent or should.get("locked"):
+            _protect_own(session, name)
+        if absent:
+            session.run(f"DROP USER IF EXISTS {who}")
+            return
+        login = _login(session, is_, should)
+        clauses = [*([login] if login else []), *_clauses(should)]
+        if is_ is None:
+            session.run(" ".join([f"CREATE USER {who}", *clauses]))
+        elif clauses:
+            session.run(" ".join([f"ALTER USER {who}", *clauses]))
+
+
+def _resource(row: Mapping[str, Any]) -> Resource:
+    """Return an account of a row of the server."""
+    plugin, value = row["plugin"] or NATIVE, row["hash"] or ""
+    found: Resource = {
+        "ensure": "present",
+        "name": f"{row['User']}@{row['Host']}",
+        **{attribute: int(row[column]) for attribute, column in LIMITS.items()},
+        "tls_options": [TLS_WORDS[row["ssl_type"]]]
+        if row["ssl_type"] in TLS_WORDS
+        else [f"{word} {row[column]}" for word, column in TLS_COLUMNS.items() if row[column]],
+        "password_lifetime": {None: "default", -1: "default", 0: "never"}.get(row["lifetime"], row["lifetime"]),
+        "locked": bool(row["locked"]),
+    }
+    if row["plugins"] is not None:
+        return {**found, "plugins": sorted({plugin, *json.loads(row["plugins"])})}
+    found["plugin"] = plugin.lower()
+    if value:
+        found["password_hash"] = Sensitive(_canonical_hash(value))
+    return found
+
+
+def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
+    """Return how an account is to log in, empty for no change. Raise ``ResourceError`` for a plugin without a hash."""
+    plugin, value = should.get("plugin"), _plain(should.get("password_hash"))
+    if should.get("password") is not None:
+        value = _hash(should["password"])
+        session.context.conceal(Sensitive(value))
+    elif value is None and plugin is None:
+        if is_ is not None:
+            return ""
+        if not session.is_mariadb:
+            return "IDENTIFIED BY RANDOM PASSWORD"
+        value = _hash(Sensitive(secrets.token_hex()))
+    elif value is None and is_ is not None and is_.get("plugin") == plugin:
+        return ""
+    elif value is None and plugin in HASHED:
+        msg = f"the plugin {plugin} needs password_hash: without it everybody could log in"
+        raise ResourceError(msg)
+    method = f"IDENTIFIED WITH {plugin or NATIVE}"
+    if value is None:
+        return method
+    return f"{method} AS {value if re.fullmatch(r'0x[0-9A-F]+', value) else literal(value)}"
+
+
+def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what makes an account as declared, beside how it logs in, in the order of the grammar."""
+    if (options := should.get("tls_options")) is not None:
+        parts = (option.partition(" ") for option in options)
+        yield "REQUIRE " + " AND ".join(f"{word} {literal(text)}" if text else word for word, _, text in parts)
+    limits = [f"{attribute} {should[attribute]}" for attribute in LIMITS if should.get(attribute) is not None]
+    if limits:
+        yield f"WITH {' '.join(limits).upper()}"
+    if (days := should.get("password_lifetime")) is not None:
+        yield f"PASSWORD EXPIRE {days.upper() if isinstance(days, str) else f'INTERVAL {days} DAY'}"
+    if should.get("locked") is not None:
+        yield "ACCOUNT LOCK" if should["locked"] else "ACCOUNT UNLOCK"
+
+
+def _protect_own(session: Session, name: str) -> None:
+    """Raise ``ResourceError`` if an account is the one that the changes are made with."""
+    [row] = session.rows("SELECT CURRENT_USER() AS name")
+    if row["name"] == name:
+        msg = f"the changes are made with '{name}' itself; nobody could make any further ones"
+        raise ResourceError(msg)
+
+
+def _unquoted(option: str) -> str:
+    """Return a requirement of TLS without the quotes of SQL around its text."""
+    word, _, text = option.partition(" ")
+    text = text.strip()
+    quoted = len(text) > 1 and text[0] == text[-1] == "'"
+    return f"{word} {text[1:-1] if quoted else text}".rstrip()
+
+
+def _canonical_hash(value: str) -> str:
+    return value.upper() if re.fullmatch(r"\*[0-9a-fA-F]{40}", value) else value
+
+
+def _plain(value: Any) -> Any:
+    return value.reveal() if isinstance(value, Sensitive) else value
+
+
+def _hash(password: Sensitive[str]) -> str:
+    """Return what ``mysql_native_password`` stores of a password: SHA-1 of SHA-1, without a salt."""
+    import hashlib  # noqa: PLC0415 - only for a password
+
+    first = hashlib.sha1(_plain(password).encode(), usedforsecurity=False).digest()
+    return f"*{hashlib.sha1(first, usedforsecurity=False).hexdigest().upper()}"
