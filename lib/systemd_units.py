@@ -33,6 +33,8 @@ UNCHANGEABLE = {
 }
 #: How much of the log of a unit is shown: lines, and characters of each.
 LINES, WIDTH = 10, 200
+#: Seconds before each look into the log: journald writes what a service has said a little after that has ended.
+LOG_WAITS = (0.0, 0.1, 0.4)
 #: The longest that the manager of a user, who can make it hang, may take to answer.
 USERS_LIMIT = 60.0
 systemctl = Command("systemctl")
@@ -120,8 +122,12 @@ class Units:
         own = f"_UID={self.uid}" if self._user is not None else ""
         # Of a process that has ended before journald looked at it, the unit is recorded as one of the system.
         which = (own, f"_SYSTEMD_USER_UNIT={unit}", "+", own, f"_SYSTEMD_UNIT={unit}") if own else (f"--unit={unit}",)
-        result = journalctl.attempt(*limits, *which)
-        lines = [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]
+        lines: list[str] = []
+        for wait in LOG_WAITS:
+            time.sleep(wait)
+            result = journalctl.attempt(*limits, *which)
+            if lines := [line[:WIDTH] for line in result.stdout.splitlines()[-LINES:] if line.strip()]:
+                break
         return "".join(["; the end of its log:", *(f"\n  {line}" for line in lines)]) if lines else ""
 
     def current(self, name: str) -> Mapping[str, str]:
