@@ -166,6 +166,7 @@ class Display:
         noop = bool(self._session.settings.get("noop"))
         if stop:
             self._session.log.write("warning", "", f"stopped: {stop}")
+        self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
         bad = any(counts[status] for status in counts if status not in {"changed", "unchanged"})
         self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
@@ -212,6 +213,17 @@ class Display:
             if lines:
                 names = hosts.fold(group.hosts)
                 yield from text.group(names, len(group.hosts), lines, self._session.output.style.paint)
+
+    def _output_lines(self) -> Iterator[str]:
+        """Yield the outputs of the hosts' stacks, equal ones once."""
+        paint = self._session.output.style.paint
+        for number, group in enumerate(self._merge.outputs.values()):
+            lines = [line for values in group.documents() for line in text.outputs(values)]
+            if group.more:
+                lines.append("… too many to be shown: resource-api output")
+            if number == 0:
+                yield paint("Outputs:", text.BOLD)
+            yield from text.group(hosts.fold(group.hosts), len(group.hosts), lines, paint)
 
     def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
         if document["type"] != "result":

@@ -107,6 +107,8 @@ class Answer:
         self.summary: dict[str, int] | None = None
         self.changed = False
         self.problem = ""
+        #: The outputs of its stack as JSON, the host's name replaced; empty: there are none.
+        self.outputs = ""
 
     def add(self, document: Mapping[str, Any]) -> None:
         """Take one document."""
@@ -114,6 +116,9 @@ class Answer:
         if kind == "summary":
             self.summary = {name: _count(document.get(name)) for name in _COUNTS}
             self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
+        elif kind == "outputs":
+            values = document.get("outputs")
+            self.outputs = self.without_name(_text(values)) if values and isinstance(values, dict) else ""
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _SHOWN and self._is_shown(kind, document):
@@ -136,7 +141,7 @@ class Answer:
         self.changed = self.changed or bool(found.get("refreshed"))
 
     def _keep(self, document: Mapping[str, Any]) -> None:
-        text = self.without_name(json.dumps(document, ensure_ascii=False, default=str))
+        text = self.without_name(_text(document))
         self._digest.update(text.encode(errors="surrogatepass"))
         self._digest.update(b"\n")
         if len(self.texts) < _MOST_DOCUMENTS and len(text) <= self._room:
@@ -203,6 +208,8 @@ class Merge:
         self._summaries: dict[tuple[int, ...], Mapping[str, int]] = {}
         self.reports: dict[str, HostReport] = {}
         self.groups: list[Group] = []
+        #: The outputs of the hosts of the whole run, folded by themselves: they often differ where nothing else does.
+        self.outputs: dict[bytes, Group] = {}
 
     def begin(self, host: Host) -> None:
         """Expect the answers of a host."""
@@ -225,6 +232,8 @@ class Merge:
             group = self._batch_groups[key] = self._group(answer, report.status, error, host.address)
             self.groups.append(group)
         group.hosts.append(host.name)
+        if answer.outputs:
+            self._add_outputs(host.name, answer.outputs)
         self._add(report)
         return report
 
@@ -240,6 +249,17 @@ class Merge:
     def counts(self) -> Mapping[str, int]:
         """Return how many hosts have which status."""
         return dict(self._counts)
+
+    def _add_outputs(self, host: str, text: str) -> None:
+        """Fold the outputs of a host; those for which there is no room are one group without texts."""
+        key = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
+        if key not in self.outputs and len(text) > self._room:
+            key = b""
+        if (group := self.outputs.get(key)) is None:
+            texts = [self._mask(text)] if key else []
+            self._room -= len(text) if key else 0
+            group = self.outputs[key] = Group("", "", texts, more=1 - len(texts), address="")
+        group.hosts.append(host)
 
     def _add(self, report: HostReport) -> None:
         self.reports[report.name] = report
@@ -278,6 +298,10 @@ def _comparable(found: Any) -> Any:
 def _acts(step: Mapping[str, Any]) -> bool:
     deferred = any(str(each).startswith("deferred: ") for each in step.get("reasons") or ())
     return step.get("action") != "same" or deferred or bool(step.get("error") or step.get("previous"))
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _count(value: Any) -> int:

@@ -31,7 +31,7 @@ _RARE: Final = frozenset({"refused"})
 #: Characters of names that stand before a group.
 _WIDEST: Final = 400
 _RED: Final = "31"
-_BOLD: Final = "1"
+BOLD: Final = "1"
 
 
 def _plain(words: str, _code: str) -> str:
@@ -54,7 +54,7 @@ def group(
         if left < 0:
             break
     count = f" ({hosts_of(number)})" if number > 1 else ""
-    yield f"{paint(','.join(shown), _BOLD)}{count}:"
+    yield f"{paint(','.join(shown), BOLD)}{count}:"
     yield from (f"  {each}" if each else "" for each in lines)
 
 
@@ -116,6 +116,11 @@ def prefixed(name: str, lines: Iterable[str]) -> Iterator[str]:
     return (f"{escape(name)}: {each}" for each in lines)
 
 
+def outputs(values: Mapping[str, Any]) -> Iterator[str]:
+    """Return the lines of the outputs of a host's stack, sorted by name; a host may give them any names."""
+    return text.outputs({escape(str(name)): value for name, value in values.items()})
+
+
 def result_lines(command: str, found: Any) -> Iterable[str]:
     """Return the only document of a command that reads as lines; a plan is shown elsewhere."""
     if command == "validate" and isinstance(found, dict):
@@ -125,9 +130,7 @@ def result_lines(command: str, found: Any) -> Iterable[str]:
         return [f"<= {escape(str(each))}" for each in found.get("refreshed") or ()]
     if command == "output":
         return (
-            text.outputs(found)
-            if isinstance(found, dict)
-            else escape_lines(text.output(found, terminal=True)).split("\n")
+            outputs(found) if isinstance(found, dict) else escape_lines(text.output(found, terminal=True)).split("\n")
         )
     if command == "state" and isinstance(found, list):
         return [_recorded(each) for each in found]

@@ -120,6 +120,11 @@ def test_apply_shows_equal_hosts_once_and_the_rest_is_done_again(fleet: Fleet) -
         f"  Notice: File[{fleet.place}/${{host.name}}.conf]: created",
         "gone1:",
         "  Error: unreachable: connection refused (gone1:22)",
+        "Outputs:",
+        "web[1:3] (3 hosts):",
+        "  role: front",
+        "db1:",
+        "  role: db",
         (
             "Applied to 5 hosts in 1.0 s: 4 changed, 0 unchanged, 0 failed, 1 unreachable, 0 untouched."
             " Run RUN; --rerun RUN does the rest."
@@ -236,7 +241,7 @@ def test_every_line_is_prefixed_where_all_are_asked_for(fleet: Fleet) -> None:
     several = fleet.run("apply", "site.yaml", "--on", "web[8:9]", "--noop").err
     assert several == "Warning: 'web[8:9]' are in no inventory: addresses; did you mean 'web'?\n"
     assert f"web1: Notice: File[{fleet.place}/web1.conf]: created" in lines
-    assert done.out.startswith("Applied to 2 hosts")
+    assert "\nApplied to 2 hosts" in done.out
 
 
 def test_an_inventory_that_is_a_program_is_executed(fleet: Fleet) -> None:

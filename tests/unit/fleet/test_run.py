@@ -305,6 +305,34 @@ def test_a_name_within_another_name_is_no_name() -> None:
     assert json.loads(group.texts[0])["message"] == "waits for web10 and old.web1"
 
 
+def _merged(outputs: Mapping[str, Any]) -> Merge:
+    """Return the report of hosts that have changed nothing and have these outputs."""
+    found = Merge()
+    for name, values in outputs.items():
+        found.begin(Host(name))
+        found.add(name, {"type": "outputs", "outputs": values})
+        found.end(Host(name), {"type": "end", "status": "ended", "code": 0}, 1.0, 1)
+    return found
+
+
+def test_outputs_are_folded_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts that have the same, but for their names, are one group; what has no room is counted, lies are nothing."""
+    same: dict[str, Any] = {name: {"url": f"https://{name}/", "b": 1} for name in ("web1", "web2")}
+    found = _merged({**same, "web3": {"url": "https://web1/", "b": 1}, "web4": {}, "web5": [1], "web6": {"b": 1}})
+    assert len(found.groups) == 1
+    assert [(group.hosts, group.documents()) for group in found.outputs.values()] == [
+        (["web1", "web2"], [{"url": "https://${host.name}/", "b": 1}]),
+        (["web3"], [{"url": "https://web1/", "b": 1}]),
+        (["web6"], [{"b": 1}]),
+    ]
+    monkeypatch.setattr(merging, "_MOST_OF_ALL", 20)
+    large = _merged({"web1": {"b": 1}, "web2": {"b": "x" * 20}, "web3": {"b": "y" * 20}})
+    assert [(group.hosts, group.documents(), group.more) for group in large.outputs.values()] == [
+        (["web1"], [{"b": 1}], 0),
+        (["web2", "web3"], [], 1),
+    ]
+
+
 def test_batches_are_folded_each_by_itself() -> None:
     """What is shown of a batch is about its hosts alone."""
     done = Done({f"web{n}": simulated.changes for n in range(4)}, batches=ONE)
