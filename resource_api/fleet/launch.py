@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Bytes that a host may write to its standard error; those of them that are kept say why it has ended.
 _MAX_ERROR: Final = 1024 * 1024
 _KEPT: Final = 4096
+#: Is in all that is looked for.
+_NAME: Final = b"RApi"
 #: Begins a frame of the first program, from which on its channel has the stream.
 _FRAME: Final = re.compile(rb"^RApi ", re.MULTILINE)
 _RUNTIME: Final = re.compile(
@@ -142,7 +144,9 @@ class Launch:
         if self.terminal and _DOAS.search(self._seen[-300:]):
             self._answer_prompt()
             self._seen.clear()
-        if found := _RUNTIME.search(self._seen):
+        if _NAME not in self._seen:  # most of what a login prints; patterns would be slow for what a host floods with
+            pass
+        elif found := _RUNTIME.search(self._seen):
             machine, libc, *version = (part and part.decode("ascii") for part in found.groups())
             self._seen.clear()
             self._send_runtime(Machine(str(machine), str(libc), (int(version[0] or 0), int(version[1] or 0))))

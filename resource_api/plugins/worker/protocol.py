@@ -35,6 +35,7 @@ MAX_FRAME: Final = 256 * 1024 * 1024
 MAX_LINE: Final = 1024 * 1024
 
 #: A line with this mark is a frame, or the end of one; one with the other is a part of a frame that goes on.
+_NAME: Final = b"RApi"
 _MARK: Final = b"RApi "
 _PART: Final = b"RApi+ "
 _MARKS: Final = (_MARK, _PART)
@@ -160,7 +161,8 @@ class Decoder:
     ) -> None:
         """Begin before the first frame; ``on_other`` is called with lines that are no frames, None: there are none.
 
-        ``plain``: frames are JSON data, tags in them mean nothing. ``largest``: kind → bytes of such a frame at most.
+        ``plain``: frames are JSON data, tags in them mean nothing, and ``on_other`` may get several lines at once.
+        ``largest``: kind → bytes of such a frame at most.
         """
         self._line = bytearray()
         self._parts = bytearray()
@@ -175,6 +177,9 @@ class Decoder:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that ``data`` completes. Raise ``ValueError`` for bytes that are no frame."""
+        if self._plain and not self._parts and _NAME not in data and not self._line.startswith(_NAME[:1]):
+            self._skip(data)
+            return
         first, *others = data.split(b"\n")
         self._line += first
         if others:
@@ -182,6 +187,19 @@ class Decoder:
             for line in others[:-1]:
                 yield from self._frames(line)
             self._line = bytearray(others[-1])
+        self._check_length()
+
+    def _skip(self, data: bytes) -> None:
+        """Pass on lines of which none can be a frame at once: a host may send very many."""
+        lines, end, rest = data.rpartition(b"\n")
+        if end:
+            self._check_other(self._line + lines)
+            self._line = bytearray(rest)
+        else:
+            self._line += data
+        self._check_length()
+
+    def _check_length(self) -> None:
         if len(self._line) >= MAX_LINE:
             self._check_other(self._line)
             self._line = bytearray()

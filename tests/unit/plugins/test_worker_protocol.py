@@ -16,7 +16,7 @@ from resource_api import UNKNOWN, CommandError, ManifestError, Problem, Provider
 from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import CannotList, ResourceError, reason
 from resource_api.plugins.worker import protocol
-from resource_api.plugins.worker.protocol import Decoder, Frame, decode_error, encode, encode_error
+from resource_api.plugins.worker.protocol import Decoder, Frame, decode_error, encode, encode_error, encode_plain
 from tests.hypothesis_profiles import times
 
 if TYPE_CHECKING:
@@ -194,6 +194,19 @@ def test_what_else_is_written_between_frames_is_passed_on(noise: list[bytes], si
     found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
     assert found == [Frame("kind", {"value": number}) for number in range(len(lines))]
     assert other == lines
+
+
+def test_frames_among_other_lines_are_found_however_they_arrive() -> None:
+    """In pieces of any size; nothing of the other lines is lost, whether they come one by one or many at once."""
+    frame = encode_plain("event", {"document": {}})
+    data = b"Welcome\n\nR\nRApi\nxRApi \n" + frame + b"RAp\nmore\n" + frame + b"RApi"
+    wanted = data.replace(frame, b"").removesuffix(b"RApi").replace(b"\n", b"")
+    for size in range(1, len(data) + 1):
+        other: list[bytes] = []
+        decoder = Decoder(other.append, plain=True)
+        found = [each for at in range(0, len(data), size) for each in decoder.feed(data[at : at + size])]
+        assert found == [Frame("event", {"document": {}})] * 2
+        assert b"".join(other).replace(b"\n", b"") == wanted
 
 
 def test_a_frame_in_parts_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
