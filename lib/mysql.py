@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -73,12 +74,12 @@ class Server:
 
     @contextmanager
     def session(self, context: Context) -> Iterator[Session]:
-        """Yield a connection to the server. Raise ``ResourceError`` with the reason, also for what the block runs."""
+        """Yield a connection to the server. Raise ``ResourceError`` with the reason why there is none."""
         with prerequisites.needing("pymysql", "pip install 'resource-api[mysql]'"):
             import pymysql  # noqa: PLC0415 - an extra
         try:
             # Deferred, because PyMySQL would leave a socket of its own open that it cannot connect.
-            connection = pymysql.connect(**self._options(), defer_connect=True)
+            connection = pymysql.connect(**self._options(_seconds(context)), defer_connect=True)
             connection.connect(self._socket())
         except (pymysql.MySQLError, OSError, RuntimeError, ValueError, LookupError, struct.error) as error:
             # It takes any answer for that of a server.
@@ -114,16 +115,19 @@ class Server:
             raise
         return found
 
-    def _options(self) -> dict[str, Any]:
-        """Return how PyMySQL connects. Raise ``ResourceError`` for a file of TLS that cannot be read."""
+    def _options(self, seconds: float) -> dict[str, Any]:
+        """Return how PyMySQL connects, and how long it waits for an answer.
+
+        Raise ``ResourceError`` for a file of TLS that cannot be read.
+        """
         config, password = self._config, self._config.get("password")
         options: dict[str, Any] = {
             "user": config["user"],
             # As bytes: PyMySQL would write a text as latin1.
             "password": b"" if password is None else password.reveal().encode(),
             "charset": "utf8mb4",
-            "read_timeout": TIMEOUT,
-            "write_timeout": TIMEOUT,
+            "read_timeout": seconds,
+            "write_timeout": seconds,
         }
         if config["host"].startswith("/") or config["sslmode"] == "disable":
             options["ssl_disabled"] = True
@@ -143,14 +147,8 @@ class Session:
         """Keep the connection; ``context`` is of the call that it is opened for."""
         self.context = context
         self._connection = connection
-        self.product, self.version = recognize(
-            connection.get_server_info()  # type: ignore[no-untyped-call] # of the stubs
-        )
-
-    @property
-    def is_mariadb(self) -> bool:
-        """Whether the server is MariaDB, and not MySQL."""
-        return self.product == "MariaDB"
+        #: Whether the server is MariaDB, and not MySQL.
+        self.is_mariadb = recognize(connection.get_server_info()) == "MariaDB"  # type: ignore[no-untyped-call] # stubs
 
     def prepare(self) -> None:
         r"""Let the server read statements as they are written here: ``\`` escapes, and GRANT creates no account."""
@@ -166,6 +164,13 @@ class Session:
         """Run a statement that changes something; its known secrets are masked in the log."""
         self.context.debug(f"Executing '{statement}'")
         self._execute(statement)
+
+    def check_other(self, name: str) -> None:
+        """Raise ``ResourceError`` if an account is the one that the changes are made with."""
+        [row] = self.rows("SELECT CURRENT_USER() AS name")
+        if row["name"] == name:
+            msg = f"the changes are made with '{name}' itself; nobody could make any further ones"
+            raise ResourceError(msg)
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
         from pymysql import MySQLError  # noqa: PLC0415 - an extra
@@ -191,18 +196,17 @@ class _NoClearText:
         raise RuntimeError(msg)
 
 
-def recognize(info: str) -> tuple[str, tuple[int, int]]:
-    """Return which product a server says it is, and its version. Raise ``ResourceError`` for one that is too old."""
+def recognize(info: str) -> str:
+    """Return which product a server says it is. Raise ``ResourceError`` for a version that is too old."""
     # MariaDB before 11 puts the version in front that old replicas expect: 5.5.5-10.11.6-MariaDB.
     mariadb = re.search(r"(\d+)\.(\d+)\.\d+-MariaDB", info)
     found = mariadb or re.match(r"(\d+)\.(\d+)\.", info)
     product = "MariaDB" if mariadb else "MySQL"
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
-    if version < OLDEST[product]:
+    if not found or (int(found[1]), int(found[2])) < OLDEST[product]:
         needed = ".".join(map(str, OLDEST[product]))
         msg = f"the server is {info}; {product} {needed} or later is needed"
         raise ResourceError(msg)
-    return product, version
+    return product
 
 
 def literal(text: str) -> str:
@@ -254,13 +258,23 @@ def storable(name: str) -> bool:
     return name.isascii() or max(name) <= "\uffff"
 
 
+def _seconds(context: Context) -> float:
+    """Return how long an answer may take: what is left of the time of the resource, if that is less."""
+    left = TIMEOUT if context.deadline is None else context.deadline - time.monotonic()
+    return min(TIMEOUT, max(left, 1))
+
+
 def _tls(config: Mapping[str, Any]) -> SSLContext:
     import ssl  # noqa: PLC0415 - only for encrypted connections
 
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = config["sslmode"] == "verify-full"
+    context.verify_mode = ssl.CERT_REQUIRED if config["sslmode"] in VERIFYING else ssl.CERT_NONE
     try:
-        context = ssl.create_default_context(cafile=config.get("ca_file"))
-        context.check_hostname = config["sslmode"] == "verify-full"
-        context.verify_mode = ssl.CERT_REQUIRED if config["sslmode"] in VERIFYING else ssl.CERT_NONE
+        if config.get("ca_file") is not None:
+            context.load_verify_locations(config["ca_file"])
+        elif config["sslmode"] in VERIFYING:
+            context.load_default_certs()
         if config.get("cert_file") is not None:
             context.load_cert_chain(config["cert_file"], config.get("key_file"))
     except OSError as error:

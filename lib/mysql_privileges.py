@@ -17,30 +17,18 @@ if TYPE_CHECKING:
 #: A name as it is, or in backticks.
 PART = r"(?:[^.`*\s[:cntrl:]]+|`(?:[^`[:cntrl:]]|``)+`)"
 TABLE = rf"Pattern[/\A(\*\.\*|{PART}\.\*|((PROCEDURE|FUNCTION) )?{PART}\.{PART})\z/]"
-PRIVILEGE = r"Pattern[/\A[A-Za-z_]+( [A-Za-z_]+)*( ?\([^()`,[:cntrl:]]+(,[^()`,[:cntrl:]]+)*\))?\z/]"
+#: A column has at least one character: with none, the right would be one on all of the table.
+COLUMN = r" *[^()`,\s[:cntrl:]][^()`,[:cntrl:]]*"
+PRIVILEGE = rf"Pattern[/\A[A-Za-z_]+( [A-Za-z_]+)*( ?\({COLUMN}(,{COLUMN})*\))?\z/]"
 
 SERVER, DATABASE, ONE_TABLE, PROCEDURE, FUNCTION = "server", "database", "table", "PROCEDURE", "FUNCTION"
 ALL, USAGE, GRANT = "ALL", "USAGE", "GRANT"
 #: The rights on anything less than the server, of any version.
-OF_TABLES = frozenset(
-    {
-        *(
-            "ALTER",
-            "CREATE",
-            "CREATE VIEW",
-            "DELETE",
-            "DELETE HISTORY",
-            "DROP",
-            "INDEX",
-            "INSERT",
-            "REFERENCES",
-            "SELECT",
-        ),
-        *("SHOW VIEW", "TRIGGER", "UPDATE"),
-    }
-)
-OF_ROUTINES = frozenset({"ALTER ROUTINE", "EXECUTE", "SHOW CREATE ROUTINE"})
 OF_COLUMNS = frozenset({"INSERT", "REFERENCES", "SELECT", "UPDATE"})
+OF_TABLES = OF_COLUMNS | {
+    *("ALTER", "CREATE", "CREATE VIEW", "DELETE", "DELETE HISTORY", "DROP", "INDEX", "SHOW VIEW", "TRIGGER")
+}
+OF_ROUTINES = frozenset({"ALTER ROUTINE", "EXECUTE", "SHOW CREATE ROUTINE"})
 RIGHTS = {
     DATABASE: OF_TABLES | OF_ROUTINES | {"CREATE ROUTINE", "CREATE TEMPORARY TABLES", "EVENT", "LOCK TABLES"},
     ONE_TABLE: OF_TABLES,

@@ -150,6 +150,8 @@ class Provider(ServerProvider):
             msg = f"the server has no {', '.join(sorted(unknown))} on {target}"
             raise ResourceError(msg)
         extra = {each: column for each, column in held.items() if each not in wanted}
+        if extra and target.kind == SERVER:
+            session.check_other(name[0])
         for statement in _statements(target.sql, account(name[0]), missing, extra):
             session.run(statement)
 
@@ -166,15 +168,13 @@ def _read(session: Session, places: Collection[str], users: Collection[str] | No
         raise ResourceError(msg)
     for place in sorted(places):
         if place in BY_RIGHT:
-            rows = session.rows(f"{BY_RIGHT[place]} WHERE {_grantees(users)}")
-            found = (_one_right(row) for row in rows)
+            found = map(_one_right, session.rows(f"{BY_RIGHT[place]} WHERE {_grantees(users)}"))
         else:
-            # A role has no host.
-            condition = "Host <> ''" if users is None else among_accounts(users)
-            rows = session.rows(f"{BY_OBJECT[place]} WHERE {condition}")
-            found = (_some_rights(row) for row in rows)
+            condition = "TRUE" if users is None else among_accounts(users)
+            found = map(_some_rights, session.rows(f"{BY_OBJECT[place]} WHERE {condition}"))
         for name, rights in found:
-            if rights:
+            # What has no host is a role.
+            if rights and not name[0].endswith("@"):
                 held[name] |= rights
     return held
 

@@ -60,7 +60,7 @@ class Provider(ServerProvider):
             if resource.get("plugin") is not None:
                 resource["plugin"] = resource["plugin"].lower()
             if resource.get("tls_options") is not None:
-                resource["tls_options"] = sorted(map(_unquoted, set(resource["tls_options"])))
+                resource["tls_options"] = sorted(set(map(_unquoted, resource["tls_options"])))
             if resource.get("password_hash") is not None:
                 resource["password_hash"] = Sensitive(_canonical_hash(_plain(resource["password_hash"])))
         return resources
@@ -103,7 +103,7 @@ class Provider(ServerProvider):
         """Create an account, change what is declared of it, or drop it."""
         who, absent = account(name), should["ensure"] == "absent"
         if absent or should.get("locked"):
-            _protect_own(session, name)
+            session.check_other(name)
         if absent:
             session.run(f"DROP USER IF EXISTS {who}")
             return
@@ -141,7 +141,6 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
     plugin, value = should.get("plugin"), _plain(should.get("password_hash"))
     if should.get("password") is not None:
         value = _hash(should["password"])
-        session.context.conceal(Sensitive(value))
     elif value is None and plugin is None:
         if is_ is not None:
             return ""
@@ -156,6 +155,8 @@ def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str,
     method = f"IDENTIFIED WITH {plugin or NATIVE}"
     if value is None:
         return method
+    # Also as it is in the statement, which is logged.
+    session.context.conceal([Sensitive(value), Sensitive(literal(value)[1:-1])])
     return f"{method} AS {value if re.fullmatch(r'0x[0-9A-F]+', value) else literal(value)}"
 
 
@@ -171,14 +172,6 @@ def _clauses(should: Mapping[str, Any]) -> Iterator[str]:
         yield f"PASSWORD EXPIRE {days.upper() if isinstance(days, str) else f'INTERVAL {days} DAY'}"
     if should.get("locked") is not None:
         yield "ACCOUNT LOCK" if should["locked"] else "ACCOUNT UNLOCK"
-
-
-def _protect_own(session: Session, name: str) -> None:
-    """Raise ``ResourceError`` if an account is the one that the changes are made with."""
-    [row] = session.rows("SELECT CURRENT_USER() AS name")
-    if row["name"] == name:
-        msg = f"the changes are made with '{name}' itself; nobody could make any further ones"
-        raise ResourceError(msg)
 
 
 def _unquoted(option: str) -> str:

@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
 import pymysql
-import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,7 +85,7 @@ class Server:
 
     def sql(self, *statements: str) -> list[tuple[Any, ...]]:
         """Return the rows of the last of some statements of the administrator."""
-        with closing(pymysql.connect(unix_socket=self.socket, user=ACCOUNT)) as connection:
+        with closing(pymysql.connect(unix_socket=self.socket, user=ACCOUNT, ssl_disabled=True)) as connection:
             cursor = connection.cursor()
             for statement in statements:
                 cursor.execute(statement)
@@ -101,9 +100,9 @@ class Server:
         return True
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """Yield a running server for all tests."""
+@contextmanager
+def running_server() -> Iterator[Server]:
+    """Yield a server that runs, and remove it afterwards."""
     with TemporaryDirectory(prefix="ra-test-mariadb-") as directory:
         found = Server(Path(directory))
         with found.running():

@@ -13,6 +13,8 @@ from tests.namespaces import private_kernel, private_mounts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.mariadb_server import Server
+
 
 @pytest.fixture(scope="module")
 def private_etc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
@@ -34,6 +36,15 @@ def private_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with private_kernel():
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
         yield
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[Server]:
+    """Yield a server of MariaDB for all tests of a process."""
+    from tests.mariadb_server import running_server  # noqa: PLC0415 - only these tests need the library
+
+    with running_server() as found:
+        yield found
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 
 from resource_api import ManifestError, Runtime
 from resource_api.testing import ProviderCompliance
-from tests.mariadb_server import Server, server
 from tests.providers.applied import REGISTRY, reason
 
 if TYPE_CHECKING:
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
     from resource_api.model.report import Report
-
-__all__ = ["server"]
+    from tests.mariadb_server import Server
 
 
 class TestMysqlDatabase(ProviderCompliance):
@@ -27,8 +25,8 @@ class TestMysqlDatabase(ProviderCompliance):
     listing_size = 5
 
     @pytest.fixture
-    def config(self, server: Server) -> dict[str, Any]:
-        return {**server.config, "password": "not-needed-here"}
+    def config(self, mariadb: Server) -> dict[str, Any]:
+        return {**mariadb.config, "password": "not-needed-here"}
 
     @pytest.fixture
     def present(self) -> Resource:
@@ -44,10 +42,10 @@ class TestMysqlDatabase(ProviderCompliance):
 
 
 @pytest.fixture
-def database(server: Server) -> Iterator[str]:
+def database(mariadb: Server) -> Iterator[str]:
     """Yield the name of a database that does not exist yet, and is removed: one that only quotes keep together."""
     yield "ra `test`; DROP DATABASE %s \\ 'own"
-    server.sql("DROP DATABASE IF EXISTS `ra ``test``; DROP DATABASE %s \\ 'own`")
+    mariadb.sql("DROP DATABASE IF EXISTS `ra ``test``; DROP DATABASE %s \\ 'own`")
 
 
 def apply(server: Server, name: str, **attributes: Any) -> Report:
@@ -57,17 +55,17 @@ def apply(server: Server, name: str, **attributes: Any) -> Report:
     return Runtime(REGISTRY).apply({"project": "p", "providers": providers, "resources": resources})
 
 
-def test_a_collation_alone_is_of_its_character_set(server: Server, database: str) -> None:
+def test_a_collation_alone_is_of_its_character_set(mariadb: Server, database: str) -> None:
     """And a character set alone has its default collation; what differs alone is changed."""
     of_it = (
         "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"
         " WHERE SCHEMA_NAME LIKE 'ra `test%'"
     )
-    assert reason(apply(server, database, collate="latin2_bin")) == ""
-    assert server.sql(of_it) == [("latin2", "latin2_bin")]
-    assert reason(apply(server, database, charset="utf8mb4")) == ""
-    assert server.sql(of_it) == [("utf8mb4", "utf8mb4_general_ci")]
-    assert apply(server, database, charset="utf8mb4").summary.unchanged == 1
+    assert reason(apply(mariadb, database, collate="latin2_bin")) == ""
+    assert mariadb.sql(of_it) == [("latin2", "latin2_bin")]
+    assert reason(apply(mariadb, database, charset="utf8mb4")) == ""
+    assert mariadb.sql(of_it) == [("utf8mb4", "utf8mb4_general_ci")]
+    assert apply(mariadb, database, charset="utf8mb4").summary.unchanged == 1
 
 
 @pytest.mark.parametrize(
@@ -78,11 +76,11 @@ def test_a_collation_alone_is_of_its_character_set(server: Server, database: str
     ],
 )
 def test_what_the_server_does_not_know_is_its_error(
-    server: Server, database: str, attributes: dict[str, Any], why: str
+    mariadb: Server, database: str, attributes: dict[str, Any], why: str
 ) -> None:
     """With its number, by which it is found in the manual; no database is left."""
-    assert why in reason(apply(server, database, **attributes))
-    assert apply(server, database, ensure="absent").summary.unchanged == 1
+    assert why in reason(apply(mariadb, database, **attributes))
+    assert apply(mariadb, database, ensure="absent").summary.unchanged == 1
 
 
 @pytest.mark.parametrize("name", ["mysql", "information_schema", "performance_schema", "sys", "a ", "a" * 65])

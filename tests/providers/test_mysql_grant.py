@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from lib import mysql_privileges as privileges
 from lib.mysql_privileges import Target
 from resource_api import ManifestError, Runtime
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.mariadb_server import Server, server
+from tests.mariadb_server import ACCOUNT
 from tests.providers.applied import REGISTRY, reason
 
 if TYPE_CHECKING:
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 
     from resource_api import Resource
     from resource_api.model.report import Report
-
-__all__ = ["server"]
+    from tests.mariadb_server import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 #: An account whose name has what SQL uses around names, and a server's own form of it.
@@ -34,18 +34,23 @@ A = "ra-test-a@localhost"
 
 
 @pytest.fixture(scope="module")
-def prepared(server: Server) -> Iterator[Server]:
+def prepared(mariadb: Server) -> Iterator[Server]:
     """Yield a server with accounts, and a database with tables, a view and routines."""
-    server.sql(
+    mariadb.sql(
         "CREATE DATABASE ra_db",
         "CREATE TABLE ra_db.one (id INT, Total INT, `a b` INT)",
         "CREATE TABLE ra_db.`odd.``name *` (id INT)",
         "CREATE VIEW ra_db.two AS SELECT 1 AS x",
         "CREATE PROCEDURE ra_db.work() SELECT 1",
         "CREATE FUNCTION ra_db.f() RETURNS INT RETURN 1",
+        "CREATE USER ''@'ra-test'",
+        "CREATE ROLE ra_role",
+        *(f"GRANT SELECT ON {table} TO ra_role" for table in ("*.*", "ra_db.*", "ra_db.one")),
+        "GRANT EXECUTE ON PROCEDURE ra_db.work TO ra_role",
+        "GRANT INSERT ON ra_db.one TO ''@'ra-test'",
     )
-    yield server
-    server.sql("DROP DATABASE ra_db")
+    yield mariadb
+    mariadb.sql("DROP DATABASE ra_db", "DROP ROLE ra_role", "DROP USER ''@'ra-test'")
 
 
 @pytest.fixture
@@ -57,12 +62,12 @@ def accounts(prepared: Server) -> Iterator[Server]:
 
 
 @pytest.fixture
-def careless(server: Server) -> Iterator[None]:
+def careless(mariadb: Server) -> Iterator[None]:
     """Let the server create accounts where rights are given to them, as it does in this mode."""
-    [(mode,)] = server.sql("SELECT @@GLOBAL.sql_mode")
-    server.sql("SET GLOBAL sql_mode = ''")
+    [(mode,)] = mariadb.sql("SELECT @@GLOBAL.sql_mode")
+    mariadb.sql("SET GLOBAL sql_mode = ''")
     yield
-    server.sql(f"SET GLOBAL sql_mode = '{mode}'")
+    mariadb.sql(f"SET GLOBAL sql_mode = '{mode}'")
 
 
 def applied(server: Server, user: str, table: str, config: dict[str, Any] | None = None, **attributes: Any) -> Report:
@@ -183,6 +188,15 @@ def test_what_does_not_exist_is_an_error(accounts: Server, name: tuple[str, str]
     assert not accounts.sql("SELECT 1 FROM mysql.user WHERE User = 'ra-none'")
 
 
+def test_a_listing_has_the_rights_of_accounts_and_not_those_of_roles_or_the_server(prepared: Server) -> None:
+    """Also of one whose user has no name; nothing is left out with a warning."""
+    lines: list[str] = []
+    log = Log("warning", lambda event: lines.append(event.text))
+    rows = Runtime(REGISTRY, log=log).resources("mysql_grant", config=prepared.config)
+    assert {(row["user"], row["table"]) for row in rows} == {(f"{ACCOUNT}@localhost", "*.*"), ("@ra-test", "ra_db.one")}
+    assert lines == []
+
+
 def test_a_user_who_cannot_see_the_rights_of_others_is_told(accounts: Server) -> None:
     """Otherwise they would look absent."""
     accounts.sql(
@@ -193,6 +207,14 @@ def test_a_user_who_cannot_see_the_rights_of_others_is_told(accounts: Server) ->
     assert "hides the rights of others from this user; it needs SELECT on the database mysql" in reason(report)
     report = applied(accounts, ODD, "ra_db.one", limited, privileges=["SELECT"])
     assert "SELECT command denied to user 'ra-test-a'@'localhost'" in reason(report)
+
+
+def test_the_account_that_makes_the_changes_keeps_its_rights(accounts: Server) -> None:
+    """Those on the whole server: nobody else may be left who could give them back."""
+    own = f"{ACCOUNT}@localhost"
+    for attributes in ({"ensure": "absent"}, {"privileges": ["SELECT"]}, {"privileges": ["ALL"], "options": []}):
+        assert "the changes are made with" in reason(applied(accounts, own, "*.*", **attributes))
+    assert applied(accounts, own, "*.*", privileges=["ALL"], options=["GRANT"]).summary.unchanged == 1
 
 
 def test_a_grant_comes_after_its_account_and_database() -> None:
@@ -223,6 +245,7 @@ def test_a_grant_comes_after_its_account_and_database() -> None:
         ("d.*", {"privileges": ["SELECT (a)"]}, "there is no SELECT on columns of a database; only a table has them"),
         ("d.*", {"privileges": ["GRANT OPTION"]}, "the right to give rights to others is options: \\[GRANT\\]"),
         ("d.*", {"privileges": ["USAGE"]}, "USAGE is no right, every account has it"),
+        ("d.t", {"privileges": ["SELECT ( )"]}, "must be rights as SELECT, or SELECT \\(id, name\\)"),
         ("d.*", {"privileges": ["SELECT; DROP"]}, "must be rights as SELECT, or SELECT \\(id, name\\)"),
         ("d", {"privileges": ["SELECT"]}, "must be \\*.\\*, DATABASE.\\*, DATABASE.TABLE"),
         ("a b.*", {"privileges": ["SELECT"]}, "must be \\*.\\*, DATABASE.\\*, DATABASE.TABLE"),
@@ -235,13 +258,13 @@ def test_what_cannot_be_meant_is_refused(table: str, attributes: dict[str, Any],
 
 
 @pytest.fixture
-def shop(server: Server) -> Iterator[Server]:
+def shop(mariadb: Server) -> Iterator[Server]:
     """Yield the server with what the examples of the pages are about, and remove it and what they make."""
     accounts = ("'app'@'localhost'", "'report'@'10.0.%'", "'backup'@'localhost'", "'admin'@'localhost'")
-    server.sql("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT, total INT)", "CREATE USER ''@'localhost'")
-    server.sql("CREATE PROCEDURE shop.close_day() SELECT 1", f"CREATE USER {accounts[-1]}")
-    yield server
-    server.sql("DROP DATABASE shop", *(f"DROP USER IF EXISTS {each}" for each in (*accounts, "''@'localhost'")))
+    mariadb.sql("CREATE DATABASE shop", "CREATE TABLE shop.orders (id INT, total INT)", "CREATE USER ''@'localhost'")
+    mariadb.sql("CREATE PROCEDURE shop.close_day() SELECT 1", f"CREATE USER {accounts[-1]}")
+    yield mariadb
+    mariadb.sql("DROP DATABASE shop", *(f"DROP USER IF EXISTS {each}" for each in (*accounts, "''@'localhost'")))
 
 
 def test_the_examples_of_the_pages_apply_and_then_change_nothing(shop: Server) -> None:
