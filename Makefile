@@ -102,11 +102,15 @@ quick: .venv/.test
 # Its tests have been run by `make lint`.
 LINTED := --ignore tests/test_layout.py
 
-test: tools lint
+# What hosts run is tested with the newest Python that is promised, too.
+.venv/python-trixie/python: .ci/newer-python | .venv/bin/python
+	@.ci/newer-python trixie .venv/python-trixie
+
+test: tools lint .venv/python-trixie/python
 	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED)
 
-test-all: tools lint
+test-all: tools lint .venv/python-trixie/python
 	@mkdir -p .venv/coverage .venv/faults
 	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED) --cov --cov-report=term
 	@$(BIN)/python -m tests.faults.report .venv/faults

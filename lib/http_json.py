@@ -7,7 +7,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from resource_api import ResourceError
+from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,9 @@ class Service:
             with error:
                 content, status, answered = error.read(LARGEST), error.code, error.headers
         except (OSError, HTTPException) as error:
-            return 0, str(getattr(error, "reason", "") or str(error) or type(error).__name__), {}
+            why = getattr(error, "reason", "") or error
+            text = files.describe_error(why, "") if isinstance(why, Exception) else str(why)
+            return 0, text or type(error).__name__, {}
         if len(content) > LARGEST:
             msg = f"{method} {self.url}{path}: the answer is larger than {LARGEST >> 20} MiB"
             raise ResourceError(msg)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from lib import services
+from lib import listing, services
 from resource_api import Command, ResourceError
 
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ def _row(name: str, service: Service) -> Resource:
 
 def runlevel_directories(pattern: str) -> Iterable[tuple[str, list[str]]]:
     """Yield the directories of runlevels beneath ``/etc``, by their names, and what is in each."""
-    for directory in sorted(Path("/etc").glob(pattern)):
+    parent, _, names = pattern.rpartition("/")
+    for directory in listing.matching(f"/etc/{parent}", names):
         with suppress(FileNotFoundError, NotADirectoryError):
             yield directory.name, os.listdir(directory)  # noqa: PTH208 - bare names

@@ -6,6 +6,7 @@ import grp
 import os
 import pwd
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 def needing(module: str, source: str) -> Iterator[None]:
     """Raise ``ResourceError`` where a Python module is missing that the block imports; ``source``: what brings it."""
     try:
+        # Where a module of ours imports it, the import of that one fails otherwise, with another error.
+        import_module(module)
         yield
     except ImportError as error:
         msg = f"needs the Python module {module} ({source}): {error}"
@@ -76,7 +79,8 @@ def missing_made_file(attribute: str, path: Any, kind: str) -> Iterator[Problem]
 
 def missing_module(module: str, needs: str) -> Iterator[Problem]:
     """Yield a problem if a Python module is not installed; ``needs`` as of ``Problem``."""
-    if find_spec(module) is None:
+    # The package around it is imported to find it.
+    if find_spec(module.partition(".")[0]) is None or find_spec(module) is None:
         yield Problem(None, f"the Python module {module} is not installed", needs=needs)
 
 

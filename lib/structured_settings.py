@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import date, time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import content_check, owned_lines
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
@@ -33,6 +33,9 @@ MISSING = object()
 
 class SettingsProvider(BaseProvider):
     """The settings of files of one format."""
+
+    #: The Python modules that are needed, each with the resource that brings it on Debian.
+    _MODULES: ClassVar[Mapping[str, str]] = {}
 
     @staticmethod
     @abstractmethod
@@ -77,8 +80,13 @@ class SettingsProvider(BaseProvider):
                     yield row if value is None else {**row, "value": value}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a setting: the directory of its file, the program that checks it."""
-        return owned_lines.missing(changes)
+        """Yield what is missing for a setting: the directory of its file, the program that checks it, the modules."""
+        yield from owned_lines.missing(changes)
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        needed = self._MODULES.items()
+        missing = [each for module, needs in needed for each in prerequisites.missing_module(module, needs)]
+        yield from ((name, problem) for name in changes for problem in missing)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""

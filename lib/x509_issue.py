@@ -108,6 +108,9 @@ def describe(certificate: x509.Certificate) -> dict[str, Any]:
     """Return what is in a certificate, as attributes."""
     constraints = _extension(certificate, x509.BasicConstraints)
     usages = _extension(certificate, x509.ExtendedKeyUsage) or ()
+    # Before cryptography 42, such as that of Debian 12, times are in UTC and do not say so.
+    named = hasattr(certificate, "not_valid_after_utc")
+    ends = certificate.not_valid_after_utc if named else certificate.not_valid_after
     return {
         "subject": subject(certificate.subject),
         "alt_names": alt_names(certificate),
@@ -115,7 +118,7 @@ def describe(certificate: x509.Certificate) -> dict[str, Any]:
         "extended_key_usage": sorted(USAGE_NAMES.get(usage, usage.dotted_string) for usage in usages),
         "issuer": certificate.issuer.rfc4514_string(),
         "serial": f"{certificate.serial_number:x}",
-        "not_after": certificate.not_valid_after_utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "not_after": ends.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "fingerprint": certificate.fingerprint(hashes.SHA256()).hex(),
     }
 

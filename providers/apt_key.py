@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
+from lib import listing
 from resource_api import Command, ResourceError, SimpleProvider, files
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _options(home: Path) -> tuple[str | Path, ...]:
 
 def _files() -> list[Path]:
     """Return the files whose keys apt trusts."""
-    named = [path for path in sorted(TRUSTED.glob("*")) if FILE_NAME.fullmatch(path.name)] if TRUSTED.is_dir() else []
+    named = [path for path in listing.matching(TRUSTED) if FILE_NAME.fullmatch(path.name)]
     return [path for path in (LEGACY, *named) if path.is_file()]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822
+from lib import deb822, listing
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _path(name: str) -> str:
 
 
 def _names() -> Iterable[str]:
-    return sorted(path.stem for path in Path(DIRECTORY).glob(f"[!.]*{SUFFIX}"))
+    return [path.stem for path in listing.matching(DIRECTORY, f"[!.]*{SUFFIX}")]
 
 
 def _row(name: str, fields: Mapping[str, str]) -> Resource:

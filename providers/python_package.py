@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
+from lib import listing
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
@@ -153,7 +154,7 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
 
 def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
     """Yield the wanted packages of an environment itself; none without one. Raise ``OSError``."""
-    for directory in Path(venv, "lib").glob("python3*/site-packages"):
+    for directory in _libraries(venv):
         entries = os.listdir(directory)  # noqa: PTH208 - bare names
         present = _names(entries)
         aside = {place: entry for entry, place in _set_aside(directory, entries) if not _names([place]) & present}
@@ -163,6 +164,12 @@ def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:
                 whole = entry not in aside and _is_whole(place)
                 row = {"name": _canonical(found[1]), "virtualenv": venv, "ensure": "present", "version": found[2]}
                 yield {**row, "status": "installed" if whole else "incomplete", **_origin(place)}
+
+
+def _libraries(venv: str) -> list[Path]:
+    """Return the directories of an environment in which packages are. Raise ``OSError``."""
+    found = (path / "site-packages" for path in listing.matching(f"{venv}/lib", "python3*"))
+    return [path for path in found if os.path.lexists(path)]
 
 
 def _set_aside(directory: Path, entries: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -211,7 +218,7 @@ def _restore(name: str, venv: str, *, whole: bool) -> bool:
 
     Where the package is ``whole``, that of the former version is removed.
     """
-    for directory in Path(venv, "lib").glob("python3*/site-packages"):
+    for directory in _libraries(venv):
         for entry, place in list(_set_aside(directory, os.listdir(directory))):  # noqa: PTH208 - bare names
             if _names([place]) == {name}:
                 if not whole:
@@ -225,7 +232,7 @@ def _restore(name: str, venv: str, *, whole: bool) -> bool:
 def _forget(name: str, venv: str) -> None:
     """Remove the description of an incomplete package, which pip could neither remove nor replace."""
     with files.Batch() as batch:
-        for directory in Path(venv, "lib").glob("python3*/site-packages"):
+        for directory in _libraries(venv):
             for entry in os.listdir(directory):  # noqa: PTH208 - bare names
                 if (found := DESCRIPTION.fullmatch(entry)) and _canonical(found[1]) == name:
                     with suppress(FileNotFoundError):

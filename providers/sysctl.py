@@ -79,11 +79,14 @@ class Provider(BaseProvider):
         owned_lines.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield parameters that the kernel lacks, and those that another file sets when the machine starts."""
+        """Yield parameters that the kernel lacks, directories that are missing, and files that come later."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
         for identity, should in changes.items():
             name, target = identity
             if should["ensure"] == "absent":
                 continue
+            yield from ((identity, problem) for problem in prerequisites.missing_parent(None, target))
             if should["apply"] and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
                 yield (
                     identity,
@@ -178,9 +181,10 @@ def _words(value: str) -> str:
 
 
 def _own_files() -> list[str]:
-    """Return the paths of the files in ``/etc/sysctl.d``."""
-    with os.scandir(OWN) as found:
+    """Return the paths of the files in ``/etc/sysctl.d``, which a machine without any may lack."""
+    with suppress(FileNotFoundError), os.scandir(OWN) as found:
         return sorted(entry.path for entry in found if entry.name.endswith(".conf"))
+    return []
 
 
 def _later_files(target: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import prerequisites, round_trip, structured_settings
 from resource_api import ResourceError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 class Provider(structured_settings.SettingsProvider):
     """The settings of TOML files."""
+
+    _MODULES: ClassVar = {"tomlkit": "Package[python3-tomlkit]"}
 
     @staticmethod
     def _parse(text: str) -> Any:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import shadow
+from lib import listing, shadow
 from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _change(edit: Callable[[Path], object]) -> None:
 
 def _check_unused(name: str, uid: int) -> None:
     """Raise ``ResourceError`` while a process of the user runs; with a prefix the tools do not look."""
-    for process in Path("/proc").glob("[1-9]*"):
+    for process in listing.matching("/proc", "[1-9]*"):
         with suppress(FileNotFoundError, ProcessLookupError):
             if uid and process.stat().st_uid == uid:
                 msg = f"user {name} is currently used by process {process.name}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import prerequisites, round_trip, structured_settings
 from resource_api import ResourceError
@@ -15,10 +15,14 @@ if TYPE_CHECKING:
 
 #: The most mappings and sequences within each other, with the document around them.
 DEEPEST = 100
+#: What brings the modules.
+SOURCE = "pip install 'resource-api[settings]'"
 
 
 class Provider(structured_settings.SettingsProvider):
     """The settings of YAML files."""
+
+    _MODULES: ClassVar = {"yaml": "Package[python3-yaml]", "ruamel.yaml": "Package[python3-ruamel.yaml]"}
 
     @staticmethod
     def _parse(text: str) -> Any:
@@ -36,7 +40,7 @@ class Provider(structured_settings.SettingsProvider):
 
 
 def _yaml() -> Any:
-    with prerequisites.needing("ruamel.yaml", "pip install 'resource-api[settings]'"):
+    with prerequisites.needing("ruamel.yaml", SOURCE):
         from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
     yaml = YAML()
     yaml.preserve_quotes = True
@@ -46,7 +50,8 @@ def _yaml() -> Any:
 
 def _load(text: str) -> Any:
     """Return the content of a YAML file of one document. Raise ``ResourceError`` with the line of a mistake."""
-    import yaml  # noqa: PLC0415 - only where it is used
+    with prerequisites.needing("yaml", SOURCE):
+        import yaml  # noqa: PLC0415 - only where it is used
 
     round_trip_yaml = _yaml()
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - an extra

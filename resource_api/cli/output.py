@@ -242,6 +242,9 @@ class Output:
                 self.stdout.write(text)
         except (OSError, ValueError) as error:
             self._note(error)
+            # What it holds cannot be written; closed later, since Python 3.13 it would say so on stderr.
+            with suppress(OSError, ValueError):
+                self.stdout.close()
             self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
 
     def _note(self, error: Exception) -> None:

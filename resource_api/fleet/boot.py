@@ -2,8 +2,9 @@
 
 Its text is sent without these comments. It has the syntax of Python 3.6, so that an older interpreter says what is
 needed, and imports the standard library only. What it unpacks has the digest that the caller has named; the cache is a
-directory that nobody but its user can open, and root has one of its own. Arguments: the cache's directory, empty for
-the usual one, and the digests of the archives, this package's first.
+directory that nobody but its user can open, and root has one of its own. The job is asked for when all that it needs
+was imported: with half of a standard library nothing is done. Arguments: the cache's directory, empty for the usual
+one, and the digests of the archives, this package's first.
 """
 
 import os
@@ -95,13 +96,12 @@ def main(base: str, *digests: str) -> None:
     if missing:
         write("need", " ".join(map(os.path.basename, missing)))
     for path in missing:
-        new = "%s.%d" % (path, os.getpid())
-        unpack(path, new)
+        unpack(path, "%s.%d" % (path, os.getpid()))
     os.umask(umask)
-    write("have", "")
     sys.path.insert(0, paths[0])
     from resource_api.fleet.host import execute
 
+    write("have", "")
     execute.main(base, paths[1:])
 
 

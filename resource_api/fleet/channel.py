@@ -6,6 +6,7 @@ checked, and about that host alone. Carriers move the bytes; every one uses this
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import job as jobs
@@ -45,6 +46,8 @@ _LARGEST: Final = {
 }
 #: Bytes that programs of a login may print around the frames.
 _MAX_OTHER: Final = 1024 * 1024
+#: What Python says of a module that is missing; nothing of ours is, in an archive with the right digest.
+_NO_MODULE: Final = re.compile(r"ModuleNotFoundError: (.*)")
 #: The exit codes of a run that has done nothing.
 _REFUSALS: Final = (64, 65, 70, 74, 75)
 
@@ -102,6 +105,8 @@ class Channel:
         """Return the end of a host whose stream has ended, because of ``error``; nothing where it has come already."""
         if self.ended:
             return []
+        if not self.sent and (missing := _NO_MODULE.fullmatch(error)):
+            error = f"needs all of Python's standard library (Debian: the package python3): {missing[1]}"
         return [self._end(carrier.LOST if self.sent else carrier.UNREACHABLE, error=error)]
 
     def _answer(self, kind: str, body: Mapping[str, Any]) -> list[HostEvent]:

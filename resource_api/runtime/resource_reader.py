@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.values.errors import ProviderError
-from resource_api.model.values.reference import Reference
+from resource_api.model.values.errors import ProviderError, UsageError
+from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.snapshot import Snapshot
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.type_definition import Name
+    from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
@@ -49,7 +49,8 @@ class ResourceReader:
 
         For a type with a configuration: ``provider`` is an entry of ``providers`` in ``manifest``, which gets
         ``inputs``, or in ``providers.yaml`` in a directory of the module path; ``config`` is the configuration itself.
-        Raise ``UsageError`` for an unknown provider and an invalid ``config``, ``ManifestError`` for an invalid entry.
+        Raise ``UsageError`` for an unknown provider, an invalid ``config`` and a type without resources,
+        ``ManifestError`` for an invalid entry.
         """
         selected = self.select(type_name, provider=provider, manifest=manifest, inputs=inputs, config=config)
         return self.read_all(type_name, names, strict=strict, selected=selected)
@@ -64,8 +65,10 @@ class ResourceReader:
         config: Mapping[str, Any] | None = None,
     ) -> SelectedProvider | None:
         """Return the configured provider that ``resources`` uses; None for the provider of a type that needs none."""
+        definition = self.registry.type(type_name)
+        check_has_resources(definition)
         given = inputs or any(each is not None for each in (provider, manifest, config))
-        if not given and not self.registry.type(type_name).config.attributes:
+        if not given and not definition.config.attributes:
             return None
         from resource_api.runtime.provider_selection import ProviderSelector  # noqa: PLC0415 - few types need one
 
@@ -119,6 +122,13 @@ class ResourceReader:
             providers.select_implementations({type_name: selected.implementation})
             providers.configure(type_name, selected.config)
         return providers.functions(type_name)
+
+
+def check_has_resources(definition: TypeDefinition) -> None:
+    """Raise ``UsageError`` for a type that has only functions."""
+    if not definition.attributes:
+        msg = f"{capitalize_type(definition.name)}: its type has functions and no resources"
+        raise UsageError(msg)
 
 
 def _title(name: Name) -> str:

@@ -39,6 +39,8 @@ SHOWN_LEAKS = 3
 SHORTEST_ENCODED = 8
 
 
+# sh forks; CPython 3.12 and later warn about that as soon as any thread is alive.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 

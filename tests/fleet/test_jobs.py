@@ -6,9 +6,12 @@ import json
 import os
 import shutil
 import signal
+import venv
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
+import tomlkit
 
 from resource_api.fleet import documents, sources
 from resource_api.fleet.carriers.carrier import Host
@@ -22,7 +25,6 @@ from tests.command import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 pytestmark = pytest.mark.process
 
@@ -75,11 +77,11 @@ class Machine:
             options=options,
         )
 
-    def documents(self, job: Job) -> list[Mapping[str, Any]]:
-        """Return what the host sends for a job."""
+    def documents(self, job: Job, python: str | None = None) -> list[Mapping[str, Any]]:
+        """Return what the host sends for a job; ``python``: its interpreter, if not that of the tests."""
         carrier, found = PipeCarrier(Payloads(self.archive), cache=self.cache), []
         try:
-            carrier.start(Host("web1"), job)
+            carrier.start(Host("web1", python=python), job)
             while (event := carrier.next_event(60)) is not None:
                 found.append(event.document)
                 if event.document["type"] == "end":
@@ -327,6 +329,27 @@ def test_a_run_goes_on_when_nobody_reads_it(machine: Machine) -> None:
     go.touch()
     assert summary(machine.documents(machine.job(generation=2, lock_timeout=60.0)))["exit_code"] == 0
     assert machine.motd.read_text() == "hi"
+
+
+def test_types_use_the_libraries_of_the_host(machine: Machine) -> None:
+    """Those of a virtual environment too; never one that others can change, and none of what the package replaces."""
+    environment = machine.directory / "venv"
+    venv.create(environment, symlinks=True)
+    libraries = next(environment.glob("lib/python3*/site-packages"))
+    shutil.copytree(Path(tomlkit.__file__).parent, libraries / "tomlkit")
+    for name in ("jsonschema", "psutil"):
+        (libraries / f"{name}.py").write_text("raise SystemExit")
+    (libraries / "any.pth").write_text("import os; os._exit(7)\n")
+    path = machine.directory / "a.toml"
+    path.write_text("# kept\na = 1\n")
+    setting = f"  Toml_setting[{path}:a]: {{value: 2}}\n"
+    machine.write(f"project: web\nresources:\n{setting}outputs: {{memory: '${{facts.memory}}'}}\n")
+    libraries.chmod(0o777)
+    found = machine.documents(machine.job(), str(environment / "bin" / "python"))
+    assert "needs the Python module tomlkit (pip install 'resource-api[settings]'): " in str(found)
+    libraries.chmod(0o755)
+    found = machine.documents(machine.job(generation=2), str(environment / "bin" / "python"))
+    assert (summary(found)["updated"], path.read_text()) == (1, "# kept\na = 2\n"), found
 
 
 def test_bundled_types_are_read_as_they_are_here(machine: Machine) -> None:

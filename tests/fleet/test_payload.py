@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,8 +17,11 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from resource_api.fleet import payload
+from resource_api.fleet.channel import Channel
+from resource_api.fleet.job import make_job
 from resource_api.fleet.payload import File, archive
 from resource_api.model.values.errors import UsageError
+from tests.fleet import interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +35,14 @@ OPTIONAL: Final = {
     "jsonschema": "model/datatypes/refusals replaces it",
     "psutil": "system/kernel_facts replaces it",
     "psycopg": "the types of PostgreSQL",
+    "pymysql": "the types of MariaDB and MySQL",
     "pyrage": "keys of age",
     "ruamel": "the type yaml_setting",
     "tomlkit": "the type toml_setting",
     "yaml": "manifests are parsed before they are sent",
 }
+#: Modules of the standard library of one version each, of which one is imported.
+ONE_OF: Final = frozenset({"_sha2", "_sha256"})
 #: What is imported from parts that are left out, and who does that: never on a host.
 NEVER: Final = frozenset(
     {
@@ -53,18 +60,36 @@ def sent(tmp_path_factory: pytest.TempPathFactory) -> payload.Archive:
     return payload.package(str(tmp_path_factory.getbasetemp().parent / "payload"))
 
 
+#: For tests of what a host does: with every Python of this machine that is new enough.
+everywhere: Final = pytest.mark.parametrize("python", interpreters.new_enough(), ids=interpreters.name)
+
+
 @pytest.fixture
-def unpacked(sent: payload.Archive, tmp_path: Path) -> Path:
+def python() -> str:
+    """Return the interpreter of the tests, for those that are not about interpreters."""
+    return sys.executable
+
+
+@pytest.fixture
+def unpacked(sent: payload.Archive, tmp_path: Path, python: str) -> Path:
     """Return the directory of the archive in a cache of its own."""
-    boot(tmp_path / "cache", [sent])
+    boot(python, tmp_path / "cache", [sent])
     return tmp_path / "cache" / sent.digest
 
 
-def boot(cache_directory: Path, archives: list[payload.Archive], raw: list[bytes] | None = None) -> tuple[int, str]:
+def start(python: str, arguments: list[str], sent: bytes = b"", before: str = "") -> subprocess.CompletedProcess[bytes]:
+    """Run the first program with what it is sent; ``before`` is executed first."""
+    words = [python, *arguments[:3], before + arguments[3], *arguments[4:]]
+    return subprocess.run(words, input=sent, capture_output=True, check=False)
+
+
+def boot(
+    python: str, cache_directory: Path, archives: list[payload.Archive], raw: list[bytes] | None = None
+) -> tuple[int, str]:
     """Run the first program with these archives, up to the job; return its exit code and standard error."""
     sent = b"".join(b"%d\n%b" % (len(data), data) for data in raw or [each.raw for each in archives])
     arguments = payload.boot_arguments((each.digest for each in archives), str(cache_directory))
-    done = subprocess.run([sys.executable, *arguments], input=sent, capture_output=True, check=False)
+    done = start(python, arguments, sent)
     return done.returncode, done.stderr.decode()
 
 
@@ -90,8 +115,9 @@ def test_it_is_small_and_always_the_same(sent: payload.Archive, tmp_path: Path) 
     assert payload.package(str(tmp_path / "a")) == sent
 
 
-def test_every_module_can_be_imported_in_a_bare_interpreter(unpacked: Path) -> None:
-    """Without site-packages; what is imported as an alternative is none of them."""
+@everywhere
+def test_every_module_can_be_imported_in_a_bare_interpreter(unpacked: Path, python: str) -> None:
+    """Without site-packages, and without a warning; what is imported as an alternative is none of them."""
     without = {"resource_api.manifest.yaml_reader", "resource_api.state.encryption.aes_gcm"}
     code = f"""
 import importlib, sys
@@ -104,20 +130,21 @@ for name in {sorted(set(modules(unpacked)) - without)!r}:
             raise
 assert all("site-packages" not in (getattr(each, "__file__", None) or "") for each in sys.modules.values())
 """
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=False)
+    bare = [python, "-W", "error", "-I", "-S", "-c", code]
+    done = subprocess.run(bare, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 
 def test_every_import_in_it_can_be_satisfied(unpacked: Path) -> None:
     """Also one within a function: by the standard library or by the archive, but for what is known to be optional."""
-    missing = []
+    missing, known = [], {*sys.stdlib_module_names, *OPTIONAL, *ONE_OF, "lib"}
     for path in sorted(unpacked.rglob("*.py")):
         relative = path.relative_to(unpacked).as_posix()
         if relative.startswith(("packaging/", "structlog/", "sh")):
             continue
         for name in imports(path):
             top = name.partition(".")[0]
-            if top in sys.stdlib_module_names or top in OPTIONAL or top == "lib" or (relative, name) in NEVER:
+            if top in known or (relative, name) in NEVER:
                 continue
             if not is_in(unpacked, name):
                 missing.append((relative, name))
@@ -200,26 +227,60 @@ def test_the_first_program_is_short_and_old() -> None:
     assert names <= sys.stdlib_module_names
 
 
-def test_an_older_interpreter_is_told_what_is_needed(sent: payload.Archive, tmp_path: Path) -> None:
-    """One sentence, and nothing is written."""
+@pytest.mark.parametrize("version", ["3.6.15 (default)", "3.10.13 (main)"])
+def test_an_older_interpreter_is_told_what_is_needed(sent: payload.Archive, tmp_path: Path, version: str) -> None:
+    """One sentence, and nothing is written; said by this interpreter, as if it were another one."""
     arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
-    old = "import sys; sys.version_info, sys.version = (3, 9), '3.9.2 (default)'; "
-    done = subprocess.run(
-        [sys.executable, *arguments[:3], old + arguments[3], *arguments[4:]],
-        input=b"",
-        capture_output=True,
-        check=False,
+    numbers = tuple(map(int, version.split(maxsplit=1)[0].split(".")))
+    done = start(
+        sys.executable, arguments, before=f"import sys; sys.version_info, sys.version = {numbers}, '{version}'; "
     )
-    assert (done.returncode, done.stderr) == (1, b"needs Python 3.11 or later; this is 3.9.2\n")
+    said = f"needs Python 3.11 or later; this is {version.split(maxsplit=1)[0]}\n"
+    assert (done.returncode, done.stdout, done.stderr.decode()) == (1, b"", said)
     assert not (tmp_path / "cache").exists()
 
 
-def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, tmp_path: Path) -> None:
+@pytest.mark.parametrize("python", interpreters.too_old(), ids=interpreters.name)
+def test_every_older_interpreter_here_says_what_is_needed(sent: payload.Archive, tmp_path: Path, python: str) -> None:
+    """Real ones, where this machine has any: none stumbles over the syntax or over a module."""
+    done = start(python, payload.boot_arguments([sent.digest], str(tmp_path / "cache")))
+    said = rf"needs Python 3\.11 or later; this is {re.escape(interpreters.name(python))}\.\d+\n"
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert re.fullmatch(said, done.stderr.decode())
+    assert not (tmp_path / "cache").exists()
+
+
+def test_the_oldest_and_the_newest_python_that_are_promised_are_here() -> None:
+    """The tests of this file are run with at least two versions; ``make test`` unpacks the newest one."""
+    oldest, *_, newest = (version for version in interpreters.interpreters() if version >= interpreters.OLDEST)
+    assert oldest == interpreters.OLDEST
+    assert newest >= interpreters.NEWEST, "unpack it: .ci/newer-python trixie .venv/python-trixie"
+
+
+@everywhere
+@pytest.mark.parametrize("missing", ["_sqlite3", "fcntl", "json"])
+def test_half_of_a_standard_library_is_not_enough(
+    sent: payload.Archive, tmp_path: Path, python: str, missing: str
+) -> None:
+    """As Debian's python3-minimal has it: found before the job is asked for, and said in one sentence."""
+    arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
+    without = f"import sys; sys.modules['{missing}'] = None; "
+    done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=without)
+    assert (done.returncode, b'"have"' in done.stdout) == (1, False)
+    channel = Channel("web1", make_job("plan", generation=1, payload=sent.digest), lambda _: b"")
+    (end,) = channel.close(done.stderr.decode().splitlines()[-1])
+    said = r"needs all of Python's standard library \(Debian: the package python3\): [^\n]+"
+    assert re.fullmatch(said, end.document["error"])
+    assert end.document["status"] == "unreachable"
+
+
+@everywhere
+def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """Whatever the umask; the second time nothing is asked for; programs in it can be executed."""
     program = archive({"0/providers/x": File(b"#!/bin/sh\n", executable=True), "0/types/x.py": File(b"")})
     before = os.umask(0)
     try:
-        boot(tmp_path / "cache", [sent, program])
+        boot(python, tmp_path / "cache", [sent, program])
     finally:
         os.umask(before)
     cache_directory = tmp_path / "cache"
@@ -228,43 +289,45 @@ def test_an_archive_is_unpacked_once_for_one_user_alone(sent: payload.Archive, t
     assert (cache_directory / program.digest / "0/providers/x").stat().st_mode & 0o777 == 0o700
     assert {path.name for path in cache_directory.iterdir()} == {sent.digest, program.digest}
     arguments = payload.boot_arguments([sent.digest, program.digest], str(cache_directory))
-    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    done = start(python, arguments)
     assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
-def test_what_has_another_digest_is_not_unpacked(sent: payload.Archive, tmp_path: Path) -> None:
+@everywhere
+def test_what_has_another_digest_is_not_unpacked(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """Also where it is cut; nothing stays."""
     for raw in (sent.raw[:-1] + b"x", sent.raw[:-1]):
-        assert boot(tmp_path / "cache", [sent], [raw]) == (1, "what has arrived has another digest\n")
+        assert boot(python, tmp_path / "cache", [sent], [raw]) == (1, "what has arrived has another digest\n")
         assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_cache_that_others_can_open_or_a_link_is_refused(sent: payload.Archive, tmp_path: Path) -> None:
+@everywhere
+def test_a_cache_that_others_can_open_or_a_link_is_refused(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """Nothing in it is read."""
     cache_directory = tmp_path / "cache"
     why = f"{cache_directory}: must be a directory that only its owner can open, and no link\n"
     cache_directory.mkdir(mode=0o755)
-    assert boot(cache_directory, [sent]) == (1, why)
+    assert boot(python, cache_directory, [sent]) == (1, why)
     cache_directory.rmdir()
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     cache_directory.symlink_to(tmp_path / "elsewhere")
-    assert boot(cache_directory, [sent]) == (1, why)
+    assert boot(python, cache_directory, [sent]) == (1, why)
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user")
-def test_a_cache_of_another_user_is_refused(sent: payload.Archive, tmp_path: Path) -> None:
+def test_a_cache_of_another_user_is_refused(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """Root reads nothing that a user has put there."""
     cache_directory = tmp_path / "cache"
     cache_directory.mkdir(mode=0o700)
     os.chown(cache_directory, 65534, 65534)
-    code, why = boot(cache_directory, [sent])
+    code, why = boot(python, cache_directory, [sent])
     assert (code, why.endswith(": must be a directory that only its owner can open, and no link\n")) == (1, True)
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing"])
 def test_what_a_power_cut_has_damaged_is_unpacked_again(
-    sent: payload.Archive, unpacked: Path, tmp_path: Path, damage: str
+    sent: payload.Archive, unpacked: Path, tmp_path: Path, python: str, damage: str
 ) -> None:
     """A file that is empty or missing."""
     module = unpacked / "resource_api" / "runtime" / "runtime.py"
@@ -273,28 +336,28 @@ def test_what_a_power_cut_has_damaged_is_unpacked_again(
         module.write_bytes(b"")
     else:
         module.unlink()
-    boot(tmp_path / "cache", [sent])
+    boot(python, tmp_path / "cache", [sent])
     assert module.read_bytes() == whole
 
 
-def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(sent: payload.Archive, unpacked: Path) -> None:
+def test_bytecode_that_a_kill_has_left_half_written_is_no_damage(
+    sent: payload.Archive, unpacked: Path, python: str
+) -> None:
     """Python writes it under another name first, which is there for ever after a kill."""
     directory = unpacked / "resource_api" / "__pycache__"
     directory.mkdir(exist_ok=True)
     (directory / "__init__.cpython-311.pyc.140234").write_bytes(b"half")
     arguments = payload.boot_arguments([sent.digest], str(unpacked.parent))
-    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    done = start(python, arguments)
     assert done.stdout == b'RApi {"kind":"have","digests":""}\n'
 
 
-def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive, tmp_path: Path) -> None:
+def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """Each unpacks for itself; the first one's stays, and the others use it."""
     arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
     data = b"%d\n%b" % (len(sent.raw), sent.raw)
     runs = [
-        subprocess.Popen(
-            [sys.executable, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        subprocess.Popen([python, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(4)
     ]
     for each in runs:
@@ -303,25 +366,22 @@ def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [sent.digest]
 
 
-def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path: Path) -> None:
+@everywhere
+def test_a_link_is_not_followed(sent: payload.Archive, unpacked: Path, tmp_path: Path, python: str) -> None:
     """One in place of what was unpacked is neither executed nor written to."""
     unpacked.rename(tmp_path / "elsewhere")
     unpacked.symlink_to(tmp_path / "elsewhere")
-    code, why = boot(tmp_path / "cache", [sent])
+    code, why = boot(python, tmp_path / "cache", [sent])
     assert (code, why.startswith("[Errno 20] Not a directory: ")) == (1, True)
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {unpacked.name}
 
 
-def test_a_full_disk_is_said_and_leaves_nothing(sent: payload.Archive, tmp_path: Path) -> None:
+@everywhere
+def test_a_full_disk_is_said_and_leaves_nothing(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """The first program ends with the system's reason; the next one begins anew."""
     arguments = payload.boot_arguments([sent.digest], str(tmp_path / "cache"))
     limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
-    done = subprocess.run(
-        [sys.executable, *arguments[:3], limited + arguments[3], *arguments[4:]],
-        input=b"%d\n%b" % (len(sent.raw), sent.raw),
-        capture_output=True,
-        check=False,
-    )
+    done = start(python, arguments, b"%d\n%b" % (len(sent.raw), sent.raw), before=limited)
     assert (done.returncode, done.stderr) == (1, b"[Errno 27] File too large\n")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -352,10 +412,11 @@ def test_modules_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
         payload.modules([str(tmp_path)], lambda path: (Path(path).read_bytes(), Path(path).stat()))
 
 
-def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path) -> None:
+@everywhere
+def test_the_first_answer_is_a_frame(sent: payload.Archive, tmp_path: Path, python: str) -> None:
     """It names what is needed by digest."""
     arguments = payload.boot_arguments([sent.digest, "0" * 64], str(tmp_path / "cache"))
-    done = subprocess.run([sys.executable, *arguments], input=b"", capture_output=True, check=False)
+    done = start(python, arguments)
     first = done.stdout.splitlines()[0]
     assert json.loads(first.removeprefix(b"RApi ")) == {"kind": "need", "digests": f"{sent.digest} {'0' * 64}"}
 

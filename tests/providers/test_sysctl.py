@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import ManifestError
+from resource_api import ManifestError, Runtime
+from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import run, warned
+from tests.providers.applied import REGISTRY, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +103,17 @@ def test_a_file_that_is_read_later_is_a_warning_of_the_plan() -> None:
     assert warned({"Sysctl[no.such]": {"value": 1}}) == [
         "the running kernel has no such parameter; its module may not be loaded"
     ]
+
+
+def test_a_machine_may_lack_the_directory() -> None:
+    """As a new Debian does: nothing is listed, and a plan says what is missing."""
+    away = FILE.parent.rename(FILE.parent.with_name("sysctl.away"))
+    try:
+        listed = Runtime(REGISTRY, log=Log("off")).resources("sysctl")
+        found = warned({"Sysctl[net.ipv4.ip_forward]": {"value": 1}})
+    finally:
+        away.rename(FILE.parent)
+    assert (listed, found) == ([], ["the directory '/etc/sysctl.d' does not exist"])
 
 
 def test_a_parameter_that_can_only_be_written_is_set_once() -> None:

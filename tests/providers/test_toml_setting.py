@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run
+from tests.providers.applied import reason, run, warned
 from tests.providers.parts_of_files import Setting
 
 if TYPE_CHECKING:
@@ -99,7 +99,9 @@ def test_the_extra_that_lacks_is_named(file: Path, monkeypatch: pytest.MonkeyPat
     """The message says what brings it, and the file is as before."""
     monkeypatch.setitem(sys.modules, "tomlkit", None)
     needed = "needs the Python module tomlkit (pip install 'resource-api[settings]'): "
-    assert reason(run({f"Toml_setting[{file}:title]": {"value": "z"}})[0]).startswith(needed)
+    changed = {f"Toml_setting[{file}:title]": {"value": "z"}}
+    assert warned(changed) == ["the Python module tomlkit is not installed"]
+    assert reason(run(changed)[0]).startswith(needed)
     assert file.read_text() == CONTENT
 
 

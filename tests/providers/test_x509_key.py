@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -42,6 +43,15 @@ class TestX509Key(WholeFiles, ProviderCompliance):
         """Return a key in a directory of another user."""
         path = str(directory_of_nobody(tmp_path) / "ra-test-b")
         return [Neighbour(path, b"-----BEGIN PRIVATE KEY-----\n", "nobody", [{**present, "path": path}])]
+
+
+def test_the_module_that_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a key that is there; the message says what brings it."""
+    path = tmp_path / "key"
+    path.write_text("-----BEGIN PRIVATE KEY-----\n")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    needed = "needs the Python module cryptography (Debian: python3-cryptography): "
+    assert reason(run({f"X509_key[{path}]": {}})[0]).startswith(needed)
 
 
 @pytest.mark.parametrize(

@@ -565,7 +565,10 @@ def test_nothing_of_a_rehearsal_is_seen_on_the_machine(bench: Bench) -> None:
 
 @pytest.fixture
 def user_bench(bench: Bench) -> Iterator[Bench]:
-    """Return a bench whose home belongs to a user who is nobody else, with an interpreter that everybody may read."""
+    """Return a bench whose home belongs to a user who is nobody else, with an interpreter that everybody may read.
+
+    That may be another Python than the one of the tests, which has no module in C of theirs: manifests are in JSON.
+    """
     libraries = Path(click.__file__).parent.parent
     with TemporaryDirectory(prefix="resource-api-user-", dir="/tmp") as home:
         os.chown(home, USER, USER)
@@ -599,19 +602,13 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
         path.write_text("before")
     for path in (home / "kept", home / "directory", home / "directory/old"):
         os.chown(path, USER, USER)
-    manifest = user_bench.write(
-        "site.yaml",
-        f"""
-        resources:
-          File[{home}/made]: {{ensure: file, content: hi, mode: '0600'}}
-          File[/var/tmp/{home.name}]: {{ensure: file, content: hi}}
-          Exec[side effect]:
-            command: rm -r kept directory; mkdir directory; touch directory/new
-            shell: true
-            cwd: {home}
-            creates: {home}/directory/new
-        """,
-    )
+    effect = "rm -r kept directory; mkdir directory; touch directory/new"
+    resources = {
+        f"File[{home}/made]": {"ensure": "file", "content": "hi", "mode": "0600"},
+        f"File[/var/tmp/{home.name}]": {"ensure": "file", "content": "hi"},
+        "Exec[side effect]": {"command": effect, "shell": True, "cwd": str(home), "creates": f"{home}/directory/new"},
+    }
+    manifest = user_bench.write("site.json", json.dumps({"resources": resources}))
     tests = (
         f"test $(id -u) = {USER} -a ! -e {home}/directory/old",
         "! touch /etc/made",
@@ -634,7 +631,7 @@ def test_a_user_rehearses_what_he_may_do(user_bench: Bench) -> None:
     [effect] = document["side_effects"]
     assert (effect["verb"], effect["path"]) == ("deleted", f"{home}/kept")
     assert "refused: endless threads" in done.stderr
-    assert sorted(path.name for path in home.rglob("*")) == ["directory", "kept", "old", "site.yaml"]
+    assert sorted(path.name for path in home.rglob("*")) == ["directory", "kept", "old", "site.json"]
     assert not Path("/var/tmp", home.name).exists()  # noqa: S108 - nothing is there
 
 
@@ -645,8 +642,10 @@ def test_a_user_rehearses_in_a_directory_beneath_those_of_others(user_bench: Ben
         user_bench.home.mkdir(parents=True)
         Path(others).chmod(0o755)
         os.chown(user_bench.home, USER, USER)
-        text = "resources: {'File[MADE/in]': {content: hi, require: 'File[MADE]'}, 'File[MADE]': {ensure: directory}}"
-        manifest = user_bench.write("site.yaml", text.replace("MADE", f"{user_bench.home}/made"))
+        made = f"{user_bench.home}/made"
+        inside = {"content": "hi", "require": f"File[{made}]"}
+        resources = {f"File[{made}/in]": inside, f"File[{made}]": {"ensure": "directory"}}
+        manifest = user_bench.write("site.json", json.dumps({"resources": resources}))
         user_bench.environment["HOME"] = "/nonexistent"
         done = as_user(
             user_bench, "rehearse", manifest, "--test", f"! touch {others}/a/new", "--test", "! touch /opt/new"
@@ -656,7 +655,7 @@ def test_a_user_rehearses_in_a_directory_beneath_those_of_others(user_bench: Ben
 
 def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> None:
     """The refusal names the setting of the machine, and has exit code 1."""
-    manifest = user_bench.write("site.yaml", "resources: {}")
+    manifest = user_bench.write("site.json", '{"resources": {}}')
     forbid = 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"'
     users = [f"--map-user={USER}", f"--map-group={USER}", "--keep-caps"]
     done = as_user(user_bench, "rehearse", manifest, prefix=["unshare", "--user", *users, "sh", "-c", forbid, "sh"])
@@ -669,7 +668,7 @@ def test_a_user_who_may_not_make_namespaces_is_told_why(user_bench: Bench) -> No
 
 def test_a_user_in_a_container_is_told_what_is_missing(user_bench: Bench) -> None:
     """Where parts of ``/proc`` are hidden, the kernel lets no user mount another one."""
-    manifest = user_bench.write("site.yaml", "resources: {}")
+    manifest = user_bench.write("site.json", '{"resources": {}}')
     hide = f'{OLD_KERNEL} && exec "$@"'
     done = as_user(user_bench, "rehearse", manifest, before=["unshare", "--mount", "sh", "-c", hide, "sh"])
     assert done.returncode == 1

@@ -238,6 +238,10 @@ def test_a_type_without_configuration_takes_none(site: Site) -> None:
     )
     none = site.run("resource", "only", RESOURCE_API_MODULE_PATH=str(site.home / "m"))
     assert (none.code, "Only: its type has functions and no resources" in none.err) == (64, True), none.err
+    several = site.run("resource", "group,only", RESOURCE_API_MODULE_PATH=str(site.home / "m"))
+    assert (several.code, several.err) == (64, none.err)
+    alike = site.run("resource", "gro*,onl*", RESOURCE_API_MODULE_PATH=str(site.home / "m"))
+    assert (alike.code, "Only" in alike.out + alike.err) == (0, False), alike.err
 
 
 def test_a_program_selects_a_provider_too(server: Any) -> None:

@@ -79,9 +79,6 @@ def resource(
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")
-    if not definition.attributes:
-        msg = f"{capitalize_type(definition.name)}: its type has functions and no resources"
-        raise UsageError(msg)
     selected = session.reader.select(
         definition.name,
         provider=settings["provider"],

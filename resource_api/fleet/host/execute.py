@@ -11,9 +11,11 @@ import signal
 import sys
 import threading
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import job as jobs
+from resource_api.fleet.host import libraries
 from resource_api.fleet.host.commands import carry_out
 from resource_api.fleet.host.run import HostRun
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, reason
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.fleet.job import Job
+
+# State needs it, some Pythons lack it, and it takes milliseconds: missed before the job comes, and imported later.
+if find_spec("_sqlite3") is None:
+    msg = "No module named 'sqlite3'"
+    raise ModuleNotFoundError(msg, name="sqlite3")
 
 _READ: Final = 64 * 1024
 #: The exit codes of a command that has done nothing.
@@ -87,6 +94,7 @@ def main(cache: str, directories: Sequence[str]) -> None:
 
     ``cache``: the directory with everything that was unpacked; ``directories``: of it the archives of modules.
     """
+    libraries.use()
     # A connection that ends is no reason to end the run in the middle.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     requests, sender = os.dup(0), Sender(os.dup(1))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError
 from resource_api.model.values.reference import capitalize_type
+from resource_api.runtime.resource_reader import check_has_resources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,10 @@ def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
 
 
 def find_types(reader: ResourceReader, text: str) -> list[TypeDefinition]:
-    """Return the types that ``user,group`` or ``ssh*`` mean, each once. Raise ``UsageError`` where there is none."""
+    """Return the types that ``user,group`` or ``ssh*`` mean, each once; of a pattern those that have resources.
+
+    Raise ``UsageError`` where there is none, and for the name of a type that has none.
+    """
     found: dict[str, TypeDefinition] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         names = [part]
@@ -42,7 +46,10 @@ def find_types(reader: ResourceReader, text: str) -> list[TypeDefinition]:
                 raise UsageError(msg)
         for name in names:
             definition = find_type(reader, name)
-            found[definition.name] = definition
+            if not is_pattern(part):
+                check_has_resources(definition)
+            if definition.attributes:
+                found[definition.name] = definition
     if not found:
         msg = "name a type, several as TYPE,TYPE, or all with --all"
         raise UsageError(msg)

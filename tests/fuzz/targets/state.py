@@ -292,7 +292,7 @@ def cached_conclusion(data: bytes) -> None:
     """
     path, manifest, entry, whole = _conclusion()
     content = data
-    with suppress(ValueError, TypeError, RecursionError):
+    with suppress(ValueError, TypeError, LookupError, RecursionError):
         content = _changed(whole, [(int(number), value) for number, value in json.loads(data)[:5]])
     entry.write_bytes(_digest(content) + b"\n" + content)
     things.runtime(state=f"sqlite:{path}").plan(manifest, use_cache=True)

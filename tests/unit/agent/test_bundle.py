@@ -37,7 +37,11 @@ def tar(members: list[tuple[str, bytes]], change: Callable[[tarfile.TarInfo], ob
             info = tarfile.TarInfo(name)
             info.size, info.mode = len(content), 0o644
             change(info)
-            archive.addfile(info, io.BytesIO(content) if info.size == len(content) else None)
+            if info.size == len(content):
+                archive.addfile(info, io.BytesIO(content))
+            else:  # a size that is a lie: the header alone
+                stream.write(info.tobuf(tarfile.PAX_FORMAT))
+                archive.offset = stream.tell()
     return stream.getvalue()
 
 

@@ -436,7 +436,7 @@ def test_a_file_that_cannot_be_read_is_a_problem_with_its_path(tmp_path: Path) -
     assert messages(tmp_path / "no.yaml") == ["no.yaml: cannot be read: No such file or directory"]
     (tmp_path / "d.yaml").mkdir()
     assert messages(tmp_path / "d.yaml") == ["d.yaml: cannot be read: it is not a regular file; it holds no manifest"]
-    assert "embedded null byte" in problems("\0.yaml")[0].message
+    assert "embedded null" in problems("\0.yaml")[0].message
     for name in ("site.txt", "site", ""):
         with pytest.raises(UsageError, match=r"ends in \.yaml, \.yml, \.json"):
             manifest.read(name)

@@ -1,0 +1,19 @@
+"""What directories hold, where a directory that cannot be read must not look like an empty one.
+
+``Path.glob`` takes every error for an empty directory since Python 3.13.
+"""
+
+from __future__ import annotations
+
+import os
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+
+def matching(directory: str | os.PathLike[str], pattern: str = "*") -> list[Path]:
+    """Return what a directory holds whose names match, sorted; nothing without the directory. Raise ``OSError``."""
+    try:
+        names = os.listdir(directory)  # noqa: PTH208 - bare names
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [Path(directory, name) for name in sorted(names) if fnmatchcase(name, pattern)]
