@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 #: Who starts the server is its administrator, by the plugin ``unix_socket``.
 ACCOUNT: Final = pwd.getpwuid(os.geteuid()).pw_name
 PROGRAM: Final = shutil.which("mariadbd", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin") or "mariadbd"
-TABLES: Final = [Path("/usr/share/mysql", f"mysql_system_tables{part}.sql") for part in ("", "_data")]
+#: Statements that make the tables of a new server, one file after the other; later versions have other names.
+TABLES: Final = ("m[ay]*/m*_system_tables.sql", "m[ay]*/m*_system_tables_data.sql")
 
 
 class Server:
@@ -38,7 +39,7 @@ class Server:
         for name in ("data", "temporary"):
             (directory / name).mkdir()
         first = f"CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = '{ACCOUNT}';\n"
-        script = "".join([first, *(path.read_text() for path in TABLES)])
+        script = "".join([first, *(next(Path("/usr/share").glob(name)).read_text() for name in TABLES)])
         subprocess.run([*self.program, "--bootstrap"], input=script, text=True, check=True, capture_output=True)
         words = ["openssl", "req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-newkey", "ec"]
         curve = ["-pkeyopt", "ec_paramgen_curve:P-256"]
