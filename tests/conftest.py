@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-import tests.hypothesis_profiles  # noqa: F401 - before the modules with the tests
+from tests import sampling
 
 # Otherwise each process of the tests, and each pytest that a test starts, would compile what it imports, and hypothesis
 # would compute its tables of characters again.
@@ -32,8 +32,11 @@ LONG: Final = """
 """.split()  # noqa: SIM905 - shorter
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with the files that take longest: no process is left alone with one when all others have ended."""
+    if os.environ.get("TESTS_SAMPLED"):
+        items[:], left_out = sampling.sample(items)
+        config.hook.pytest_deselected(items=left_out)
     sizes, long = Counter(item.path for item in items), {ROOT / name for name in LONG}
     items.sort(key=lambda item: (item.path not in long, -sizes[item.path]))
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from resource_api.cache.conclusion import row_digests
 from resource_api.model.record import Commit, Intent
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 from tests.unit.cache.site import MODULES, CachedSite
 
 if TYPE_CHECKING:

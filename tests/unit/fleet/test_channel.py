@@ -17,7 +17,7 @@ from resource_api.fleet.host.execute import Sender
 from resource_api.fleet.job import make_job
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.plugins.worker import protocol
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

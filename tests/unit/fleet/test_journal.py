@@ -12,7 +12,7 @@ from resource_api.fleet.host.journal import MOST, Journal, Report, Superseded
 from resource_api.fleet.job import Job, make_job
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 
 if TYPE_CHECKING:
     from pathlib import Path

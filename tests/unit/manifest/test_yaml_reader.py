@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import document
 from resource_api.model.values.errors import ManifestError, Problem
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 from tests.unit.manifest.strategies import data
 
 if TYPE_CHECKING:

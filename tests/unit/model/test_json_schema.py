@@ -16,7 +16,7 @@ from resource_api.model.datatypes import build as datatypes
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes import refusals
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable

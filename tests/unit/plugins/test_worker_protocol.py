@@ -17,7 +17,7 @@ from resource_api.model.values.assets import Archive, Asset, Content
 from resource_api.model.values.errors import CannotList, ResourceError, reason
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.protocol import Decoder, Frame, decode_error, encode, encode_error, encode_plain
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,7 +28,7 @@ from resource_api.provider.context import Context, RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.system.process import trusted_path
-from tests.hypothesis_profiles import times
+from tests.sampling import times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
