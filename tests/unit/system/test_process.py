@@ -465,7 +465,7 @@ def test_many_threads_run_programs_at_once() -> None:
     wrong: list[object] = []
 
     def work(number: int) -> None:
-        for turn in range(20):
+        for turn in range(5):
             text = f"{number}-{turn}"
             found = run(shell('printf %s "$1"; printf %s "$1" >&2', text))
             if found != (0, text.encode(), text.encode()):
