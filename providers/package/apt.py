@@ -52,7 +52,7 @@ class Provider(packages.PackageProvider):
             native, records = self._records()
             rows = list(context.accepted(_row(_title(record, native), record) for record in records))
         else:
-            rows = context.derived(_rows, self._database(), list(names))
+            native, rows = context.derived(_named, self._database(), list(names))
         for row in rows:
             if row["name"] in self._purged and row["status"] == "config-files":
                 row["ensure"] = "present"  # its removal is not complete
@@ -198,11 +198,11 @@ def _records(database: bytes) -> tuple[str, list[dict[str, str]]]:
     return native, [record for record in records if _state(record) != "not-installed"]
 
 
-def _rows(database: bytes, names: Collection[str]) -> list[Resource]:
-    """Return the packages of these names."""
+def _named(database: bytes, names: Collection[str]) -> list[Any]:
+    """Return the architecture of the machine, and the packages of these names."""
     native, records = _records(database)
     known = {name: record for record in records for name in _names(record, native)}
-    return [_row(name, known[name]) for name in names if name in known]
+    return [native, [_row(name, known[name]) for name in names if name in known]]
 
 
 def _parse(text: str) -> Iterator[dict[str, str]]:

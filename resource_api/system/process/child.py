@@ -77,13 +77,18 @@ def enter(parent: int) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def execute(invocation: Invocation, report: int, parent: int) -> NoReturn:
+def execute(invocation: Invocation, report: int, parent: int, streams: Sequence[int] = ()) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
-    An error goes to ``report``, as a number. Before a change of identity all descriptors of this process are closed,
-    except that: also the one that ``sh`` would wait for. The directory is entered with the user's rights only.
+    With ``streams``, which become its standard streams, it gets a session of its own first. An error goes to
+    ``report``, as a number. Before a change of identity all descriptors of this process are closed, except that: also
+    the one that ``sh`` would wait for. The directory is entered with the user's rights only.
     """
     try:
+        if streams:
+            os.setsid()
+        for standard, stream in enumerate(streams):
+            os.dup2(stream, standard)
         _close_all_but({0, 1, 2, report})
         if invocation.identity is not None:
             identity.assume(invocation.identity)

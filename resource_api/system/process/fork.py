@@ -50,19 +50,8 @@ def start(invocation: Invocation, out: int, err: int, report: int) -> Child:
     try:
         pid = os.fork()
         if pid == 0:
-            _become(invocation, (stdin, out, err), report, parent)
+            child.execute(invocation, report, parent, (stdin, out, err))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(stdin)
     return Child(pid)
-
-
-def _become(invocation: Invocation, streams: tuple[int, int, int], report: int, parent: int) -> None:
-    """Make the child the program, in a session of its own; never return."""
-    try:
-        os.setsid()
-        for number, stream in enumerate(streams):
-            os.dup2(stream, number)
-        child.execute(invocation, report, parent)
-    finally:
-        os._exit(255)
