@@ -26,7 +26,8 @@ def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     characters hold (None: any number) the last are left out, and the last line names them.
     """
     names = _columns(rows)
-    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
+    shown = list(map(_cell, names))  # rows of other hosts may have any names
+    cells = [shown, *([_cell(row.get(name)) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
     while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
@@ -35,7 +36,7 @@ def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
         padded = (cell.ljust(size) for cell, size in zip(line[:count], widths[:count], strict=True))
         yield _GAP.join(padded).rstrip()
     if count < len(names):
-        yield f"# not shown: {', '.join(names[count:])}"
+        yield f"# not shown: {', '.join(shown[count:])}"
 
 
 def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:

@@ -1,0 +1,14 @@
+"""Resources as a table: what other hosts send is shown as text, whatever it is."""
+
+from __future__ import annotations
+
+from resource_api.render.table import table
+
+
+def test_names_and_values_of_other_hosts_are_escaped_and_cut() -> None:
+    """A terminal takes nothing in a header, a cell, or the line of what is left out as a command."""
+    rows = [{"host": "web1", "ti\x1b[2Jtle": "x\x1b[31m", "n" * 100: 1, "\x1b]0;x": 2}]
+    header, values, left = table(rows, 20)
+    assert header == "host  ti\\x1b[2Jtle"
+    assert values == "web1  x\\x1b[31m"
+    assert left == f"# not shown: {'n' * 39}…, \\x1b]0;x"
