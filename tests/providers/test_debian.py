@@ -360,6 +360,9 @@ def furnish(key: str) -> None:
     (sources / "ra_XA").write_bytes(Path("/usr/share/i18n/locales/POSIX").read_bytes())
     run("apt-get", "update")
     run("dpkg", "--install", REPOSITORY / "ra-test-old_1.0.deb")
+    # userdel refuses an account with processes, and those of other machines that run here are seen as well.
+    with Path("/etc/login.defs").open("a") as settings:
+        settings.write("SYS_UID_MAX 899\nSYS_GID_MAX 899\n")
     run("groupadd", "ra-test-old")
     run("useradd", "--create-home", "--groups", "ra-test-old", "ra-test-guest")
     ssh = Path("/home/ra-test-guest/.ssh")
