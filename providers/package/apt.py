@@ -58,7 +58,6 @@ class Provider(packages.PackageProvider):
                 row["ensure"] = "present"  # its removal is not complete
         wanted = [row for row in rows if row["name"] in self._latest and row["ensure"] == "present"]
         if wanted:
-            native, _ = self._records()
             candidates = self._candidates([row["name"] for row in wanted])
             for row in wanted:
                 row["candidate"] = candidates.get(row["name"].removesuffix(f":{native}"))
