@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.merge import Group, HostReport, Merge
     from resource_api.fleet.run import BatchReport
+    from resource_api.plugins.registry import Registry
+    from resource_api.render.changes import Style
 
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
@@ -230,18 +232,8 @@ class Display:
             return text.document_lines(document, color=color)
         found = document.get("document")
         if self._command == "plan" and isinstance(found, dict):
-            return self._plan_lines(found)
+            return plan_lines(found, self._session.registry, self._session.output.style)
         return text.result_lines(self._command, found)
-
-    def _plan_lines(self, found: Mapping[str, Any]) -> Iterable[str]:
-        from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for plans
-        from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
-
-        try:
-            return list(plan_text.lines(shown_plan.from_document(found, "plan", self._session.registry),
-                                        self._session.output.style))  # fmt: skip
-        except ManifestError as error:
-            return [text.error(str(error))]
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show resources of all hosts as one table, equal rows once; what could not be read goes to stderr."""
@@ -279,6 +271,19 @@ class Display:
         except OSError as error:
             msg = f"cannot save the plan to {path}: {error.strerror}"
             raise ResourceAPIError(msg) from error
+
+
+def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
+    """Return the lines of the plan that a host has sent, or one that says that it is none."""
+    from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for plans
+    from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
+
+    try:
+        return list(plan_text.lines(shown_plan.from_document(found, "plan", registry), style))
+    except ManifestError as error:
+        return [text.error(str(error))]
+    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # a value of another kind
+        return [text.error(f"plan: this is not a plan as it was saved: {type(error).__name__}: {error}")]
 
 
 def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:

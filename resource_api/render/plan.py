@@ -120,9 +120,9 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         left = max(0, left - (len(shown) - 1))
         yield from shown
     for name, value in parameters.items():
-        yield f"{_MARGIN}{name:>{width}}: {style.value(value)}"
+        yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
     for attribute in step.decision.replaces_because:
-        yield f"{_MARGIN}# a change of {attribute} replaces it"
+        yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
 
 
 def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Difference]:

@@ -58,7 +58,8 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
         notified = {name for each in document["steps"] for name in each["notifies"]}
         subscribed = {step.entry.index for step in steps if str(step.reference) in notified}
         drift = [_drift(each) for each in document["drift"]]
-        counts = Summary(**document["summary"])
+        numbers: dict[str, Any] = {name: int(count) for name, count in document["summary"].items()}
+        counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})
         used = {(each["stack"], each["output"]): None for each in document.get("stacks", ())}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
