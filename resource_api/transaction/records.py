@@ -53,8 +53,8 @@ class Records:
         failed = run.status in (Status.FAILED, Status.SKIPPED)
         if failed and before is None and not exists(run.is_):
             return None
-        if run.status is Status.SKIPPED and before is not None and run.is_ == run.step.is_:
-            return before._replace(status="tainted") if has_transient_reason(run.step) else before
+        if run.status is Status.SKIPPED and run.is_ == run.step.is_:
+            return before._replace(status="tainted") if before and has_transient_reason(run.step) else before
         inputs, should, is_ = plain_values(run) if plain else sealed_values(run, plan.prior.state.salt, failed=failed)
         if failed and before is not None and not (run.action in CREATING and exists(run.is_)):
             should = before.should

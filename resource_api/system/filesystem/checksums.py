@@ -1,4 +1,4 @@
-"""The SHA-256 of a content, in a run with little content without importing ``hashlib``, which loads OpenSSL: 3 ms."""
+"""The SHA-256 of a content; of a small one without importing ``hashlib``, which loads OpenSSL: 3 ms."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ except ImportError:  # pragma: no cover - depends on the version
     except ImportError:
         from hashlib import sha256 as _sha256
 
-#: After so many bytes OpenSSL, which is six times as fast, has been worth its loading.
-_LITTLE: Final = 1 << 18
-
-_digested = 0
+#: From this size on, OpenSSL, which is six times as fast, is worth its loading.
+_LARGE: Final = 1 << 16
 
 
 def sha256(content: bytes) -> str:
     """Return the SHA-256 of a content, in hexadecimal digits."""
-    global _digested  # noqa: PLW0603 - of this process
-    _digested += len(content)
-    if _digested <= _LITTLE:
+    if len(content) < _LARGE:
         return str(_sha256(content).hexdigest())
     import hashlib  # noqa: PLC0415 - see above
 
