@@ -159,7 +159,7 @@ def test_the_third_signal_leaves_no_live_line(bench: Bench, gate: Gate) -> None:
         terminal.until(lambda lines: "creating" in lines[-1])
         for _ in range(3):
             os.kill(terminal.pid, signal.SIGINT)
-            terminal.read(0.2)
+            terminal.read(0.5)
         code, lines = terminal.end()
     assert code == 130
     assert not [line for line in lines if "…" in line]
