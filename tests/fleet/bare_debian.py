@@ -16,6 +16,7 @@ from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.job import make_job
 from resource_api.fleet.payload import Payloads, package
+from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -90,7 +91,7 @@ class Bare:
         ``minimal``: with Debian's python3-minimal alone. ``libraries``: with what some types need of its packages.
         """
         python = self._interpreter(SUITES[self.suite] if minimal else "", "yes" if libraries else "")
-        carrier, found = PipeCarrier(Payloads(self._archive), python=python), []
+        carrier = PipeCarrier(Payloads(self._archive), python=python)
         read = []
         if manifest is not None:
             (self._directory / "site.yaml").write_text(manifest)
@@ -105,16 +106,7 @@ class Bare:
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )
-        try:
-            carrier.start(Host("bare"), job)
-            while (event := carrier.next_event(60)) is not None:
-                found.append(event.document)
-                if event.document["type"] == "end":
-                    return found
-        finally:
-            carrier.close()
-        msg = f"no end came after {found[-3:]}"
-        raise AssertionError(msg)
+        return sent_documents(carrier, Host("bare"), job)
 
     def _interpreter(self, *given: str) -> str:
         """Return the path of a program that starts Python there."""

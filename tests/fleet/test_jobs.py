@@ -22,6 +22,7 @@ from resource_api.manifest.scope import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
 from tests.command import run
+from tests.fleet.sent_documents import sent_documents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,17 +80,7 @@ class Machine:
 
     def documents(self, job: Job, python: str | None = None) -> list[Mapping[str, Any]]:
         """Return what the host sends for a job; ``python``: its interpreter, if not that of the tests."""
-        carrier, found = PipeCarrier(Payloads(self.archive), cache=self.cache), []
-        try:
-            carrier.start(Host("web1", python=python), job)
-            while (event := carrier.next_event(60)) is not None:
-                found.append(event.document)
-                if event.document["type"] == "end":
-                    return found
-        finally:
-            carrier.close()
-        msg = f"no end came after {found[-3:]}"
-        raise AssertionError(msg)
+        return sent_documents(PipeCarrier(Payloads(self.archive), cache=self.cache), Host("web1", python=python), job)
 
     def result(self, command: str, **given: Any) -> Any:
         """Return the document of a command that reads."""
