@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from resource_api import ResourceError, Sensitive, files
+from resource_api import CannotList, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -28,12 +28,14 @@ def report_unreadable(context: Context, found: Iterable[Any], why: str, names: C
 
 
 def read_files(
-    context: Context, names: Collection[Name], read: Callable[[str], Content]
+    context: Context, names: Collection[Name] | None, read: Callable[[str], Content], unlisted: str
 ) -> Iterator[tuple[str, list[Name], Content]]:
     """Yield each file of ``names``, which begin with its path, the names in it, and what ``read`` returns for it.
 
-    A file that cannot be read fails its names.
+    A file that cannot be read fails its names. Raise ``CannotList`` without ``names``; ``unlisted`` says why.
     """
+    if names is None:
+        raise CannotList(unlisted)
     groups: dict[str, list[Name]] = {}
     for name in names:
         groups.setdefault(name[0], []).append(name)
@@ -64,10 +66,21 @@ def edit_files(
     for file, wanted in found.items():
         try:
             edit(file, wanted)
-        except (OSError, ResourceError) as error:
+        except ResourceError as error:
             failures.append(error)
+        except OSError as error:
+            failures.append(ResourceError(files.describe_error(error, "")))
     if failures:
         raise failures[0]
+
+
+def edit_file(path: str, change: Callable[[files.Lines], None]) -> None:
+    """Edit the lines of a file that everybody may read. Raise ``ResourceError`` with its path."""
+    try:
+        files.edit_lines(path, change, mode=0o644)
+    except OSError as error:
+        msg = f"{path}: {files.describe_error(error, path)}"
+        raise ResourceError(msg) from error
 
 
 def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret: str) -> None:

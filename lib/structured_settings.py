@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import content_check, owned_lines
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+from lib.sensitive import reveal
+from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -65,10 +66,8 @@ class SettingsProvider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
-        if names is None:
-            msg = "the settings of all files cannot be listed; name a file and a key"
-            raise CannotList(msg)
-        for path, group, document in owned_lines.read_files(context, names, self._read):
+        unlisted = "the settings of all files cannot be listed; name a file and a key"
+        for path, group, document in owned_lines.read_files(context, names, self._read, unlisted):
             for name in group:
                 try:
                     value = plain(find(document, parse_place(name[1])))
@@ -225,15 +224,6 @@ def _plain(value: Any, left: list[int]) -> Any:
         if isinstance(value, kind):
             return kind(value)
     return str(value)
-
-
-def reveal(value: Any) -> Any:
-    """Return a value with its secrets."""
-    if isinstance(value, Sensitive):
-        return reveal(value.reveal())
-    if isinstance(value, Mapping):
-        return {key: reveal(item) for key, item in value.items()}
-    return [reveal(item) for item in value] if isinstance(value, list) else value
 
 
 def _secret(value: Any) -> bool:

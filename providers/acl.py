@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from lib.posix_acl import Wanted
     from resource_api import Change, Context, Resource
 
+OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
 
 class Provider(BaseProvider):
     """The access control lists of the files of the local machine."""
@@ -45,7 +47,7 @@ class Provider(BaseProvider):
             wanted = posix_acl.resolve(should["permission"])
         except ResourceError:
             return attribute != "permission"  # somebody who does not exist yet
-        members = [""] if attribute == "permission" else _members(name, should)[1:]
+        members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
             found = [each for each in members if _differs(directories, _at(name, each), should, wanted)]
             if not found:
@@ -90,18 +92,34 @@ class Provider(BaseProvider):
             try:
                 wanted = [] if should["ensure"] == "absent" else posix_acl.resolve(should["permission"])
                 with files.Batch() as batch:
-                    for member in _members(path, should):
+                    for member in _ordered(_members(path, should)):
                         batch.edit_attributes(_at(path, member), partial(_change, should=should, wanted=wanted))
             except (OSError, ResourceError) as error:
                 context.failed(path, message=files.describe_error(error, path))
 
 
-def _members(path: str, should: Mapping[str, Any]) -> list[str]:
-    """Return what gets a list, as paths within ``path``; the empty one is itself. Raise ``OSError``."""
+def _members(path: str, should: Mapping[str, Any]) -> dict[str, int]:
+    """Return what gets a list, by its path within ``path``, each before what is in it; the empty one is itself.
+
+    A directory has its mode, all else 0. Raise ``OSError``.
+    """
     if not should.get("recursive") or not os.path.isdir(path):  # noqa: PTH112 - a text
-        return [""]
+        return {"": 0}
     tree = file_trees.read_tree(path, file_trees.ignored(None), should["max_files"])
-    return [name for name, member in tree.members.items() if member.kind != "link"]
+    return {
+        name: member.mode if member.kind == "directory" else 0
+        for name, member in tree.members.items()
+        if member.kind != "link"
+    }
+
+
+def _ordered(members: dict[str, int]) -> list[str]:
+    """Return members in an order in which no other user can write to a directory while what is in it is changed.
+
+    Directories that others can write to come first, as they may lose that; the others after what is in them.
+    """
+    writable = [name for name, mode in members.items() if mode & OTHERS_WRITE]
+    return writable + [name for name, mode in reversed(members.items()) if not mode & OTHERS_WRITE]
 
 
 def _differs(directories: files.Directories, path: str, should: Mapping[str, Any], wanted: list[Wanted]) -> bool:

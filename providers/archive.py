@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.sensitive import reveal
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Provider(BaseProvider):
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute != "source":
             return None
-        wanted, secret = _reveal(should["source"]), isinstance(should["source"], Sensitive)
+        wanted, secret = reveal(should["source"]), isinstance(should["source"], Sensitive)
         if is_.get("source") != wanted:
             return False if secret else (False, f"changed from {is_.get('source', 'nothing')} to {wanted}")
         altered = is_.get("altered", ())
@@ -99,7 +100,7 @@ class Provider(BaseProvider):
                 files.remove_unpacked(path, record)
             return
         before = record or files.UnpackRecord()
-        archive: Archive = _reveal(should["source"])
+        archive: Archive = reveal(should["source"])
         owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
         options = files.UnpackOptions(
             should["max_size"],
@@ -123,7 +124,3 @@ def _row(path: str, record: files.UnpackRecord, altered: list[str]) -> Resource:
     if record.gid is not None:
         row |= {"gid": record.gid, "group": files.group_name(record.gid)}
     return row
-
-
-def _reveal(value: Any) -> Any:
-    return value.reveal() if isinstance(value, Sensitive) else value

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib import content_check, line_places, owned_lines
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+from lib.sensitive import reveal
+from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -34,7 +35,7 @@ class Provider(BaseProvider):
         """Refuse markers that cannot be told apart from the block, and wrong regular expressions."""
         yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
-        block, name, marker = _text(should.get("block")), should.get("name"), should.get("marker")
+        block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")
         if isinstance(block, str) and isinstance(name, str) and isinstance(marker, str):
             markers = _markers(name, marker)
             if any(line.rstrip() in markers for line in block.split("\n")):
@@ -42,10 +43,8 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the blocks in ``names``."""
-        if names is None:
-            msg = "the blocks of all files cannot be listed; name a file and a block"
-            raise CannotList(msg)
-        for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
+        unlisted = "the blocks of all files cannot be listed; name a file and a block"
+        for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
             for name in group:
                 try:
@@ -78,7 +77,7 @@ def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] 
                 del lines[number]
         if should is None:
             continue
-        block = _text(should["block"])
+        block = reveal(should["block"])
         texts = block.rstrip("\n").split("\n") if block else []
         if place is None:
             begin, end = _markers(name, marker)
@@ -111,7 +110,3 @@ def _canonical_block(block: Any) -> Any:
         return Sensitive(_canonical_block(block.reveal()))
     text = LINE_END.sub("\n", block).rstrip("\r\n")
     return f"{text}\n" if text else ""
-
-
-def _text(value: Any) -> Any:
-    return value.reveal() if isinstance(value, Sensitive) else value

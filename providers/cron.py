@@ -184,7 +184,8 @@ def field_error(field: str, value: str) -> str:
 def variables(environment: Iterable[str]) -> list[str]:
     """Return variables as cron reads them, sorted by name; of one name the order is kept, as the last one counts."""
     found = [VARIABLE.fullmatch(each) for each in environment]
-    pairs = [(each[1], each[2].rstrip(" \t")) for each in found if each]
+    # crontab(1) refuses a variable without a value; an empty one stands in quotes.
+    pairs = [(each[1], each[2].rstrip(" \t") or '""') for each in found if each]
     return [f"{name}={value}" for name, value in sorted(pairs, key=lambda pair: pair[0])]
 
 

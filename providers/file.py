@@ -136,7 +136,7 @@ class Provider(BaseProvider):
                 yield row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a file: its directory, its owner, its group, its source."""
+        """Yield what is missing for a file, as its directory, owner, group or source, and what is in its place."""
         from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
 
         for path, should in changes.items():
@@ -144,6 +144,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_place(path, should),
                 *prerequisites.missing_file("source", _reveal(should.get("source"))),
                 *prerequisites.missing_checker(should.get("validate_cmd")),
+                *_in_its_place(path, should),
             ]
             yield from ((path, problem) for problem in missing)
 
@@ -181,8 +182,7 @@ class Provider(BaseProvider):
             return
         if found not in {"absent", ensure} and "directory" in {found, ensure}:
             if not force:
-                msg = f"it is a {found} and should be a {ensure}; with force it is replaced, and what is in it is lost"
-                raise ResourceError(msg)
+                raise ResourceError(_conflict(found, ensure))
             keep(at_once=True)
             batch.remove(path, recursive=True)
             found, is_ = "absent", None
@@ -322,6 +322,21 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
         msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
         raise ResourceError(msg)
     return partial(content_check.check, command, path)
+
+
+def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield a problem if there is a directory and should be none, or the reverse, and nothing is forced."""
+    ensure = should.get("ensure", "absent")
+    if ensure == "absent" or should.get("force") or not os.path.lexists(path):
+        return
+    found = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
+    if found != ensure and "directory" in {found, ensure}:
+        yield Problem("ensure", _conflict(found, ensure))
+
+
+def _conflict(found: str, ensure: str) -> str:
+    declare = ": declare 'ensure: directory' to keep it" if found == "directory" else ""
+    return f"it is a {found} and should be a {ensure}{declare}; with force it is replaced, and what is in it is lost"
 
 
 def _reveal(value: Any) -> Any:

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib import content_check, line_places, owned_lines
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
+from lib.sensitive import reveal
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -57,10 +58,8 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the lines that the expressions in ``names`` find."""
-        if names is None:
-            msg = "the lines of all files cannot be listed; name a file and a regular expression"
-            raise CannotList(msg)
-        for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
+        unlisted = "the lines of all files cannot be listed; name a file and a regular expression"
+        for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
             for name in group:
                 if wrong := next(line_places.expression_problems("match", name[1]), None):
                     context.failed(name, message=f"'{name[1]}' {wrong.message}")
@@ -101,5 +100,5 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
 
 def _text(value: Any) -> str | None:
     """Return a line that is known."""
-    value = value.reveal() if isinstance(value, Sensitive) else value
+    value = reveal(value)
     return value if isinstance(value, str) else None

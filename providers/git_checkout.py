@@ -130,6 +130,16 @@ class Provider(BaseProvider):
             user = should.get("user")
             uid = None if user is None else files.user_id(user)
             batch.make_directory(new, mode=0o755, uid=uid, gid=None if user is None else _group(user))
+        try:
+            self._fill(new, should)
+            rename(new, path.rpartition("/")[2])
+        except (OSError, ResourceError):
+            with files.Batch() as batch:
+                batch.remove(new, recursive=True)
+            raise
+
+    def _fill(self, new: str, should: Mapping[str, Any]) -> None:
+        """Fetch into an empty directory, and check out."""
         copy = _working_copy(new)
         target = self._target(should, copy.user)
         copy.run("init", "-q", "--template=")
@@ -137,7 +147,6 @@ class Provider(BaseProvider):
         copy.fetch(should, target)
         copy.check_out(should, target, force=False)
         self.sync("--file-system", new)
-        rename(new, path.rpartition("/")[2])
 
     def _update(self, path: str, should: Mapping[str, Any]) -> None:
         """Check out another commit in an existing checkout, unless something would be lost."""

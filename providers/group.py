@@ -11,7 +11,7 @@ from resource_api import BaseProvider, Command
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Problem, Resource
 
 
 class Provider(BaseProvider):
@@ -36,6 +36,14 @@ class Provider(BaseProvider):
             if group.gr_name and group.gr_name[0] not in "+-"  # entries for NIS are not groups
         )
         return list(context.accepted(rows))
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield what is missing for a group: members."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        for name, should in changes.items():
+            for member in should.get("members") or ():
+                yield from ((name, problem) for problem in prerequisites.missing_user("members", member))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one group after another."""

@@ -7,7 +7,8 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Problem, ResourceError, files
+from lib import owned_lines
+from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -61,21 +62,15 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        targets: dict[str, dict[str, Mapping[str, Any]]] = {}
-        for (name, target), change in changes.items():
-            targets.setdefault(target, {})[name] = change.should
-        failures: list[Exception] = []
-        for target, wanted in targets.items():
-            try:
-                files.edit_lines(target, partial(edit, wanted=wanted), mode=0o644)
-            except (OSError, ResourceError) as error:
-                failures.append(error)
-        if failures:
-            raise failures[0]
+        owned_lines.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any]]) -> None:
-    """Change the lines of the hosts in ``wanted``, by name, to the wanted state."""
+def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    files.edit_lines(target, partial(edit, wanted=wanted), mode=0o644)
+
+
+def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the hosts in ``wanted``, by name, to the wanted state; None removes them."""
     places: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
@@ -84,7 +79,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any]]) -> None:
     removed: list[int] = []
     for name, should in wanted.items():
         found = places.get(name, [])
-        if should.get("ensure") == "absent":
+        if should is None:
             removed += found
         elif found:
             host = parse_line(lines[found[0]]) or {}

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lib import http_json
-from resource_api import CannotList, Problem, ResourceError, Sensitive, SimpleProvider
+from lib.sensitive import reveal
+from resource_api import CannotList, Problem, ResourceError, SimpleProvider
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -45,7 +46,7 @@ class Provider(SimpleProvider):
         """Compare the declared fields only."""
         if attribute != "body":
             return None
-        present, wanted = _plain(is_["body"]), _plain(should["body"])
+        present, wanted = reveal(is_["body"]), reveal(should["body"])
         if wanted != should["body"]:  # with a secret in it, of which nothing is shown
             return _within(wanted, present)
         changed = [
@@ -152,16 +153,7 @@ def _object(value: Any) -> dict[str, Any]:
 
 def _fields(should: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is declared of an object, with secrets unwrapped."""
-    return {**_plain(should["body"]), **_plain(should.get("secrets") or {})}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with all secrets in it unwrapped."""
-    if isinstance(value, Sensitive):
-        return _plain(value.reveal())
-    if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list) else value
+    return {**reveal(should["body"]), **reveal(should.get("secrets") or {})}
 
 
 def _within(value: Any, present: Any) -> bool:

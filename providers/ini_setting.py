@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import content_check, owned_lines
-from resource_api import BaseProvider, CannotList, Problem, Sensitive, files
+from lib.sensitive import reveal
+from resource_api import BaseProvider, Problem, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
 SEPARATOR = re.compile(r"\s*[=:]\s*")
-COMMENT = re.compile(r"\s*[;#]+\s*")
+COMMENT = re.compile(r"\ufeff?\s*[;#]+\s*")
 
 
 class Setting(NamedTuple):
@@ -49,10 +50,8 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
-        if names is None:
-            msg = "the settings of all files cannot be listed; name a file, a section and a setting"
-            raise CannotList(msg)
-        for path, group, lines in owned_lines.read_files(context, names, files.read_lines):
+        unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
+        for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
             found = find(texts, [name[1:] for name in group])
             for name in group:
@@ -109,16 +108,21 @@ def find(texts: Sequence[str], keys: Iterable[Key]) -> dict[Key, list[Setting]]:
 
 def _parse(text: str, names: Collection[str]) -> tuple[str, int] | None:
     """Return which of ``names`` a line sets, and where its value begins; None if it sets none of them."""
-    if (name := text.strip()) in names:
+    if (name := _name(text)) in names:
         return name, -1
     longest = max(map(len, names))
     for separator in SEPARATOR.finditer(text):
-        name = text[: separator.start()].strip()
+        name = _name(text[: separator.start()])
         if name in names:
             return name, separator.end()
         if len(name) > longest:
             break
     return None
+
+
+def _name(text: str) -> str:
+    """Return the name that a text holds; a byte order mark before it belongs to the file."""
+    return text.removeprefix("\ufeff").strip()
 
 
 def _value(text: str, place: Setting) -> str:
@@ -178,4 +182,4 @@ def _canonical_value(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return str(value.reveal() if isinstance(value, Sensitive) else value)
+    return str(reveal(value))

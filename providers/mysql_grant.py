@@ -101,10 +101,10 @@ class Provider(ServerProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse rights that there are not on the thing, and ``USAGE`` where it would say nothing."""
-        privileges, options = should.get("privileges"), should.get("options")
-        if not isinstance(privileges, list):
+        privileges, options, table = should.get("privileges"), should.get("options"), should.get("table")
+        if not isinstance(privileges, list) or not isinstance(table, str):
             return
-        for problem in problems(parse_target(should["table"]), privileges):
+        for problem in problems(parse_target(table), privileges):
             yield Problem("privileges", problem)
         if privileges == [USAGE] and (options is None or options == []):
             yield Problem("privileges", "USAGE is no right, every account has it; ensure: absent takes all others away")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.mysql import OWN_ACCOUNTS, account, among_accounts, canonical_account, literal
 from lib.mysql_provider import ServerProvider
+from lib.sensitive import reveal
 from resource_api import Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Provider(ServerProvider):
             if resource.get("tls_options") is not None:
                 resource["tls_options"] = sorted(set(map(_unquoted, resource["tls_options"])))
             if resource.get("password_hash") is not None:
-                resource["password_hash"] = Sensitive(_canonical_hash(_plain(resource["password_hash"])))
+                resource["password_hash"] = Sensitive(_canonical_hash(reveal(resource["password_hash"])))
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
@@ -73,7 +74,7 @@ class Provider(ServerProvider):
                 yield Problem("password_hash", "is what is computed of password; declare one of them")
             if plugin not in {None, NATIVE}:
                 yield Problem("password", f"is for the plugin {NATIVE}; {plugin} needs password_hash")
-        value = _plain(should.get("password_hash"))
+        value = reveal(should.get("password_hash"))
         if isinstance(value, str) and plugin in {None, NATIVE} and not NATIVE_HASH.fullmatch(value):
             yield Problem("password_hash", f"of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin")
         options = should.get("tls_options")
@@ -87,7 +88,7 @@ class Provider(ServerProvider):
         """Compare a password by its hash: ``get`` returns nothing else."""
         if attribute != "password":
             return None
-        return is_.get("plugin") == NATIVE and _plain(is_.get("password_hash")) == _hash(should["password"])
+        return is_.get("plugin") == NATIVE and reveal(is_.get("password_hash")) == _hash(should["password"])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Read all accounts that are wanted."""
@@ -138,7 +139,7 @@ def _resource(row: Mapping[str, Any]) -> Resource:
 
 def _login(session: Session, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
     """Return how an account is to log in, empty for no change. Raise ``ResourceError`` for a plugin without a hash."""
-    plugin, value = should.get("plugin"), _plain(should.get("password_hash"))
+    plugin, value = should.get("plugin"), reveal(should.get("password_hash"))
     if should.get("password") is not None:
         value = _hash(should["password"])
     elif value is None and plugin is None:
@@ -186,13 +187,9 @@ def _canonical_hash(value: str) -> str:
     return value.upper() if re.fullmatch(r"\*[0-9a-fA-F]{40}", value) else value
 
 
-def _plain(value: Any) -> Any:
-    return value.reveal() if isinstance(value, Sensitive) else value
-
-
 def _hash(password: Sensitive[str]) -> str:
     """Return what ``mysql_native_password`` stores of a password: SHA-1 of SHA-1, without a salt."""
     import hashlib  # noqa: PLC0415 - only for a password
 
-    first = hashlib.sha1(_plain(password).encode(), usedforsecurity=False).digest()
+    first = hashlib.sha1(reveal(password).encode(), usedforsecurity=False).digest()
     return f"*{hashlib.sha1(first, usedforsecurity=False).hexdigest().upper()}"

@@ -70,13 +70,19 @@ class Provider(BaseProvider):
         """Change one environment after another."""
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
-                if should["ensure"] == "absent":
-                    _remove(name)
-                elif is_ is None or is_["status"] != "complete":
-                    self._make(name, is_, should)
-                else:
-                    value = should["system_site_packages"]
-                    files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
+                try:
+                    self._change(name, is_, should)
+                except OSError as error:
+                    raise ResourceError(files.describe_error(error, name)) from error
+
+    def _change(self, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
+        if should["ensure"] == "absent":
+            _remove(name)
+        elif is_ is None or is_["status"] != "complete":
+            self._make(name, is_, should)
+        else:
+            value = should["system_site_packages"]
+            files.edit_lines(f"{name}/{CONFIG}", partial(_set_system, value=value), mode=0o644)
 
     def _make(self, path: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Make an environment: the mark comes first, and goes when everything is on disk."""

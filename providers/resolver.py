@@ -74,7 +74,7 @@ class Provider(BaseProvider):
                 elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
                     files.replace(path, b"", mode=0o644)
                 else:
-                    files.edit_lines(path, partial(_edit, should=change.should), mode=0o644)
+                    owned_lines.edit_file(path, partial(_edit, should=change.should))
 
 
 def _managed(path: str) -> str:

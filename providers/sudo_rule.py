@@ -19,13 +19,15 @@ DIRECTORY = Path("/etc/sudoers.d")
 #: Other files are ignored by sudo.
 NAME = re.compile(r"[\w-]+", re.ASCII)
 LARGEST = 1024 * 1024  # bytes
-COMMENT = re.compile(r"[ \t]*(#(?!include).*)?")
+#: A number after `#` is a user, not a comment.
+COMMENT = re.compile(r"[ \t]*(#(?!include|-?\d).*)?")
 #: Parts of a rule that are separated by something else than this type writes are not read.
 RULE = re.compile(
-    r"(?P<user>\S+)[ \t]+(?P<hosts>[^\s=(]+(?:,[ \t]*[^\s=(]+)*)[ \t]*=[ \t]*(?:\((?P<runas>[^()]*)\))?[ \t]*"
-    r"(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
+    r"(?P<user>(?:\\.|[^\s\\])+)[ \t]+(?P<hosts>[^\s=(]+(?:,[ \t]*[^\s=(]+)*)[ \t]*=[ \t]*"
+    r"(?:\((?P<runas>(?:\\.|[^()\\])*)\))?[ \t]*(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
 )
 COMMA = re.compile(r"(?<!\\),")
+BLANK = re.compile(r"(\\.)|[ \t]+")
 ATTRIBUTES = ("user", "hosts", "runas", "commands", "nopasswd", "tags")
 
 
@@ -140,7 +142,7 @@ def _parse(line: str) -> Resource | None:
     return {
         "user": found["user"],
         "hosts": [each.strip() for each in found["hosts"].split(",")],
-        **({"runas": found["runas"].replace(" ", "")} if found["runas"] else {}),
+        **({"runas": BLANK.sub(r"\1", found["runas"])} if found["runas"] else {}),
         "commands": [each.strip() for each in COMMA.split(found["commands"])],
         "nopasswd": "NOPASSWD" in tags,
         "tags": sorted(tags - {"NOPASSWD", "PASSWD"}),

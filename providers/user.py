@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
+#: What crypt(5) takes for a hash, and what no password matches; `!` before it disables the password.
+HASH = re.compile(r"!*(\*.*|\$.+|x|[./0-9A-Za-z]{13}|_[./0-9A-Za-z]{19})?")
+IN_CLEAR = "password is no hash: nobody can log in with it, and /etc/shadow would have it in clear; use `mkpasswd`"
 #: The options of useradd and usermod by attribute.
 OPTIONS = {"uid": "-u", "gid": "-g", "comment": "-c", "home": "-d", "shell": "-s", "groups": "-G"}
 
@@ -50,11 +53,14 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse a day that no calendar has."""
-        expiry = should.get("expiry")
-        return (
-            [] if type(expiry) is not str or shadow.is_day(expiry) else [Problem("expiry", f"expiry: no day {expiry}")]
-        )
+        """Refuse a day that no calendar has; warn of a password that is not hashed."""
+        expiry, password = should.get("expiry"), should.get("password")
+        problems = []
+        if type(expiry) is str and not shadow.is_day(expiry):
+            problems.append(Problem("expiry", f"expiry: no day {expiry}"))
+        if isinstance(password, Sensitive) and not HASH.fullmatch(str(password.reveal())):
+            problems.append(Problem("password", IN_CLEAR, "warning"))
+        return problems
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

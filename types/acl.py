@@ -61,6 +61,8 @@ group's digit has all rights of the entries (`"0770"` for the first example), or
 With `recursive: true` all that is in a directory gets the entries, files without the defaults; symbolic links, which
 have no list, are left out. All is compared before anything is changed; a directory of more than `max_files` members,
 or with another filesystem in it, is an error. `ensure: absent` removes the lists when the directory itself has one.
+`destroy` and `--prune` remove only the list of the directory: to take the entries from all that is in it, apply
+`{ensure: absent, recursive: true}` first.
 
 Where other users can write to a directory on the path, they may have moved any file there. So a file there that belongs
 to root, or that has another hard link, is given to nobody: that is an error.

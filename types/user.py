@@ -56,8 +56,8 @@ removes that group if it has no other member.
         "shell": Attribute(f"Optional[{PATH}]", "The login shell, a full path.", must_be="an absolute path"),
         "password": Attribute(
             f"Optional[Sensitive[{FIELD}]]",
-            "The hash of the password, from `mkpasswd` or `openssl passwd -6`; `!` disables the password. Only root can"
-            " read and change it.",
+            "The hash of the password, from `mkpasswd` or `openssl passwd -6`; `!` disables the password. A text that"
+            " is no hash is a warning. Only root can read and change it.",
             must_be="the hash of a password, without ':'",
         ),
         "expiry": Attribute(

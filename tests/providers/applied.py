@@ -27,6 +27,12 @@ def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[Report, list
     return Runtime(REGISTRY, log=log).apply({"project": "p", **manifest}, **options), lines
 
 
+def converge(resources: dict[str, Any]) -> None:
+    """Apply resources, all of which succeed, and check that a second run changes nothing."""
+    assert [step.error for step in run(resources)[0].steps if step.error] == []
+    assert run(resources)[0].summary.unchanged == len(resources)
+
+
 def warned(resources: dict[str, Any]) -> list[str]:
     """Return the warnings of a plan of resources."""
     found: list[str] = []

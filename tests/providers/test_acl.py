@@ -14,7 +14,7 @@ from resource_api.testing import Neighbour, ProviderCompliance
 from resource_api.testing.name_laws import FORMS
 from tests.bundled import directory_of_nobody
 from tests.namespaces import private_mounts
-from tests.providers.applied import REGISTRY, reason, run, warned
+from tests.providers.applied import REGISTRY, converge, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -49,9 +49,7 @@ def given(path: Path, *entries: str) -> None:
 
 def apply(path: Path, *permission: str, **attributes: Any) -> list[str]:
     """Apply a list twice, the second time without a change; return the entries that getfacl(1) shows."""
-    wanted = {f"Acl[{path}]": {"permission": list(permission), **attributes} if permission else attributes}
-    assert reason(run(wanted)[0]) == ""
-    assert run(wanted)[0].summary.unchanged == 1
+    converge({f"Acl[{path}]": {"permission": list(permission), **attributes} if permission else attributes})
     return listed(path)
 
 
@@ -161,6 +159,15 @@ def test_all_in_a_directory_gets_the_entries(tree: Path) -> None:
     given(tree / "text", "user:bin:r")
     _, lines = run({f"Acl[{tree}]": {"permission": ["u:daemon:rX", "d:u:daemon:rX"], "recursive": True}})
     assert lines == [f"notice: Acl[{tree}]: recursive: differs in text"]
+    run({f"Acl[{tree}]": {"ensure": "absent", "recursive": True}})
+    assert [os.listxattr(path) for path in (tree, tree / "inner", tree / "text")] == [[], [], []]
+
+
+def test_a_right_to_write_is_given_to_all_in_a_directory_of_root(tree: Path) -> None:
+    """Members come before their directory: in one that somebody may write to, nothing of root is given away."""
+    apply(tree, "user:daemon:rwX", "default:user:daemon:rwX", recursive=True)
+    assert "user:daemon:rw-" in listed(tree / "text")
+    assert "user:daemon:rwx" in listed(tree / "inner" / "program")
     run({f"Acl[{tree}]": {"ensure": "absent", "recursive": True}})
     assert [os.listxattr(path) for path in (tree, tree / "inner", tree / "text")] == [[], [], []]
 

@@ -13,9 +13,10 @@ import pytest
 
 from tests import command
 from tests.systemd_machine import ROOT, Machine, started_machine
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts services")
@@ -99,21 +100,13 @@ def processor_ticks(machine: Machine, pid: str) -> int:
     return sum(map(int, machine.read(f"/proc/{pid}/stat").rpartition(")")[2].split()[11:13]))
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 40) -> None:
-    """Wait until something holds."""
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it has not come"
-        time.sleep(0.1)
-
-
 def test_a_service_converges_sleeps_and_stops(machine: Machine) -> None:
     """Drift is corrected; between runs it needs at most 30 MiB and no processor time; stopping it is no failure."""
     install(machine, "--every", "2s", "--splay", "0")
     machine.run("systemctl", "start", "resource-api-agent.service")
-    wait_for(lambda: machine.read("/srv/ra-agent") == "Hello")
+    wait_until(lambda: machine.read("/srv/ra-agent") == "Hello")
     machine.write("/srv/ra-agent", "Bye")
-    wait_for(lambda: machine.read("/srv/ra-agent") == "Hello")
+    wait_until(lambda: machine.read("/srv/ra-agent") == "Hello")
     # A run may be going on, but the main process sleeps.
     pid = machine.run("systemctl", "show", "-P", "MainPID", "resource-api-agent.service").stdout.strip()
     kib = re.search(r"VmHWM:\s+(\d+) kB", machine.read(f"/proc/{pid}/status"))

@@ -11,7 +11,7 @@ from resource_api import ManifestError, Runtime
 from resource_api.system.filesystem.backups import list_backups
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import REGISTRY, reason, run, warned
+from tests.providers.applied import REGISTRY, converge, reason, run, warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ def made(tmp_path: Path) -> Path:
 
 def apply(made: Path, **attributes: Any) -> str:
     """Apply a file twice, the second time without a change; return its content."""
-    wanted = {f"Concat[{made}]": attributes}
-    assert reason(run(wanted)[0]) == ""
-    assert run(wanted)[0].summary.unchanged == 1
+    converge({f"Concat[{made}]": attributes})
     return made.read_text()
 
 

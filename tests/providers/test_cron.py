@@ -252,7 +252,7 @@ def test_a_second_run_changes_nothing() -> None:
         "project": "ra-test",
         "resources": {
             f"Cron[{NAME}]": {"user": "nobody", "command": " x % y ", "minute": [30, "5"], "weekday": "Tuesday"},
-            f"Cron[{NAME} 2]": {"command": "x", "special": "annually", "environment": ["B=1", "A = 2"]},
+            f"Cron[{NAME} 2]": {"command": "x", "special": "annually", "environment": ["B=1", "A = 2", "C="]},
         },
     }
     assert runtime.apply(manifest).summary.created == 2

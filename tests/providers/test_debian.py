@@ -15,13 +15,14 @@ import subprocess
 from itertools import chain
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 import resource_api
 from tests import command, wheels
 from tests.namespaces import private_kernel
+from tests.scenarios.conftest import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,21 +199,8 @@ def run(*argv: str | Path, data: bytes | None = None) -> str:
     return done.stdout.decode()
 
 
-class Outcome(NamedTuple):
+class Ran(Outcome):
     """The result of one run of the command."""
-
-    code: int
-    out: str
-    err: str
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        """Return the objects of one type of a JSON stream."""
-        return [each for each in map(json.loads, self.out.splitlines()) if each["type"] == kind]
-
-    @property
-    def ends(self) -> dict[str, dict[str, Any]]:
-        """Return the results of the steps by reference."""
-        return {each["reference"]: each for each in self.events("step_end")}
 
     @property
     def done(self) -> list[tuple[str, str]]:
@@ -232,7 +220,7 @@ class Machine:
         self.manifest.write_text(text, encoding="utf-8")
         self.state = home / "state" / "state.db"
 
-    def command(self, *arguments: str | Path) -> Outcome:
+    def command(self, *arguments: str | Path) -> Ran:
         """Run ``resource-api`` with the private state."""
         environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
@@ -243,13 +231,13 @@ class Machine:
         }
         done = command.run([*map(str, arguments)], cwd=self.home, env=environment, text=True, timeout=60)
         assert "Traceback" not in done.stderr, done.stderr
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        return Ran(done.returncode, done.stdout, done.stderr)
 
-    def apply(self, *options: str) -> Outcome:
+    def apply(self, *options: str) -> Ran:
         """Apply the manifest with JSON output."""
         return self.command("apply", self.manifest, "--json", *options)
 
-    def converged(self) -> Outcome:
+    def converged(self) -> Ran:
         """Apply and check that it succeeds."""
         outcome = self.apply()
         assert outcome.code == 0, outcome.err
@@ -433,15 +421,15 @@ def test_noop_predicts_apply_and_changes_nothing(machine: Machine) -> None:
     assert machine.content() == before
     assert machine.writes() == writes
     done = machine.converged()
-    assert {each["status"] for each in said.ends.values()} == {"noop"}
+    assert {each["status"] for each in said.ends().values()} == {"noop"}
     assert said.done == done.done
 
 
 def test_apply_converges(machine: Machine) -> None:
     """Every step succeeds, and other programs see the declared state."""
     outcome = machine.converged()
-    assert {each["status"] for each in outcome.ends.values()} == {"success"}
-    assert outcome.ends.keys() == references(outcome.events("planned_change"))
+    assert {each["status"] for each in outcome.ends().values()} == {"success"}
+    assert outcome.ends().keys() == references(outcome.events("planned_change"))
     assert run("id", "-Gn", "ra-test-user").split() == ["ra-test-staff", "audio", "ra-test-old"]
     assert run("getent", "hosts", "ra-test").split() == ["192.0.2.2", "ra-test.example", "ra-test"]
     assert "15 3 * * * date > /dev/null" in run("crontab", "-u", "ra-test-user", "-l").splitlines()
@@ -496,7 +484,7 @@ def test_drift_is_reported_and_corrected(machine: Machine) -> None:
     mended = machine.apply("--detailed-exitcodes")
     assert mended.code == 2, mended.err
     assert references(mended.events("resource_drift")) == damaged.keys()
-    steps = mended.ends.items()
+    steps = mended.ends().items()
     assert {name: (step["action"], *(each["attribute"] for each in step["changes"])) for name, step in steps} == damaged
     assert {(step["status"], step["corrective"]) for _, step in steps} == {("success", True)}
     assert machine.content() == good
@@ -512,7 +500,7 @@ def test_deleted_resources_are_created_again(machine: Machine) -> None:
     run("groupdel", "ra-test-staff")
     said, done = machine.apply("--noop"), machine.converged()
     assert said.done == done.done
-    assert {step["corrective"] for step in done.ends.values() if step["action"] == "create"} == {True}
+    assert {step["corrective"] for step in done.ends().values() if step["action"] == "create"} == {True}
     assert machine.content() == good
     assert machine.apply().done == []
 
@@ -521,7 +509,7 @@ def test_a_change_of_the_manifest_is_not_corrective(machine: Machine) -> None:
     """It notifies, and is reported apart from corrected drift."""
     machine.converged()
     changed = machine.apply("-i", "greeting=goodbye")
-    steps = {name: (step["action"], step["corrective"]) for name, step in changed.ends.items()}
+    steps = {name: (step["action"], step["corrective"]) for name, step in changed.ends().items()}
     assert steps == {"File[/etc/ra-test/tool.conf]": ("update", False), "Exec[ra-test-reload]": ("refresh", False)}
     assert Path("/etc/ra-test/reloads").read_text() == "reloaded\n" * 2
 
@@ -547,7 +535,7 @@ def test_the_list_is_a_manifest_that_changes_nothing(machine: Machine) -> None:
 def test_destroy_removes_exactly_what_was_created(machine: Machine) -> None:
     """Adopted resources are forgotten, not deleted; machine and state are as before."""
     before = machine.content()
-    made = {name for name, step in machine.converged().ends.items() if step["action"] == "create"}
+    made = {name for name, step in machine.converged().ends().items() if step["action"] == "create"}
     assert machine.command("destroy", machine.manifest).code == 64
     gone = machine.command("destroy", machine.manifest, "--yes", "--json")
     assert gone.code == 0, gone.err
@@ -573,7 +561,7 @@ def test_destroy_accepts_resources_that_are_already_gone(machine: Machine) -> No
 def test_absent_resources_are_removed_in_reverse_order(machine: Machine) -> None:
     """All resources are declared absent in the order of creation, and each is removed after its dependents."""
     before = machine.content()
-    made = [name for name, step in machine.converged().ends.items() if step["action"] == "create"]
+    made = [name for name, step in machine.converged().ends().items() if step["action"] == "create"]
     defaults = {"File": {"force": True}, "User": {"managehome": True}}
     related = {
         "User[ra-test-user]": {"gid": "ra-test-staff"},
@@ -600,7 +588,7 @@ def test_prune_deletes_or_forgets_undeclared_resources(machine: Machine) -> None
     pruned = machine.apply("--prune")
     assert sorted(each for each in pruned.done if not each[0].startswith("Exec[")) == sorted(told), pruned.err
     assert {name for name, action in told if action == "delete"} == {
-        name for name, step in made.ends.items() if step["action"] == "create"
+        name for name, step in made.ends().items() if step["action"] == "create"
     }
     assert machine.content() == before
 

@@ -21,6 +21,7 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
+from tests.providers.applied import warned
 from tests.providers.parts_of_files import WholeFiles
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class TestFiles:
         )
         assert failed == {
             f"{tmp_path}/missing/b": f"no such file or directory: {tmp_path}/missing",
-            f"{tmp_path}/d": "it is a directory and should be a file;"
+            f"{tmp_path}/d": "it is a directory and should be a file: declare 'ensure: directory' to keep it;"
             " with force it is replaced, and what is in it is lost",
             f"{tmp_path}/e": "there is no user 'ra-test-nobody'",
         }
@@ -206,6 +207,26 @@ class TestFiles:
 
 class TestDirectoriesAndLinks:
     """Directories, links, and changes from one kind to another."""
+
+    def test_a_plan_warns_of_a_directory_in_place_of_a_file(self, tmp_path: Path) -> None:
+        """And of the reverse, unless it is forced; a link is replaced by a file."""
+        (tmp_path / "d").mkdir()
+        (tmp_path / "f").touch()
+        (tmp_path / "l").symlink_to("d")
+        found = {
+            name: bool(warned({f"File[{tmp_path}/{name}]": attributes}))
+            for name, attributes in {
+                "d": {"mode": "0700"},
+                "./d": {"content": "", "force": True},
+                "f": {"ensure": "directory"},
+                "l": {"ensure": "directory"},
+                "./l": {"content": ""},
+                "./f": {"target": "d"},
+            }.items()
+        }
+        assert found == {"d": True, "./d": False, "f": True, "l": True, "./l": False, "./f": False}
+        (why,) = warned({f"File[{tmp_path}/d]": {"mode": "0700"}})
+        assert "it is a directory and should be a file: declare 'ensure: directory' to keep it" in why
 
     def test_a_tree_is_created_and_removed_in_one_call_each(self, tmp_path: Path) -> None:
         """Parents come before children, and children are removed first."""

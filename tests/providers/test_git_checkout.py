@@ -327,6 +327,7 @@ def test_what_cannot_be_had_is_said(tmp_path: Path, source: Path) -> None:
     report, _ = run({at: {"source": str(source), "revision": "no"}})
     assert reason(report) == f"{source} has no branch and no tag 'no'; a commit has all its digits"
     assert "does not appear to be a git repository" in reason(run({at: {"source": str(tmp_path)}})[0])
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "x").touch()
     report, _ = run({at: {"source": str(source)}})

@@ -17,6 +17,7 @@ from resource_api.provider.context import Context, RunContext
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.testing import ProviderCompliance
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -140,6 +141,13 @@ def test_members_are_a_set_in_canonical_form(members: list[str]) -> None:
     assert once["members"] == sorted(set(members))
     assert provider.canonicalize(context, [dict(once)]) == [once]
     assert provider.canonicalize(context, [{"name": "a"}]) == [{"name": "a"}]
+
+
+def test_a_plan_names_members_that_do_not_exist() -> None:
+    """One that is declared before the group is not missing."""
+    group = {f"Group[{NAME}]": {"members": ["ra-test-a", "ra-test-none"]}}
+    assert warned(group) == ["there is no user 'ra-test-none'"]
+    assert warned({"User[ra-test-none]": {}, **group}) == []
 
 
 class TestGroup(ProviderCompliance):

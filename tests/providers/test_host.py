@@ -209,7 +209,7 @@ def test_an_added_host_is_read_back_and_removed_without_a_trace(content: bytes, 
     assert [found for line in file if (found := host.parse_line(line)) and found["name"] == name] == [should]
     host.edit(file, {name: should})
     assert file.content == added
-    host.edit(file, {name: {"ensure": "absent"}})
+    host.edit(file, {name: None})
     assert file.content == content
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from resource_api import ManifestError, Runtime
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import REGISTRY, reason, run, warned
+from tests.providers.applied import REGISTRY, converge, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,9 +55,7 @@ def usable() -> list[str]:
 
 def apply(**locales: dict[str, Any]) -> list[str]:
     """Apply locales twice, the second time without a change; return what programs can use."""
-    wanted = {f"Locale[{name.replace('__', '@')}]": {"charset": ASCII, **each} for name, each in locales.items()}
-    assert [step.error for step in run(wanted)[0].steps if step.error] == []
-    assert run(wanted)[0].summary.unchanged == len(wanted)
+    converge({f"Locale[{name.replace('__', '@')}]": {"charset": ASCII, **each} for name, each in locales.items()})
     return usable()
 
 

@@ -49,7 +49,7 @@ def user(name: str) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def homes() -> Iterator[dict[str, Path]]:
+def homes(private_etc: None) -> Iterator[dict[str, Path]]:  # noqa: ARG001 - where the users are made
     """Return two users and their homes."""
     with user("ra-test-alice") as alice, user("ra-test-bob") as bob:
         yield {"ra-test-alice": alice, "ra-test-bob": bob}
@@ -301,7 +301,7 @@ def test_no_link_of_a_user_is_followed(file: Path, tmp_path: Path, which: str) -
     else:
         file.parent.symlink_to(tmp_path)
     assert "symbolic link" in read(NAME)[NAME]
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(ResourceError, match="symbolic link"):
         write({"name": "ra-test new", "user": "ra-test-alice", "type": "rsa", "key": RSA})
     after = victim.stat()
     assert (before.st_ino, before.st_mtime_ns, before.st_uid) == (after.st_ino, after.st_mtime_ns, after.st_uid)
@@ -312,7 +312,7 @@ def test_a_pipe_in_place_of_the_file_does_not_block(file: Path) -> None:
     file.parent.mkdir()
     subprocess.run(["mkfifo", str(file)], check=True)
     assert "no regular file" in read(NAME)[NAME]
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(ResourceError, match="no regular file"):
         write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
 
 

@@ -94,6 +94,21 @@ def test_a_rule_by_hand_is_read_and_keeps_its_comments() -> None:
     assert row["content"] == path.read_text()
 
 
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"user": "#1000", "hosts": ["web", "!10.0.0.0/8"], "runas": "#1001"},
+        {"user": "%domain\\ users@example", "runas": "%domain\\ admins:adm"},
+        {"user": "EXAMPLE\\\\alice"},
+    ],
+)
+def test_users_by_number_and_with_blanks_are_read_back(attributes: dict[str, Any]) -> None:
+    """A number after a `#` is no comment, and a blank after a backslash belongs to the name."""
+    assert [apply(**RULE | attributes).summary.unchanged for _ in range(2)] == [0, 1]
+    [row] = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
+    assert row | attributes == row
+
+
 def test_a_rule_that_sudo_ignores_is_written_anew() -> None:
     """Others than root can write it, so it does not count as what is declared."""
     assert apply(**RULE).exit_code == 0

@@ -24,6 +24,7 @@ from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.testing import ProviderCompliance
 from tests.programs import traced
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,6 +171,14 @@ def test_an_expiry_is_a_day_of_the_calendar(expiry: str) -> None:
     """No program would read another one."""
     with pytest.raises(ManifestError):
         apply(expiry=expiry)
+
+
+def test_a_password_in_clear_is_a_warning() -> None:
+    """Nobody could log in with it, and it would be read in /etc/shadow; no hash and no disabled one is warned of."""
+    hashes = ["", "!", "*", "!*", "!!", "x", "*LK*", "$6$ab$cd", "!$y$j9T$a$b", "abJnggxhB/yWI", "_J9..K0AyUubDrfOgO4s"]
+    for password in ["sesame street", *hashes]:
+        found = warned({f"User[{NAME}]": {"password": password}})
+        assert any("/etc/shadow would have it in clear" in text for text in found) == (" " in password)
 
 
 def test_the_number_of_a_user_cannot_be_changed() -> None:
