@@ -52,7 +52,8 @@ PostgreSQL, an application from git, people, timers, backups. `benchmarks/machin
 tools; lines count without those that are empty or a comment. `python -m benchmarks.webserver` measures it: the first
 run; the second one, which changes nothing, as a median; then a dry run after %d damages, with the changes that it
 announces, and the run that repairs them. Seconds are processor time, with the programs that a tool runs and without
-the services that they ask, unless elapsed; elapsed seconds contain waiting for a machine that was busy.
+the services that they ask, unless elapsed; elapsed seconds contain waiting for a machine that was busy. Each tool has
+the settings that it comes with; pipelining, which Ansible's documentation recommends, is a row of its own.
 """
 
 _READING = """

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.ssh_hosts [COUNT ...] [--peers DIRECTORY]``: what many hosts cost by SSH, as root.
+"""``python -m benchmarks.ssh_hosts [COUNT ...] [--peers]``: what many hosts cost by SSH, as root.
 
 Hosts are addresses of one real sshd on this machine, so wall time says nothing: the same processors also do the work of
 all hosts. Processor time of the machine that asks and of a host are measured apart.
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks.measure import Command, cost
+from benchmarks.peers import INSTALLED
 from tests.fleet.sshd import started_server
 
 if TYPE_CHECKING:
@@ -106,18 +107,18 @@ class Hosts:
         script = f"xargs -P {_FEW} -I % ssh {options} ops@% true <{listed}"
         return self.measure("`ssh` HOST true", ["sh", "-c", script], count)
 
-    def pyinfra(self, tools: Path) -> Iterator[Row]:
+    def pyinfra(self) -> Iterator[Row]:
         """Yield what pyinfra needs for the three files, the first time and again."""
         keys = {"ssh_user": "ops", "ssh_port": self.server.port, "ssh_key": str(self.server.identity)}
         hosts = [(each, keys) for each in self.addresses(_FEW)]
         (self.directory / "inventory.py").write_text(f"hosts = {hosts!r}\n")
         puts = "".join(f"files.put(src='{self._source()}', dest='{name}')\n" for name in _FILES)
         (self.directory / "deploy.py").write_text(f"from pyinfra.operations import files\n{puts}")
-        run = [str(tools / "pyinfra"), "-y", "--parallel", str(_FEW), "inventory.py", "deploy.py"]
+        run = [str(INSTALLED / "pyinfra/bin/pyinfra"), "-y", "--parallel", str(_FEW), "inventory.py", "deploy.py"]
         for name in ("pyinfra: three files created", "pyinfra: no change"):
             yield self.measure(name, run, _FEW)
 
-    def ansible(self, tools: Path) -> Iterator[Row]:
+    def ansible(self) -> Iterator[Row]:
         """Yield what Ansible needs for the three files, the first time and again."""
         options = f"-o UserKnownHostsFile={self.known_hosts}"
         lines = [f"{each} ansible_host={each}" for each in self.addresses(_FEW)]
@@ -128,7 +129,7 @@ class Hosts:
         self.server.run("mkdir", "-p", "-m", "1777", "/run/ansible")
         play = [{"hosts": "all", "gather_facts": False, "tasks": copies}]
         (self.directory / "play.json").write_text(json.dumps(play))
-        run = [str(tools / "ansible-playbook"), "-i", "inventory.ini", "-f", str(_FEW), "play.json"]
+        run = [str(INSTALLED / "ansible/bin/ansible-playbook"), "-i", "inventory.ini", "-f", str(_FEW), "play.json"]
         more = {"ANSIBLE_PIPELINING": "1", "ANSIBLE_SSH_COMMON_ARGS": options, "ANSIBLE_REMOTE_TEMP": "/run/ansible"}
         for name in ("Ansible: three files created", "Ansible: no change"):
             yield self.measure(name, run, _FEW, **more)
@@ -143,7 +144,7 @@ def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ssh_hosts", description=__doc__)
     parser.add_argument("counts", nargs="*", type=int, default=[100, 500], metavar="COUNT", help="numbers of hosts")
-    parser.add_argument("--peers", type=Path, metavar="DIRECTORY", help="where pyinfra and ansible-playbook are")
+    parser.add_argument("--peers", action="store_true", help="measure pyinfra and Ansible too: see install-peers")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -164,8 +165,8 @@ def _rows(hosts: Hosts, arguments: argparse.Namespace) -> Iterator[Row]:
         yield from hosts.ours(count)
     yield hosts.ssh(100)
     if arguments.peers:
-        yield from hosts.pyinfra(arguments.peers)
-        yield from hosts.ansible(arguments.peers)
+        yield from hosts.pyinfra()
+        yield from hosts.ansible()
 
 
 if __name__ == "__main__":

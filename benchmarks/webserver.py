@@ -65,15 +65,18 @@ class Tool(NamedTuple):
 _OURS = (OURS, "apply", "/root/webserver/site.yaml", "-i", f"repository={webserver.REPOSITORY}")
 _READ = (f"{THERE}/read.sh",)
 _PUPPET = ("puppet", "apply", "--color=false", "--detailed-exitcodes", f"{THERE}/site.pp")
-_ANSIBLE = (
-    *("env", "ANSIBLE_PIPELINING=1", f"{INSTALLED}/ansible/bin/ansible-playbook", "--inventory=localhost,"),
-    f"{THERE}/site.yml",
-)
+_ANSIBLE = (f"{INSTALLED}/ansible/bin/ansible-playbook", "--inventory=localhost,", f"{THERE}/site.yml")
 _SALT = (
     *(f"{INSTALLED}/salt/bin/salt-call", "--local", "--config-dir=/root", "--log-level=quiet", "--no-color"),
     "--retcode-passthrough",
     *("state.apply", "site"),
 )
+
+
+def _ansible(apply: Sequence[str]) -> Tool:
+    return Tool(DESCRIPTIONS / "site.yml", apply, (*apply, "--check"), r"\bchanged=(\d+)")
+
+
 TOOLS = {
     "resource-api": Tool(
         webserver.HOME / "site.yaml",
@@ -94,7 +97,8 @@ TOOLS = {
         ),
         codes=(0, 2),
     ),
-    "Ansible": Tool(DESCRIPTIONS / "site.yml", _ANSIBLE, (*_ANSIBLE, "--check"), r"\bchanged=(\d+)"),
+    "Ansible": _ansible(_ANSIBLE),
+    "Ansible with pipelining": _ansible(("env", "ANSIBLE_PIPELINING=1", *_ANSIBLE)),
     "Salt": Tool(
         DESCRIPTIONS / "site.sls",
         _SALT,
