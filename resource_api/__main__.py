@@ -20,7 +20,7 @@ def main() -> None:
         from resource_api.cli.main import run  # noqa: PLC0415 - see above
 
         code = run()
-    except MemoryError:
+    except (MemoryError, SystemError):  # which stands for an allocation that failed in the import of a module
         os.write(2, b"Error: out of memory; give this command more, then run it again\n")
         code = 1
     gc.freeze()

@@ -90,6 +90,13 @@ def _server() -> _Server:
     return _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), _Server())
 
 
+def environment_of(home: Path, **more: str) -> dict[str, str]:
+    """Return the variables of a run: those of a user at ``home``, those that a measured run needs, and ``more``."""
+    measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+    user = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": str(home), "LC_ALL": "C.UTF-8"}
+    return {**measured, **user, "PYTHONPATH": str(ROOT), **more}
+
+
 def run(
     arguments: Sequence[str],
     *,

@@ -18,19 +18,21 @@ if TYPE_CHECKING:
 
     import pytest
 
-_EXAMPLES: Final = {"quick": 25, "sample": 50, "whole": 200}
+_EXAMPLES: Final = {"quick": 25, "sample": 40, "whole": 200}
 for _name, _examples in _EXAMPLES.items():
     settings.register_profile(_name, deadline=None, max_examples=_examples)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
 
 _ROOT: Final = Path(__file__).resolve().parent.parent
-#: Of these files a sample has a third of the laws that hold for every type, which here start programs or change
-#: databases, and a third of what is tried once more in a worker.
+#: Of these files a sample has a third of the laws that hold for every type, which here start programs, ask servers or
+#: change databases, and a third of what is tried once more in a worker.
 _SAMPLED: Final = {
     _ROOT / name
     for name in """
         examples/postgresql/tests/test_postgresql_role.py examples/protocol/tests/test_programs.py
-        tests/providers/test_alternatives.py tests/providers/test_apt_key.py tests/providers/test_git_checkout.py
+        tests/providers/test_alternatives.py tests/providers/test_apt_key.py tests/providers/test_cron.py
+        tests/providers/test_git_checkout.py tests/providers/test_group.py tests/providers/test_http_resource.py
+        tests/providers/test_known_host.py tests/providers/test_user.py
         tests/providers/test_locale.py tests/providers/test_mysql_database.py tests/providers/test_mysql_grant.py
         tests/providers/test_mysql_user.py tests/providers/test_nft_ruleset.py tests/providers/test_package.py
         tests/providers/test_postgresql_database.py tests/providers/test_postgresql_grant.py

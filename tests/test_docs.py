@@ -490,6 +490,14 @@ def test_every_group_of_pulumis_tests_has_its_row() -> None:
     assert [life for life in lives if "::" not in life and "**" not in life] == []
 
 
+def test_the_tests_that_contributing_runs_exist() -> None:
+    """Each file that it names is there, and has a test whose name holds the word after ``-k``."""
+    found = re.findall(r"pytest (tests/\S+\.py)(?: -k (\w+))?", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    assert len(found) > 2
+    for path, word in found:
+        assert re.search(rf"^ *def test_\w*{word}", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE), path
+
+
 def test_every_page_can_be_reached() -> None:
     """Starting from the README, links lead to every page; one to the overview of a directory to all that is in it."""
     seen: set[Path] = set()

@@ -24,9 +24,9 @@ MODULES: Final = 20
 #: What the model may import beside each other: none of them reads a clock, random numbers, files or the environment.
 PURE: Final = frozenset(
     """
-    __future__ _blake2 abc base64 bisect collections contextlib copy dataclasses decimal difflib enum functools graphlib
-    hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap types typing
-    unicodedata urllib.parse
+    __future__ _blake2 abc base64 bisect collections contextlib copy dataclasses decimal difflib enum errno functools
+    graphlib hashlib heapq hmac html itertools json jsonschema marshal math operator re string struct textwrap types
+    typing unicodedata urllib.parse
     """.split()  # noqa: SIM905 - thirty words read better than thirty lines
 )
 

@@ -438,7 +438,7 @@ def test_certificates_without_changes_import_nothing_that_reads_them(tmp_path: P
 
 
 @pytest.mark.usefixtures("_unmeasured")
-@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 71), (("apply",), 146)])
+@pytest.mark.parametrize(("arguments", "most"), [(("resource", "user", "root"), 72), (("apply",), 149)])
 def test_a_command_imports_few_modules_of_ours(arguments: tuple[str, ...], most: int, tmp_path: Path) -> None:
     """Bound the imported modules of the package: each costs 0.2 ms at every start."""
     more = (str(files(tmp_path, 3)), "--state", "memory:") if arguments == ("apply",) else ()

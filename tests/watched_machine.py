@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.overlay import layers, namespaces, root
+from resource_api.system.overlay import namespaces, root, written_files
 from resource_api.system.overlay.mount_table import mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api.system.overlay.layers import Written
+    from resource_api.system.overlay.written_files import Written
 
 _SETTINGS: Final = "/proc/sys"
 #: Settings that count or are drawn by lot; the last ones show how they were read.
@@ -104,7 +104,7 @@ def _state(written: int, but: Sequence[str]) -> Mapping[str, str]:
 
 def _files(written: int, but: Sequence[str]) -> Iterator[tuple[str, Written]]:
     """Yield what is written; a directory in which something is written is there for that alone."""
-    found = layers.read(written)
+    found = written_files.read(written)
     above = {path.rpartition("/")[0] for path in found}
     for path, about in found.items():
         expected = "/__pycache__" in path or any(path == each or path.startswith(f"{each}/") for each in but)

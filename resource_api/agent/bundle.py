@@ -18,6 +18,7 @@ from resource_api.agent.trust import IGNORED, Untrusted
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
+from resource_api.model.values.reference import STACK_NAME
 from resource_api.system.filesystem import archives, files
 
 if TYPE_CHECKING:
@@ -155,7 +156,11 @@ def _described(index: Any, content: Mapping[str, File]) -> Bundle:
     if set(index) != _KEYS or index["format"] != _FORMAT:
         raise ValueError(_FORMAT)
     name, generation, modules, listed = (index[key] for key in ("name", "generation", "modules", "files"))
-    if not isinstance(name, str) or type(generation) is not int or not 1 <= generation <= _LAST_GENERATION:
+    if (
+        not (isinstance(name, str) and STACK_NAME.match(name))
+        or type(generation) is not int
+        or not 1 <= generation <= _LAST_GENERATION
+    ):
         raise TypeError(name)
     if not isinstance(listed, dict) or not all(
         any(path.startswith(f"{each}/") for path in content) for each in modules

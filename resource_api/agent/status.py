@@ -23,6 +23,13 @@ STALE: Final = 2
 GOOD, UNKNOWN, DRIFT, FAILING = 0, 1, 2, 4
 #: Counts of a summary that are no changes.
 _NO_CHANGES: Final = frozenset(("unchanged", "failed", "skipped", "noop", "exit_code", "run"))
+#: What is asked of a recorded run, and of which type it is.
+_RUN: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("source", "manifest", "mode", "problem", "failure", "signer", "boot_id"), str),
+    **dict.fromkeys(("ended", "ended_boot", "period"), (int, float)),
+    **dict.fromkeys(("generation", "corrective", "exit_code"), int),
+    "summary": dict,
+}
 
 
 class Health(NamedTuple):
@@ -34,7 +41,7 @@ class Health(NamedTuple):
 
 def last_run(directory: str) -> dict[str, Any] | None:
     """Return what was recorded of the last run, None if there was none. Raise ``StateError`` for a damaged file."""
-    return _read(f"{directory}/{_STATUS}")
+    return _read(f"{directory}/{_STATUS}", _RUN)
 
 
 def record(directory: str, run: Mapping[str, Any]) -> None:
@@ -60,7 +67,7 @@ def ended(directory: str) -> float | None:
 
 def paused(directory: str) -> dict[str, Any] | None:
     """Return why and since when (seconds since 1970) an agent is paused, None if it is not. Raise ``StateError``."""
-    return _read(f"{directory}/{_PAUSED}")
+    return _read(f"{directory}/{_PAUSED}", {"reason": str, "since": (int, float)})
 
 
 def pause(directory: str, reason: str, since: float) -> None:
@@ -124,7 +131,8 @@ def _failure(run: Mapping[str, Any]) -> str:
     return run["failure"] or f"the last run ended with exit code {run['exit_code']}"
 
 
-def _read(path: str) -> dict[str, Any] | None:
+def _read(path: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return a document that has ``fields`` of these types, None without a file. Raise ``StateError``."""
     try:
         found: dict[str, Any] = json.loads(files.read(path, _LARGEST))
     except FileNotFoundError:
@@ -137,6 +145,9 @@ def _read(path: str) -> dict[str, Any] | None:
         raise StateError(msg) from error
     if not isinstance(found, dict) or found.pop("format", None) != _FORMAT:
         msg = f"{path}: was written by another version of this program; remove it"
+        raise StateError(msg)
+    if not all(isinstance(found.get(name), kind) for name, kind in fields.items()):
+        msg = f"{path}: is damaged; remove it"
         raise StateError(msg)
     return found
 

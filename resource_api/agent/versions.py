@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.agent.trust import Untrusted, make_directory
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
+from resource_api.state.sqlite import private_files
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
@@ -69,8 +70,7 @@ class Versions:
                 os.mkdir(self._trees, 0o700)
             shutil.rmtree(new, ignore_errors=True)
             write(new)
-            os.rename(new, self.path(version))
-            _flush(self._trees)
+            private_files.rename(new, self.path(version))
         if self.newest != version:
             accepted = {**self._accepted, self._source: version}
             document = {"format": _FORMAT, "sources": {name: each._asdict() for name, each in accepted.items()}}
@@ -113,11 +113,3 @@ def check_newer(version: Version, newest: Version | None) -> None:
         how = "older than" if version.generation < newest.generation else "another one than"
         msg = f"generation {version.generation} is {how} the newest that was applied, generation {newest.generation}"
         raise Untrusted(msg)
-
-
-def _flush(directory: str) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

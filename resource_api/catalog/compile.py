@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import defaults, functions, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.edges import build_edges
-from resource_api.catalog.evaluate import Evaluator
+from resource_api.catalog.entry_values import Evaluator
+from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.names import NameEvaluator
 from resource_api.catalog.resources import ResourceBuilder, ResourceTable
-from resource_api.manifest.scope import Scope
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from resource_api.catalog.expression_scope import Contents, StackOutputs
     from resource_api.catalog.graph import Edge, Order
     from resource_api.catalog.resources import Definitions
-    from resource_api.manifest.scope import Contents, StackOutputs
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry

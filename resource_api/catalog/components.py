@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.names import NameEvaluator
-    from resource_api.manifest.scope import Scope
     from resource_api.model.component import ComponentDefinition, LoadedComponent
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Declaration

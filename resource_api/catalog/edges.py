@@ -169,9 +169,8 @@ class _EdgeBuilder:
         try:
             return tuple(titles(entry.should))
         except Exception as error:  # noqa: BLE001 - an author's function may raise anything
-            # With an unknown value there may be no title; an unsuitable identity has been reported.
-            identity = map(entry.should.get, entry.definition.namevars)
-            if not (any(map(is_unknown, entry.should.values())) or any(map(is_secret, identity))):
+            # With an unknown value there may be no title.
+            if not (any(map(is_unknown, entry.should.values())) or _has_unsuitable_identity(entry)):
                 self._error(entry, None, f"auto{word} of its type failed: {reason(error)}", "type")
             return ()
 
@@ -200,3 +199,13 @@ def _split(text: str) -> str:
     """Return the hint for several references in one text, as ``Package[a], Package[b]``."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
+
+
+def _has_unsuitable_identity(entry: Entry) -> bool:
+    """Return whether a namevar is missing or a secret, which has been reported."""
+    identity = {name: entry.should.get(name) for name in entry.definition.namevars}
+    attributes = entry.definition.attributes
+    return any(
+        is_secret(value) or (value is None and not attributes[name].datatype.optional)
+        for name, value in identity.items()
+    )

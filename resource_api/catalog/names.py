@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.manifest.scope import Scope
+    from resource_api.catalog.expression_scope import Scope
     from resource_api.model.declaration import Declaration, Manifest, Moved, Removed
 
 #: The keys of ``lifecycle`` that hold references.

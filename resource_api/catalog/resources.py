@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.manifest.scope import Scope
+    from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
     from resource_api.model.component import LoadedComponent
     from resource_api.model.declaration import Declaration, Manifest

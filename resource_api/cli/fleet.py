@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from resource_api.cli import options
+from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
@@ -23,11 +23,11 @@ from resource_api.fleet import hosts, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import for_host, make_job
 from resource_api.fleet.ledger import Ledger, digest_of
-from resource_api.fleet.merge import Merge, exit_code
+from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
 from resource_api.fleet.runtimes import Runtimes
 from resource_api.fleet.selection import Selection, beside
-from resource_api.manifest.scope import EnvironmentInput
+from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
@@ -59,8 +59,6 @@ _PASSED: Final = (
     *("every_type", "filters", "provider", "config"),
 )
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Exit codes of a run with failures, for which a plan has one of its own.
-_FAILED: Final = frozenset({4, 6})
 #: Which of the user's interrupts ends this process at once.
 _LAST: Final = 4
 #: How many addresses that no inventory names are compared with its names.
@@ -223,8 +221,8 @@ def _work(
 
 def _given(session: Session) -> Given:
     """Return the inputs that the command was given: an inventory's win over those of the stack's file alone."""
-    weaker, stronger, stack = dict[str, Any](), dict[str, Any](), options.stack_file(session.settings)
-    for number, (values, _) in enumerate(options.given_inputs(session.settings)):
+    weaker, stronger, stack = dict[str, Any](), dict[str, Any](), given_inputs.stack_file(session.settings)
+    for number, (values, _) in enumerate(given_inputs.by_source(session.settings)):
         (weaker if stack is not None and number == 0 else stronger).update(values)
     return Given(weaker, stronger)
 
@@ -360,9 +358,8 @@ class _Run:
                 stop = fleet.run()
         reports = [merge.reports[name] for name in work.hosts]
         self.changed = bool(merge.counts()["changed"])
-        code = exit_code(reports, detailed=bool(settings.get("detailed_exitcodes")), ignored=ignored)
-        code = 1 if work.command == "plan" and code in _FAILED else code
-        code = 128 + signals[-1] if signals else code
+        detailed = bool(settings.get("detailed_exitcodes"))
+        code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
         session.reported(display.document(reports, started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code

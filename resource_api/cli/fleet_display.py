@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import hosts
-from resource_api.fleet.merge import EVENTS
+from resource_api.fleet.merge import EVENTS, UNEXPECTED
 from resource_api.model.report import Summary
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
 _NOTICE: Final = 30.0
+#: Characters of the reason why a document cannot be shown.
+_MAX_REASON: Final = 300
 #: What each interrupt of the user has done.
 _INTERRUPTED: Final = (
     "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
@@ -228,6 +230,13 @@ class Display:
             yield from text.group(hosts.fold(group.hosts), len(group.hosts), lines, paint)
 
     def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
+        """Return the lines of a document, or one that says that it is none: what hosts send may be anything."""
+        try:
+            return list(self._lines_of(document, color=color))
+        except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
+            return [text.error(f"it sent what cannot be shown: {type(error).__name__}: {str(error)[:_MAX_REASON]}")]
+
+    def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":
             return text.document_lines(document, color=color)
         found = document.get("document")

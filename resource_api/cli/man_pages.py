@@ -18,6 +18,7 @@ import click
 
 from resource_api.cli import help_text
 from resource_api.cli import main as cli
+from resource_api.cli.exit_codes import MEANINGS
 from resource_api.cli.options import Command, Group
 from resource_api.model.values.version import __version__
 
@@ -28,17 +29,6 @@ _PROGRAM: Final = "resource-api"
 #: How the formatter is told to show a character as it is.
 _SPECIAL: Final = {"\\": "\\e", "-": "\\-", "'": "\\(aq", "`": "\\(ga", "^": "\\(ha", "~": "\\(ti"}
 
-#: Exit code → what it means; docs/commands.md says more.
-EXIT_CODES: Final = {
-    "0": "Success.",
-    "1": "The run failed, or a resource did.",
-    "64": "Wrong usage.",
-    "65": "The manifest, an input, a type or a saved plan is wrong, or others can change code; nothing was touched.",
-    "70": "A bug in this program.",
-    "74": "State is damaged, missing or cannot be written.",
-    "75": "Another run holds the lock.",
-    "130, 143, 129": "Ended by SIGINT, SIGTERM or SIGHUP; state is written.",
-}
 _VARIABLES: Final = {
     "RESOURCE_API_INPUT_NAME": "The input NAME of a manifest, unless -i or --inputs gives it.",
     "RESOURCE_API_PASSPHRASE": "The passphrase of --key passphrase:.",
@@ -94,7 +84,7 @@ def _main_page() -> Iterator[str]:
     for path, text in _FILES.items():
         yield from _term(f"\\fI{_escape(path)}\\fR", text)
     yield ".SH EXIT STATUS"
-    for code, text in EXIT_CODES.items():
+    for code, text in MEANINGS.items():
         yield from _term(code, text)
 
 

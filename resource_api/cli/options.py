@@ -9,15 +9,12 @@ import click
 from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from resource_api.runtime.reporters import Target
     from resource_api.state.encryption.keys import Key
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-#: What the name of an input follows in the name of its variable of the environment.
-INPUT_PREFIX: Final = "RESOURCE_API_INPUT_"
 
 
 class Command(click.Command):
@@ -432,7 +429,15 @@ noop = click.option(
 
 
 def is_hosted(settings: Mapping[str, Any]) -> bool:
-    """Return whether a command is for other hosts. Raise ``UsageError`` for an option that is only about them."""
+    """Return whether a command is for other hosts.
+
+    Raise ``UsageError`` for an option that is only about them, and for one without a text: a variable that is not set
+    must neither turn to this machine nor to all hosts at once.
+    """
+    for name in ("rerun", "batches", "stop_after", "between"):
+        if settings.get(name) == "":
+            msg = f"--{name.replace('_', '-')} is empty"
+            raise UsageError(msg)
     if settings.get("on") or settings.get("rerun"):
         return True
     for name in ("batches", "stop_after", "between", "pause"):
@@ -476,99 +481,3 @@ def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any])
             msg = f"{parameter.opts[0]} {given}: the plan is about the {name} '{document.get(name)}'"
             raise UsageError(msg)
     return {name: settings[name] for name in ("noop", "parallel", "fail_fast")}
-
-
-def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by name that a command is given. Raise as ``given_inputs`` does."""
-    found: dict[str, Any] = {}
-    for values, _ in given_inputs(settings):
-        found |= values
-    return found
-
-
-def given_inputs(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
-    """Yield the inputs by name that a command is given, and what tells where one is from; the later ones win.
-
-    These are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for a file that cannot be
-    read, ``ManifestError`` for a wrong file of inputs.
-    """
-    from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput  # noqa: PLC0415 - with a manifest
-
-    if (path := stack_file(settings)) is not None:
-        yield _input_file(path)
-    yield {name: EnvironmentInput(value) for name, value in environment_inputs()}, f"{INPUT_PREFIX}{{}}".format
-    for path in settings.get("input_files") or ():
-        yield _input_file(path)
-    found: dict[str, Any] = {}
-    for text in settings.get("given") or ():
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
-            raise UsageError(msg)
-        found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
-    yield found, "-i {}".format
-
-
-def stack_file(settings: Mapping[str, Any]) -> str | None:
-    """Return the path of the inputs of the selected stack, beside the manifest; None where there are none."""
-    manifest, name = settings.get("manifest"), settings.get("stack")
-    if not manifest or not name:
-        return None
-    above, slash, _ = manifest.rpartition("/")
-    path = f"{above}{slash}stacks/{name}.yaml"
-    try:
-        # Not lstat: watch knows the files that were opened, or could not be.
-        with open(path, "rb"):  # noqa: PTH123 - pathlib costs more than the file
-            return path
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        return path  # reading it says why
-
-
-def environment_inputs() -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each input in the environment; an empty variable counts as not set."""
-    import os  # noqa: PLC0415 - not for the version and help
-
-    for variable, text in os.environ.items():
-        if variable.startswith(INPUT_PREFIX) and text:
-            yield variable.removeprefix(INPUT_PREFIX), text
-
-
-def indirect_value(option: str, text: str) -> tuple[str, bool]:
-    """Return the value that ``@FILE`` or ``env:NAME`` means, and True; another text as it is, and False.
-
-    Raise ``UsageError`` where there is no such file or variable.
-    """
-    if text.startswith("@"):
-        return _content(text[1:]), True
-    if not text.startswith("env:"):
-        return text, False
-    import os  # noqa: PLC0415 - only where a variable is named
-
-    if (value := os.environ.get(text[4:])) is None:
-        msg = f"{option}: the environment has no variable '{text[4:]}'"
-        raise UsageError(msg)
-    return value, True
-
-
-def _content(path: str, errors: str = "strict") -> str:
-    try:
-        with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
-            return file.read().removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-        raise UsageError(msg) from error
-
-
-def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
-    """Return the inputs of a file and what tells their lines. Raise ``ManifestError`` for a wrong one."""
-    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with a file of inputs
-    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - see above
-
-    # The reader refuses bytes that are not UTF-8, with their position.
-    raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
-    read = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path)
-    if not isinstance(read.data, dict):
-        raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
-    return read.data, lambda name: f"{path}:{read.position((name,))[0]}"

@@ -163,8 +163,7 @@ class Output:
 
         None unless it is a terminal that can show them, for a person who looks at it.
         """
-        plain = os.environ.get("TERM", "dumb") in {"", "dumb"} or os.environ.get("CI")
-        if not (self._json_log or plain) and self.stderr.isatty():
+        if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
             from resource_api.cli.live_lines import LiveLines  # noqa: PLC0415 - only on a terminal, for what takes long
 
             self._live = LiveLines(self.stderr.fileno())
@@ -319,7 +318,7 @@ def _open_closed_streams() -> None:
 
 def _pager() -> str:
     """Return the command of the pager; empty: there is to be none."""
-    if os.environ.get("TERM", "dumb") == "dumb":
+    if _is_dumb():
         return ""
     command = os.environ.get("PAGER", "less").strip()
     return "" if command == "cat" else command
@@ -333,8 +332,13 @@ def _fits(lines: Iterable[str], stream: TextIO) -> bool:
 
 def _colored(choice: str, stream: TextIO) -> bool:
     if choice == "auto":
-        return stream.isatty() and not os.environ.get("NO_COLOR")
+        return stream.isatty() and not (os.environ.get("TERM") == "dumb" or os.environ.get("NO_COLOR"))
     return choice == "always"
+
+
+def _is_dumb() -> bool:
+    """Whether the terminal is not known to understand more than lines and colours."""
+    return os.environ.get("TERM", "dumb") in {"", "dumb"}
 
 
 def threshold(settings: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from resource_api.manifest import yaml_reader
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError
-from resource_api.render import yaml
+from resource_api.render import yaml_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.errors import Problem
-    from resource_api.runtime.queries.resource_documents import Listed
+    from resource_api.runtime.queries.selected_resources import Listed
 
 #: The name that problems of the text have.
 _FILE: Final = "resources.yaml"
@@ -35,7 +35,7 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
     ``providers`` is that section of a manifest, with the only provider of the resources; empty: they need none. A
     resource that is taken out is left as it is. Raise ``ManifestError`` for a problem that the user leaves as it is.
     """
-    original = "\n".join(yaml.manifest(listed)) + "\n"
+    original = "\n".join(yaml_manifest.manifest(listed)) + "\n"
     before = yaml_reader.read(original.encode(), _FILE).data["resources"]
     shown = original
     with tempfile.TemporaryDirectory(prefix="resource-api-") as directory:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.model.values.reference import capitalize_type
-from resource_api.render import yaml
-from resource_api.runtime.queries.resource_documents import documents
+from resource_api.render import yaml_manifest
+from resource_api.runtime.queries.selected_resources import documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from resource_api.cli.session import Session
-    from resource_api.runtime.queries.resource_documents import Listed, Rows
+    from resource_api.runtime.queries.selected_resources import Listed, Rows
 
 
 def show(session: Session, listed: Listed, form: str) -> None:
@@ -29,7 +29,7 @@ def show(session: Session, listed: Listed, form: str) -> None:
         width = session.output.columns
         lines = list(_tables(listed, lambda rows: table.table(rows, width)))
     else:
-        lines = list(yaml.manifest(listed))
+        lines = list(yaml_manifest.manifest(listed))
     session.output.print_paged(lines)
 
 

@@ -5,13 +5,14 @@ What the commands do is in ``commands/``.
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from resource_api.cli.options import environment_inputs
+from resource_api.cli.given_inputs import environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.event import Diagnosed
 from resource_api.model.values.errors import (
@@ -22,8 +23,11 @@ from resource_api.model.values.errors import (
     StateDamaged,
     UnknownType,
     UsageError,
+    diagnostic_code,
     reason,
+    unexpected,
 )
+from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
@@ -49,7 +53,6 @@ if TYPE_CHECKING:
 
 #: From so many lines of the log after the first failure on, a recap names the failures.
 _RECAP: Final = 20
-_OUT_OF_MEMORY: Final = "out of memory; give this command more, then run it again"
 
 
 class Session:
@@ -159,16 +162,19 @@ class Session:
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""
+        name = type_name[:1].lower() + type_name[1:]
         try:
-            return find(type_name[:1].lower() + type_name[1:])
+            return find(name)
         except UnknownType as error:
-            raise UsageError(str(error)) from error
+            raise UsageError(_not_on_the_module_path(name) or str(error)) from error
 
     def report_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
         """Write a problem to stderr, with its source line under it where the output is for people.
 
         The line is the problem's own, or that of a definition's file which is its ``cause``.
         """
+        from resource_api.manifest.sections import MAPPING  # noqa: PLC0415 - only for a problem
+
         located = problem
         if isinstance(cause, DefinitionError):
             file, line, column = cause.place
@@ -178,6 +184,9 @@ class Session:
         source = self._source_lines.under(located) if shown else ()
         if source and problem.paste:
             problem = problem._replace(hint="; ".join(filter(None, [problem.hint, f"write {problem.paste}"])))
+        if problem.file == MAPPING:
+            # A command has made it of its arguments: it is no file that anybody could open.
+            problem = problem._replace(file="", line=0, column=0)
         self.output.problem(problem, source)
 
     @cached_property
@@ -219,17 +228,10 @@ class Session:
         return code
 
     def exit_code(self, report: Report) -> int:
-        """Return the documented code: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
+        """Return the documented code of a run."""
+        from resource_api.cli import exit_codes  # noqa: PLC0415 - only after a run
 
-        A run of the agent that succeeds, of another version than the newest, has the code ``instead_of_success``.
-        """
-        if self.interrupts.came:
-            return self.interrupts.exit_code
-        if report.exit_code == 0 and (code := self.settings.get("instead_of_success")):
-            return int(code)
-        if not self.settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
-            return report.exit_code
-        return (2 if report.summary.changed else 0) + (4 if report.exit_code else 0)
+        return exit_codes.of_run(report, self.interrupts, self.settings)
 
     def execute(self, command: Callable[[], int | None]) -> int:
         """Run a command and return its exit code, 0 for None; every error is shown and becomes a documented code."""
@@ -241,12 +243,11 @@ class Session:
             code = self._fail(ManifestError(map(self._source_lines.locate, error.problems)).problems, error.exit_code)
         except ResourceAPIError as error:
             text = error.with_options(self._store_options()) if isinstance(error, StateDamaged) else str(error)
-            code = self._fail([Problem(error.attribute, text, code=_code(error))], error.exit_code, cause=error)
-        except MemoryError as error:
-            code = self._fail([Problem(None, _OUT_OF_MEMORY, code="memory")], 1, error)
+            problem = Problem(error.attribute, text, code=diagnostic_code(error))
+            code = self._fail([problem], error.exit_code, cause=error)
         except Exception as error:  # noqa: BLE001 - the last resort
-            text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
-            code = self._fail([Problem(None, text, code="bug", hint="-d shows where")], 70, error)
+            problem, code = unexpected(error)
+            code = self._fail([problem], code, error)
         except BaseException as error:  # noqa: BLE001 - a signal, or what only a provider can have raised
             text = "interrupted" if self.interrupts.came else f"a provider ended the run: {reason(error)}"
             code = self._fail([Problem(None, text, code="interrupted")], self.interrupts.exit_code, error)
@@ -407,7 +408,9 @@ def _forbid_core_dumps() -> None:
     core_dumps.forbid()
 
 
-def _code(error: ResourceAPIError) -> str:
-    """Return the code of a diagnostic: the class's name in lower case, without ``Error``."""
-    name = type(error).__name__.removesuffix("Error")
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+def _not_on_the_module_path(name: str) -> str:
+    """Return a message about an unknown type or component that the working directory has; empty if it has none."""
+    kinds = ("types", "components") if TYPE_NAME.match(name) else ()
+    found = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")  # noqa: PTH110 - text
+    where = f"{found} is here, but this directory is not on the module path; give --module-path ."
+    return f"unknown type '{capitalize_type(name)}'; {where}" if found else ""

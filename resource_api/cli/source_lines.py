@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError
@@ -67,7 +67,8 @@ class SourceLines:
         self._manifest = settings.get("manifest") or ""
         self._given = [("-i ", text) for text in settings.get("given") or ()]
         self._given += [("", text) for text in settings.get("changes") or ()]
-        self._stack_file = options.stack_file(settings)
+        self._type_name = settings.get("type_name") or ""
+        self._stack_file = given_inputs.stack_file(settings)
         self._input_files = settings.get("input_files") or ()
         self._attributes = attributes
         self._mask = log.mask
@@ -100,7 +101,7 @@ class SourceLines:
     def _files_with(self, name: str) -> Iterator[str]:
         """Yield the files that an input may be from, the one that wins first."""
         yield from reversed(self._input_files)
-        if self._stack_file is not None and name not in dict(options.environment_inputs()):
+        if self._stack_file is not None and name not in dict(given_inputs.environment_inputs()):
             yield self._stack_file
 
     def _argument(self, problem: Problem) -> tuple[str, str] | None:
@@ -112,12 +113,17 @@ class SourceLines:
     def _under_argument(self, problem: Problem, option: str, text: str) -> list[str]:
         """Return the argument with carets under its value, or under a name that does not exist."""
         line = option + text
-        if self._mask(line) != line:
-            return []
         name, _, value = text.partition("=")
+        if self._mask(line) != line or not (option or self._is_plain(name)):
+            return []  # What -i gives is no secret: of one it names the file.
         if problem.code.startswith("unknown") or not value:
             return excerpt(line, 0, len(option) + 1, length=len(name))
         return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
+
+    def _is_plain(self, attribute: str) -> bool:
+        """Whether an attribute of the command's type is known to be no secret."""
+        declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
+        return declared is not None and attribute not in declared.sensitive
 
     def under(self, problem: Problem) -> list[str]:
         """Return the source line of a problem and its carets; empty where there is none to show."""

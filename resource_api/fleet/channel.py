@@ -13,6 +13,7 @@ from resource_api.fleet import job as jobs
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import HostEvent
 from resource_api.fleet.payload import boot_arguments
+from resource_api.model.values.errors import BUG, NOTHING_DONE
 from resource_api.plugins.worker import protocol
 
 if TYPE_CHECKING:
@@ -48,8 +49,8 @@ _LARGEST: Final = {
 _MAX_OTHER: Final = 1024 * 1024
 #: What Python says of a module that is missing; nothing of ours is, in an archive with the right digest.
 _NO_MODULE: Final = re.compile(r"ModuleNotFoundError: (.*)")
-#: The exit codes of a run that has done nothing.
-_REFUSALS: Final = (64, 65, 70, 74, 75)
+#: The exit codes of a run that may have done nothing.
+_REFUSALS: Final = frozenset({*NOTHING_DONE, BUG})
 
 
 class Channel:

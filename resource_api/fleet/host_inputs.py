@@ -11,8 +11,8 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import hosts
+from resource_api.manifest.input_values import FileInput, input_values
 from resource_api.manifest.read import read_file
-from resource_api.manifest.scope import FileInput, Scope
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import MAX_BYTES
@@ -87,13 +87,13 @@ class HostInputs:
         merged = {**self._given.weaker, **values, **self._given.stronger}
         if self._manifest is None:
             return merged
-        scope = Scope(self._manifest, merged, {})
-        for problem in scope.problems:
+        resolved, wrong = input_values(self._manifest, merged)
+        for problem in wrong:
             if (value := listed.get(problem.attribute or "")) is not None:
                 problems[_placed(problem, value)] = None
             else:
                 problems[problem] = None
-        return {each: value for each, value in scope.inputs.items() if each in merged}
+        return {each: value for each, value in resolved.items() if each in merged}
 
     def _value(self, host: str, name: str, value: Value, problems: dict[Problem, None]) -> Any:
         if (where := source_of(value, host)) is None:

@@ -44,7 +44,7 @@ def address(name: str) -> Address:
     text, port = name, None
     before, colon, after = name.rpartition(":")
     if colon and ":" not in before:
-        if not after.isascii() or not after.isdigit() or not 0 < int(after[:6]) < 65536:  # noqa: PLR2004 - TCP
+        if not after.isascii() or not after.isdigit() or len(after) > 5 or not 0 < int(after) < 65536:  # noqa: PLR2004 - TCP
             msg = f"'{name}': a port is a number from 1 to 65535"
             raise ValueError(msg)
         text, port = before, int(after)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.scope import EnvironmentInput, FileInput, TextInput
+from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import Sensitive, reveal
 from resource_api.plugins.worker import protocol

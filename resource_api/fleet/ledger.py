@@ -11,7 +11,7 @@ import os
 import secrets
 import sqlite3
 import time
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -68,15 +68,22 @@ class Ledger:
             if os.lstat(self.path).st_uid != os.geteuid():
                 msg = f"{self.path} belongs to another user"
                 raise StateError(msg)
-            self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-            # The end of this process loses nothing; a power cut may lose the last second, and the hosts know.
-            for setting in ("journal_mode=WAL", "synchronous=NORMAL", "trusted_schema=OFF"):
-                self._connection.execute(f"PRAGMA {setting}")
-            [(version,)] = self._connection.execute("PRAGMA user_version")
-            if version > _VERSION:
-                msg = f"{self.path} was written by a newer resource-api"
-                raise StateError(msg)
-            self._connection.executescript(f"{_TABLES}PRAGMA user_version={_VERSION};")
+            with ExitStack() as failed:
+                self._connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
+                failed.callback(self.close)
+                self._prepare()
+                failed.pop_all()
+
+    def _prepare(self) -> None:
+        """Make the tables. Raise ``StateError`` for those of a later version."""
+        # The end of this process loses nothing; a power cut may lose the last second, and the hosts know.
+        for setting in ("journal_mode=WAL", "synchronous=NORMAL", "trusted_schema=OFF"):
+            self._connection.execute(f"PRAGMA {setting}")
+        [(version,)] = self._connection.execute("PRAGMA user_version")
+        if version > _VERSION:
+            msg = f"{self.path} was written by a newer resource-api"
+            raise StateError(msg)
+        self._connection.executescript(f"{_TABLES}PRAGMA user_version={_VERSION};")
 
     def close(self) -> None:
         """Close the database."""

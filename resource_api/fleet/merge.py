@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.carriers.carrier import Host
 
+#: What reading a document of a host raises that has not the form that it should have.
+UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: What can have become of a host, in the order of a summary.
 STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "untouched")
 #: The documents of a run that are passed on as they come.
@@ -316,25 +318,3 @@ def _messages(problems: Any) -> list[str]:
             place = f"{each['file']}:{each['line']}: " if each.get("file") and each.get("line") else ""
             found.append(f"{place}{each['message']}")
     return found
-
-
-def exit_code(reports: Iterable[HostReport], *, detailed: bool, ignored: Sequence[str] = ()) -> int:
-    """Return the exit code of a run over many hosts; those of an ``ignored`` status count as done.
-
-    75 if all that have not succeeded found the lock held, 65 if every host has refused the manifest.
-    """
-    codes, bad, all_bad, changed = set[int | None](), 0, True, False
-    for report in reports:
-        if report.status in {"changed", "unchanged"} or report.status in ignored:
-            changed = changed or report.status == "changed"
-            all_bad = False
-            continue
-        bad += 1
-        codes.add(report.code if report.status == "refused" else None)
-    if not bad:
-        return 2 if detailed and changed else 0
-    if codes == {75}:
-        return 75
-    if codes == {65} and all_bad:
-        return 65
-    return 4 + (2 if changed else 0) if detailed else 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.fleet import rollout
 from resource_api.fleet.carriers import carrier as carriers
+from resource_api.fleet.merge import UNEXPECTED
 from resource_api.fleet.rollout import Progress
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds after which interrupts and limits are looked at, if no event comes.
 _TICK: Final = 0.2
+#: Characters of the reason why a document is no event.
+_MAX_REASON: Final = 300
 #: Seconds that a host has to end after it was told to.
 GRACE: Final = 10.0
 #: How often the user can interrupt, and what each time does.
@@ -174,8 +177,13 @@ class FleetRun:
         if event.document["type"] == "end":
             self._end(running, event.document)
             return
-        self._merge.add(event.host, event.document)
-        self._observer.host_event(event.host, event.document)
+        try:
+            self._merge.add(event.host, event.document)
+            self._observer.host_event(event.host, event.document)
+        except UNEXPECTED as error:
+            self._carrier.abandon(event.host)
+            why = f"it sent what is no event: {type(error).__name__}: {str(error)[:_MAX_REASON]}"
+            self._end(running, {"type": "end", "status": carriers.LOST, "code": None, "error": why})
 
     def _end(self, running: _Running, document: Mapping[str, Any]) -> None:
         name = running.host.name

@@ -190,6 +190,9 @@ class ManifestApi:
         for literal, field in _fields(template):
             parts.append(literal)
             if field is not None:
+                if field >= len(values):
+                    msg = f"m.text has no value for {{{field}}}; the first one is {{0}}"
+                    raise ValueError(msg)
                 value = values[field]
                 secret = secret or isinstance(value, Sensitive)
                 parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import mapping_reader
+from resource_api.manifest.input_values import input_values
 from resource_api.manifest.python_api import ManifestApi, PendingValue
 from resource_api.manifest.python_positions import CONSTANTS, positions, raised_at, source
-from resource_api.manifest.scope import Scope
 from resource_api.manifest.sections import assemble
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
@@ -43,7 +43,7 @@ def read(
     function = module.get("manifest")
     if not callable(function):
         raise document.manifest_error(file, (1, 1), "manifest", "it defines no function manifest(m)")
-    checked = _inputs(_document(data, file, raw, {}), inputs, facts)
+    checked = _inputs(_document(data, file, raw, {}), inputs)
     on_inputs(checked)
     m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts)
     run_author_code(file, raw, lambda: _check_executed(function(m)))
@@ -60,13 +60,13 @@ def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str
     return Document(mapping_reader.read(data, file, index).data, file, raw, index)
 
 
-def _inputs(constants: Document, given: Mapping[str, Any], facts: Any) -> Mapping[str, Any]:
+def _inputs(constants: Document, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values of the declared inputs; the other constants are checked too."""
     manifest = assemble([constants])
-    scope = Scope(manifest, {name: value for name, value in given.items() if name in manifest.inputs}, facts)
-    if scope.problems:
-        raise ManifestError(scope.problems)
-    return scope.inputs
+    found, problems = input_values(manifest, {name: each for name, each in given.items() if name in manifest.inputs})
+    if problems:
+        raise ManifestError(problems)
+    return found
 
 
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:

@@ -26,6 +26,8 @@ _RESOURCE: Final = regex(r"\s*([A-Za-z]\w*\[.*\])\s*\Z")
 #: The first line of a resource in Puppet's language.
 _PUPPET: Final = regex(r"\s*([a-z]\w*)\s*\{\s*(['\"])(.*)\2\s*:")
 _ENDS: Final = {"[": "]", "{": "}"}
+#: A value inside ``[...]`` or ``{...}``.
+_ITEM: Final = regex(r"([^,\[\]{}#\"']+)[,\]}]")
 
 
 class Advice(NamedTuple):
@@ -62,18 +64,37 @@ def _words(failure: Failure) -> str:
 
 def value_needs_quotes(line: str, place: Position) -> Advice:
     """Return the advice about a value whose first character, at ``place``, means something else in YAML."""
-    first = line[place[1] - 1 : place[1]]
-    return Advice(place, f"a value that begins with '{first}' needs quotes", _with_quotes(line))
+    begin, start = place[1] - 1, _value_start(line)
+    # Of '{{ x }}' YAML refuses the second brace.
+    whole = begin == start or line[start : begin + 1] == "{{"
+    message = f"a value that begins with '{line[begin : begin + 1]}' needs quotes"
+    return Advice(place, message, _with_quotes(line) if whole else _item_with_quotes(line, begin))
+
+
+def _value_start(line: str) -> int:
+    """Return where the value of ``key: value`` or ``- value`` begins, or the line that is neither."""
+    found = _KEY.match(line)
+    return found.end() if found else len(line) - len(line.lstrip(" -"))
+
+
+def _begins_value(line: str, place: Position) -> bool:
+    """Whether a place is where the value of a line begins, not inside ``[...]`` or ``{...}``."""
+    return _value_start(line) == place[1] - 1
 
 
 def _with_quotes(line: str) -> str:
     """Return ``key: "value"`` or ``- "value"`` for a line, empty where the line is neither."""
-    found = _KEY.match(line)
-    start = found.end() if found else len(line) - len(line.lstrip(" -"))
+    start = _value_start(line)
     value = line[start:].rstrip()
-    if not value or not (found or line.lstrip().startswith("- ")):
+    if not value or not (_KEY.match(line) or line.lstrip().startswith("- ")):
         return ""
     return line[:start].lstrip() + quoting_hints.quote(value)
+
+
+def _item_with_quotes(line: str, begin: int) -> str:
+    """Return the value inside ``[...]`` or ``{...}`` that begins there in quotes, empty where its end is not known."""
+    found = _ITEM.match(line, begin)
+    return quoting_hints.quote(found[1].rstrip()) if found else ""
 
 
 def _first_character(failure: Failure) -> Advice | None:
@@ -170,7 +191,7 @@ def _is_too_shallow(failure: Failure) -> bool:
 def _open_quote(failure: Failure) -> Advice | None:
     line = failure.line(failure.begun[0])
     quote = line[failure.begun[1] - 1 : failure.begun[1]]
-    paste = line.strip() + quote if _KEY.match(line) and quote else ""
+    paste = line.strip() + quote if _KEY.match(line) and quote and _begins_value(line, failure.begun) else ""
     return Advice(failure.begun, "this quote has no end", paste)
 
 
@@ -178,7 +199,7 @@ def _escape(failure: Failure) -> Advice | None:
     line = failure.line(failure.place[0])
     inner = line[failure.begun[1] : line.rfind('"')] if failure.begun[0] == failure.place[0] else ""
     paste = ""
-    if inner and (found := _KEY.match(line)) and line[failure.begun[1] :].rstrip().endswith('"'):
+    if inner and (found := _KEY.match(line)) and line.rstrip().endswith('"') and _begins_value(line, failure.begun):
         paste = found[2] + "'" + inner.replace("'", "''") + "'"
     return Advice(failure.place, "a backslash in double quotes begins an escape sequence; use single quotes", paste)
 

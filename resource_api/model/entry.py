@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.declaration import Declaration
+    from resource_api.model.record import Record
     from resource_api.model.type_definition import Name, TypeDefinition
 
 
@@ -166,6 +167,11 @@ class Entry:
             if seconds is not None:
                 return float(seconds) or None  # type: ignore[arg-type] # a mapping is a dict
         return None
+
+    def is_protected(self, record: Record | None) -> bool:
+        """Return whether it must not be deleted: recorded protection holds until the declaration says ``false``."""
+        declared = self.meta.lifecycle.protect
+        return bool(record is not None and record.lifecycle.protect) if declared is None else declared
 
     @property
     def reference(self) -> Reference:

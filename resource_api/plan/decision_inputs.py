@@ -1,7 +1,7 @@
 """What decides about a resource beside its two states: its record, and reasons to replace it.
 
 Collected while planning, because the replacement of one resource can be the reason for that of another. Pure; whether
-a resource may be replaced is decided in ``decide``.
+a resource may be replaced is decided in ``replacement``.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from resource_api.model.values.errors import DefinitionError, ManifestError, Pro
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
-from resource_api.plan import operations as ordering
+from resource_api.plan import operation_order as ordering
 from resource_api.plan import unknowns
 from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
 from resource_api.plan.decide import decide, effective_should, reason_to_forget

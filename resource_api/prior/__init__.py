@@ -1,1 +1,1 @@
-"""Pure: recorded resources matched with the catalog: moved names, orphans, provider instances, schema upgrades."""
+"""Pure: recorded resources matched with the catalog: former names, orphans, recovery, instances, schema upgrades."""

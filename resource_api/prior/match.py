@@ -11,14 +11,22 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from resource_api.model.change import exists
-from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
+from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
-from resource_api.model.values.reference import Reference, enclosing_components, make_urn
-from resource_api.prior.moved import FormerNames, find_renames, with_unique_titles
-from resource_api.prior.orphans import OrphanKind, add_orphans, orphan_entry
+from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.reference import Reference, make_urn
+from resource_api.prior.former_names import FormerNames, claim_renamed
+from resource_api.prior.orphans import (
+    OrphanKind,
+    add_orphans,
+    check_removed_titles,
+    is_removed,
+    orphan_entry,
+    removed_names,
+    sort_unclaimed,
+)
 from resource_api.prior.provider_instances import ProviderInstances, current_name
-from resource_api.prior.schema_upgrade import rename, rename_intents, upgrade
+from resource_api.prior.schema_upgrade import rename, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,7 +36,6 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
-    from resource_api.model.type_definition import Name
 
 
 class Prior(NamedTuple):
@@ -94,14 +101,13 @@ def match(
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:
-        state, former = rename_intents(state, _declared_names(catalog), functions)
-        recovery = _recovery(catalog, state, former)
+        from resource_api.prior.recovery import recover  # noqa: PLC0415 - only after an interrupted run
+
+        state, recovery = recover(catalog, state, functions)
     if not state.records and recovery.empty:
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
-    if not recovery.empty:
-        state = _recovered(state, recovery)
     records, moved_keys = _claim(catalog, state)
-    _check_removed_titles(catalog, records)
+    check_removed_titles(catalog, records)
     errors = _upgrade(catalog, records, functions)
     unclaimed: dict[Key, Record] = {}
     # If every record is claimed under its own key, nothing is left.
@@ -111,8 +117,10 @@ def match(
         # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
         present, renaming = rename(instances.state, unclaimed, functions)
         if not renaming.empty:
+            from resource_api.prior.recovery import join  # noqa: PLC0415 - only after an upgrade
+
             catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
-            return catalog, prior._replace(recovery=_joined(renaming, prior.recovery))
+            return catalog, prior._replace(recovery=join(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
     for index, record in list(predecessors.items()):
         unclaimed.pop(record.key, None)
@@ -120,7 +128,7 @@ def match(
             # The old resource was deleted already: there is nothing to replace.
             records[index] = predecessors.pop(index)
             moved_keys.append(record.key)
-    orphans, undeclared = _sort_unclaimed(catalog, records, unclaimed, prune=prune)
+    orphans, undeclared = sort_unclaimed(catalog, records, unclaimed, prune=prune)
     catalog, kinds = add_orphans(catalog, orphans, functions)
     return catalog, Prior(state, records, predecessors, undeclared, kinds, moved_keys, recovery, errors, instances)
 
@@ -211,56 +219,6 @@ def _upgrade(
     return errors
 
 
-def _declared_names(catalog: Catalog) -> Mapping[tuple[str, Reference], Name]:
-    """Return provider instance and reference of each entry → its name."""
-    return {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
-
-
-def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) -> Commit:
-    """Return what an interrupted run may have done that reading the resources cannot show.
-
-    What it was creating and the catalog does not declare is ours, with the protection that it was to have; so is what
-    it was creating under a ``former`` key (present → former), which this commit resolves. What it was changing may have
-    been changed, so it notifies.
-    """
-    interrupted = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
-    owed: dict[Key, Sequence[str]] = {}
-    for index, sources in catalog.subscribes.items():
-        target = catalog.entries[index]
-        names = [interrupted[source] for source in sources if source in interrupted]
-        if names and "refreshable" in target.definition.features:
-            owed[target.key] = names
-    declared = {entry.key for entry in catalog.entries}
-    undeclared = [key for key in state.intents if key not in declared]
-    made = []
-    for key, intent in state.intents.items():
-        record = state.records.get(key)
-        if not intent.makes or (key in declared and key not in former and not intent.protect):
-            continue
-        if record is None:
-            record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
-            record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
-        elif record.status != "pending":
-            continue
-        made.append(record._replace(status="partial"))
-    return Commit(made, done=[*undeclared, *former.values()], owed=owed)
-
-
-def _joined(first: Commit, second: Commit) -> Commit:
-    """Return one commit for a renaming and a recovery."""
-    put = {record.key: record for record in (*first.put, *second.put)}
-    owed = {**first.owed, **second.owed}
-    return second._replace(put=list(put.values()), drop=[*first.drop, *second.drop], owed=owed, paid=first.paid)
-
-
-def _recovered(state: StackState, recovery: Commit) -> StackState:
-    """Return the state with the recovery written; intents stay, because the user is informed about them."""
-    owed = {key: list(dict.fromkeys((*state.owed.get(key, ()), *names))) for key, names in recovery.owed.items()}
-    return state._replace(
-        records={**state.records, **{record.key: record for record in recovery.put}}, owed={**state.owed, **owed}
-    )
-
-
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
     """Return records by the index of their entry, and the keys of those that were found by a former name."""
     former = FormerNames(catalog)
@@ -271,64 +229,16 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
             found[entry.index] = record
         elif names := former.of_entry(entry):
             renamed.append((entry, names))
-    return found, _claim_renamed(catalog, state, renamed, found) if renamed else []
-
-
-def _claim_renamed(
-    catalog: Catalog, state: StackState, renamed: Sequence[tuple[Entry, Sequence[Reference]]], found: dict[int, Record]
-) -> list[Key]:
-    """Add to ``found`` the records under former names; a former name belongs to one record and one entry."""
-    declared = {entry.key for entry in catalog.entries}
-    removed = _removed_names(catalog)
+    if not renamed:
+        return found, []
+    declared, removed = {entry.key for entry in catalog.entries}, removed_names(catalog)
     free = [
         record
         for record in state.records.values()
-        if not (record.is_replaced or record.key in declared or _is_removed(record, removed))
+        if not (record.is_replaced or record.key in declared or is_removed(record, removed))
     ]
-    by_reference = {record.reference: record for record in free}
-    claimed: dict[Key, Entry] = {}
-    problems: list[Problem] = []
-    for entry, names in renamed:
-        matches = (by_reference[name] for name in names if name in by_reference)
-        candidates = {record.key: record for record in matches if record.type == entry.type}
-        for key, record in candidates.items():
-            found[entry.index] = record
-            if (other := claimed.setdefault(key, entry)) is not entry:
-                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {other.reference} already"))
-        if len(candidates) > 1:
-            listed = ", ".join(str(record.reference) for record in candidates.values())
-            problems.append(_ambiguous(catalog, entry, f"several that are recorded have a former name of it: {listed}"))
-    if problems:
-        raise ManifestError(problems)
-    return list(claimed)
-
-
-def _removed_names(catalog: Catalog) -> set[str]:
-    """Return the references of the resources and components under ``removed``."""
-    return {str(each.reference) for each in catalog.manifest.removed}
-
-
-def _is_removed(record: Record, removed: set[str]) -> bool:
-    """Return whether a resource, or a component around it, is to be forgotten: it becomes no other resource then."""
-    return bool(removed) and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)])
-
-
-def _check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
-    """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
-    removed = {str(each.reference): each for each in catalog.manifest.removed}
-    problems = []
-    for index, record in records.items() if removed else ():
-        name, present = str(record.reference), catalog.entries[index].reference
-        if name in removed and name != str(present):
-            message = f"{name} is removed, and is still declared as {present}: it has only another title"
-            problems.append(Problem(None, message, "error", "", *removed[name].origin.place(), code="moved"))
-    if problems:
-        raise ManifestError(problems)
-
-
-def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
-    place = catalog.manifest.place(entry.declaration, "lifecycle")
-    return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
+    claimed = claim_renamed(catalog, free, renamed)
+    return found | claimed, [record.key for record in claimed.values()]
 
 
 def _predecessors(
@@ -351,32 +261,3 @@ def _predecessors(
         if record is not None:
             found[entry.index] = record
     return found
-
-
-def _sort_unclaimed(
-    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], *, prune: bool
-) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
-    """Return the records that become orphans and those that are left alone, both with present names."""
-    if not unclaimed:
-        return [], []
-    removed = _removed_names(catalog)
-    present = find_renames(catalog, records)
-    orphans: list[tuple[Record, OrphanKind]] = []
-    undeclared: list[Record] = []
-    for record in unclaimed.values():
-        if (kind := _orphan_kind(record, removed, prune=prune)) is not None:
-            orphans.append((present.record(record), kind))
-        else:
-            undeclared.append(present.record(record))
-    return orphans, with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
-
-
-def _orphan_kind(record: Record, removed: set[str], *, prune: bool) -> OrphanKind | None:
-    """Return why an unclaimed record is an orphan; None: it is left alone."""
-    if _is_removed(record, removed):
-        return OrphanKind.REMOVED
-    if record.is_replaced:
-        return OrphanKind.SUPERSEDED
-    if record.status == "pending":
-        return OrphanKind.INTERRUPTED
-    return OrphanKind.UNDECLARED if prune else None

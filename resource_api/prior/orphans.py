@@ -1,7 +1,7 @@
 """Orphans: entries for recorded resources that are not declared any more and that this run deletes or forgets.
 
-They are appended to the catalog, so that the planner treats them like any other entry. Pure: which records become
-orphans is decided in ``match``.
+They are appended to the catalog, so that the planner treats them like any other entry. Which of the records that no
+entry claims become orphans, under ``removed`` or with ``--prune``, is decided here too. Pure.
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from resource_api.model.codec import has_sealed, open_sealed
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
 from resource_api.model.type_definition import TypeDefinition
-from resource_api.model.values.errors import DefinitionError
-from resource_api.prior.moved import with_unique_titles
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
+from resource_api.model.values.reference import enclosing_components
+from resource_api.prior.former_names import find_renames, with_unique_titles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Record
+    from resource_api.model.record import Key, Record
 
 
 class OrphanKind(Enum):
@@ -38,6 +39,58 @@ class OrphanKind(Enum):
     INTERRUPTED = auto()
     #: It was found under the new configuration of its provider.
     RECONFIGURED = auto()
+
+
+def sort_unclaimed(
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], *, prune: bool
+) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
+    """Return the records that become orphans and those that are left alone, both with present names."""
+    if not unclaimed:
+        return [], []
+    removed = removed_names(catalog)
+    present = find_renames(catalog, records)
+    orphans: list[tuple[Record, OrphanKind]] = []
+    undeclared: list[Record] = []
+    for record in unclaimed.values():
+        if (kind := _orphan_kind(record, removed, prune=prune)) is not None:
+            orphans.append((present.record(record), kind))
+        else:
+            undeclared.append(present.record(record))
+    return orphans, with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
+
+
+def _orphan_kind(record: Record, removed: set[str], *, prune: bool) -> OrphanKind | None:
+    """Return why an unclaimed record is an orphan; None: it is left alone."""
+    if is_removed(record, removed):
+        return OrphanKind.REMOVED
+    if record.is_replaced:
+        return OrphanKind.SUPERSEDED
+    if record.status == "pending":
+        return OrphanKind.INTERRUPTED
+    return OrphanKind.UNDECLARED if prune else None
+
+
+def removed_names(catalog: Catalog) -> set[str]:
+    """Return the references of the resources and components under ``removed``."""
+    return {str(each.reference) for each in catalog.manifest.removed}
+
+
+def is_removed(record: Record, removed: set[str]) -> bool:
+    """Return whether a resource, or a component around it, is to be forgotten: it becomes no other resource then."""
+    return bool(removed) and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)])
+
+
+def check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
+    """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
+    removed = {str(each.reference): each for each in catalog.manifest.removed}
+    problems = []
+    for index, record in records.items() if removed else ():
+        name, present = str(record.reference), catalog.entries[index].reference
+        if name in removed and name != str(present):
+            message = f"{name} is removed, and is still declared as {present}: it has only another title"
+            problems.append(Problem(None, message, "error", "", *removed[name].origin.place(), code="moved"))
+    if problems:
+        raise ManifestError(problems)
 
 
 def add_orphans(

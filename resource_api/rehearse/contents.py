@@ -7,12 +7,12 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.system.overlay import layers
+from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.system.overlay.layers import Written
+    from resource_api.system.overlay.written_files import Written
 
     #: Path → what was written there, and the digest of its content.
     Contents = Mapping[str, tuple[Written, str]]
@@ -28,7 +28,7 @@ def read(descriptor: int, known: Contents | None = None) -> Contents:
     """Return what the layers of a descriptor hold; a file that is in ``known`` unchanged is not read again."""
     before = known or {}
     found = {}
-    for path, written in layers.read(descriptor).items():
+    for path, written in written_files.read(descriptor).items():
         same = path in before and before[path][0] == written
         found[path] = before[path] if same else (written, digest(path) if written.kind == "file" else "")
     return found

@@ -6,14 +6,14 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.overlay import layers
+from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from resource_api.provider.progress import Activity, Progress
-    from resource_api.system.overlay.layers import Written
+    from resource_api.system.overlay.written_files import Written
 
 #: The lists of the files of packages, deb(5).
 _PACKAGE_LISTS: Final = "/var/lib/dpkg/info/"
@@ -55,13 +55,13 @@ class EffectRecorder:
     @contextmanager
     def running(self, activity: Activity) -> Iterator[None]:
         """Record what is changed in the ``with`` block."""
-        before = layers.read(self._descriptor)
+        before = written_files.read(self._descriptor)
         shown: AbstractContextManager[None] = nullcontext() if self._shown is None else self._shown().running(activity)
         try:
             with shown:
                 yield
         finally:
-            if changes := list(_changes(before, layers.read(self._descriptor))):
+            if changes := list(_changes(before, written_files.read(self._descriptor))):
                 self.calls.append(_call(activity, changes))
 
     def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:

@@ -30,9 +30,9 @@ from resource_api.rehearse.recorded_effects import Call, Change, Declared, Effec
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
-from resource_api.system.overlay import isolated_run, kept_layer, layers
+from resource_api.system.overlay import isolated_run, kept_layer, written_files
 from resource_api.system.overlay.isolated_run import Isolation
-from resource_api.system.overlay.layers import Written
+from resource_api.system.overlay.written_files import Written
 from resource_api.system.process import interactive, spawn, terminal_shell
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class _Inside:
             made = [each for each in report.steps if each.status == "success" and each.action is not Action.DELETE]
             found["destroy"] = self._destroy({each.reference for each in made})
             found["left"] = contents.read(self._layers)
-        found["full"] = layers.is_full(self._layers)
+        found["full"] = written_files.is_full(self._layers)
         return found
 
     def _destroy(self, made: set[str]) -> list[Finding]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.rehearse.recorded_effects import Call, Change
-    from resource_api.system.overlay.layers import Written
+    from resource_api.system.overlay.written_files import Written
 
 Verb = Literal["made", "changed", "deleted"]
 #: Beneath these, files come and go without anybody asking.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal
 
-from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.catalog.graph import Edge
 from resource_api.model.values.reference import enclosing_components
 from resource_api.model.values.text import escape
 
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     Form = Literal["dot", "mermaid", "json", "html"]
 
 
-class _Link(NamedTuple):
-    first: int
-    then: int
-    kind: str
-    automatic: bool
-
-
 def render(catalog: Catalog, form: Form) -> str:
     """Return the relationships of ``catalog`` as text; equal catalogs have equal texts.
 
@@ -37,17 +30,16 @@ def render(catalog: Catalog, form: Form) -> str:
     component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
     refreshes the second; ``automatic`` where only a type declares it).
     """
-    return _html(catalog) if form == "html" else _FORMS[form](catalog.entries, _links(catalog))
+    return _html(catalog) if form == "html" else _FORMS[form](catalog.entries, _edges(catalog))
 
 
-def _links(catalog: Catalog) -> list[_Link]:
+def _edges(catalog: Catalog) -> list[Edge]:
     refreshing = {(first, then) for then, firsts in catalog.subscribes.items() for first in firsts}
     pairs = {(first, then) for then, firsts in catalog.requires.items() for first in firsts} | refreshing
-    kinds = {True: "notify", False: "require"}
-    return [_Link(*pair, kinds[pair in refreshing], pair in catalog.automatic) for pair in sorted(pairs)]
+    return [Edge(*pair, pair in refreshing, pair in catalog.automatic) for pair in sorted(pairs)]
 
 
-def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
     names = [str(entry.reference) for entry in entries]
     document = {
         "nodes": [
@@ -62,12 +54,12 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
         ],
         "edges": [
             {
-                "from": names[link.first],
-                "to": names[link.then],
-                "kind": link.kind,
-                **({"automatic": True} if link.automatic else {}),
+                "from": names[edge.first],
+                "to": names[edge.then],
+                "kind": "notify" if edge.refresh else "require",
+                **({"automatic": True} if edge.automatic else {}),
             }
-            for link in links
+            for edge in edges
         ],
     }
     return json.dumps(document, indent=2)
@@ -76,11 +68,11 @@ def _json(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
 def _html(catalog: Catalog) -> str:
     from resource_api.render.html import relationships  # noqa: PLC0415 - only for a page
 
-    edges = [relationships.Edge(*link) for link in _links(catalog)]
-    return relationships.page(catalog.manifest.project, [str(entry.reference) for entry in catalog.entries], edges)
+    names = [str(entry.reference) for entry in catalog.entries]
+    return relationships.page(catalog.manifest.project, names, _edges(catalog))
 
 
-def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+def _dot(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
     lines = ["digraph catalog {", '  node [shape=box, style=rounded, fontname="sans-serif"]']
     lines += _boxed(
         entries,
@@ -88,13 +80,13 @@ def _dot(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
         lambda number, name: f'subgraph cluster_{number} {{ label="{_escaped(name, _DOT)}"',
         "}",
     )
-    for link in links:
-        style = ["color=blue", "label=notify"] * (link.kind == "notify") + ["style=dashed"] * link.automatic
-        lines.append(f"  n{link.first} -> n{link.then}" + (f" [{', '.join(style)}]" if style else ""))
+    for edge in edges:
+        style = ["color=blue", "label=notify"] * edge.refresh + ["style=dashed"] * edge.automatic
+        lines.append(f"  n{edge.first} -> n{edge.then}" + (f" [{', '.join(style)}]" if style else ""))
     return "\n".join([*lines, "}"])
 
 
-def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
+def _mermaid(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
     lines = ["flowchart TD"]
     lines += _boxed(
         entries,
@@ -102,9 +94,9 @@ def _mermaid(entries: Sequence[Entry], links: Iterable[_Link]) -> str:
         lambda number, name: f'subgraph c{number}["{_escaped(name, _MERMAID)}"]',
         "end",
     )
-    for link in links:
-        arrow = ("-.->" if link.automatic else "-->") + ("|notify|" if link.kind == "notify" else "")
-        lines.append(f"  n{link.first} {arrow} n{link.then}")
+    for edge in edges:
+        arrow = ("-.->" if edge.automatic else "-->") + ("|notify|" if edge.refresh else "")
+        lines.append(f"  n{edge.first} {arrow} n{edge.then}")
     return "\n".join(lines)
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-from contextlib import suppress
+import threading
+from contextvars import copy_context
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.provider.context import current
@@ -65,10 +66,13 @@ class Interrupts:
         self._signal = number
         self._run.cancel()
         if self._count == 1 and self._run.applying:
-            # The signal may have come in the middle of a write to the very stream that this line goes to.
-            with suppress(RuntimeError):
-                text = "interrupted: finishing the current step; press Ctrl-C again to stop it"
-                self._run.log.write("warning", "", text)
+            text = "interrupted: finishing the current step; press Ctrl-C again to stop it"
+            write = partial(self._run.log.write, "warning", "", text)
+            try:
+                write()
+            except RuntimeError:
+                # The signal has come in the middle of a write to the very stream; another thread waits for its end.
+                threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
             from resource_api.system.process import process  # noqa: PLC0415 - only when interrupted
 
@@ -83,8 +87,7 @@ class Interrupts:
 
 def exit_despite_threads(code: int) -> None:
     """End the process with ``code`` after some seconds, even if a thread that a provider has left still runs."""
-    threading = sys.modules.get("threading")
-    if threading is None or all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
+    if all(t.daemon or t is threading.main_thread() for t in threading.enumerate()):
         return
     timer = threading.Timer(_PATIENCE, os._exit, (code,))
     timer.daemon = True

@@ -20,7 +20,7 @@ from resource_api.model.values.assets import Content
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret
-from resource_api.render import yaml
+from resource_api.render import yaml_manifest
 from resource_api.testing.examples import generated_resources, respelled_resources
 from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures
@@ -114,7 +114,7 @@ class GetLaws(FoundationLaws):
             pytest.skip("a listing cannot show a mandatory value of this type")
         path = tmp_path / "listed.yaml"
         providers = json.dumps(harness.manifest()["providers"])
-        lines = (f"providers: {providers}", *yaml.resources(harness.definition, rows), "")
+        lines = (f"providers: {providers}", *yaml_manifest.resources(harness.definition, rows), "")
         path.write_text("\n".join(lines), encoding="utf-8")
         try:
             harness.assert_converged(source=path)

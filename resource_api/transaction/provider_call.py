@@ -16,8 +16,9 @@ from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
+from resource_api.transaction.call_progress import RunningCall
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
-from resource_api.transaction.running_call import RunningCall
+from resource_api.transaction.time_limit import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.provider_pool import ProviderPool
+    from resource_api.transaction.call_progress import Places
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.running_call import Places
 
 
 class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through the stages of a run
@@ -98,7 +99,7 @@ class ProviderCaller:
             )
             for run, entry in ((run, run.step.entry) for run in runs)
         }
-        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
+        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline(runs))
 
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
@@ -133,12 +134,3 @@ def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""
             run.result = CallResult(outcome.status, error, tuple(outcome.attributes))
-
-
-def _deadline(runs: Sequence[OperationRun]) -> float | None:
-    """Return when a call must have ended, in seconds of ``time.monotonic``; None: there is no time limit.
-
-    A resource with a timeout has a call of its own.
-    """
-    timeout = runs[0].step.entry.timeout(str(runs[0].decision.action)) if len(runs) == 1 else None
-    return None if timeout is None else time.monotonic() + timeout

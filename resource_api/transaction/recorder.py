@@ -12,9 +12,9 @@ from resource_api.model.change import Action, exists
 from resource_api.model.codec import count_digests, seal_secrets
 from resource_api.model.record import Commit, Intent
 from resource_api.model.values.reference import split_instance
-from resource_api.plan.decide import imports, protected
+from resource_api.plan.decide import imports
 from resource_api.plan.replacement import replacement_dependents
-from resource_api.prior.moved import find_renames, with_unique_titles
+from resource_api.prior.former_names import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused_instances
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.records import Records, are_plain
@@ -106,7 +106,7 @@ class Recorder:
             title=entry.title,
             action=action,
             provider=provider,
-            protect=not run.removal and protected(entry, None),
+            protect=not run.removal and entry.is_protected(None),
             parent=entry.parent,
         )
 

@@ -16,7 +16,6 @@ from resource_api.model.secrets import conceal_like, mark_secrets
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
 from resource_api.plan.bulk_decisions import required_references
-from resource_api.plan.decide import protected
 from resource_api.plan.replacement import has_transient_reason
 from resource_api.transaction.operation_run import Status
 
@@ -147,7 +146,7 @@ def _last_run(run: OperationRun, before: Record | None) -> str:
 
 def _lifecycle(entry: Entry, before: Record | None) -> RecordedLifecycle:
     """Return the lifecycle options to record; an undeclared ``protect`` keeps its recorded value."""
-    lifecycle, protect = entry.meta.lifecycle, protected(entry, before)
+    lifecycle, protect = entry.meta.lifecycle, entry.is_protected(before)
     if entry.meta is NO_META and not protect:
         return NO_LIFECYCLE
     return RecordedLifecycle(protect, lifecycle.retain, lifecycle.replace, lifecycle.deleted_with, lifecycle.external)

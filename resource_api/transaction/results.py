@@ -12,7 +12,7 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, conceal_difference
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
 from resource_api.model.secrets import conceal_like
-from resource_api.plan.operations import numbers_by_entry
+from resource_api.plan.operation_order import numbers_by_entry
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 HALTED: Final = "an earlier resource failed (--fail-fast)"
 #: Why operations are skipped after an interrupt.
 INTERRUPTED: Final = "the run was interrupted"
+#: What is added to the error of an operation whose call was interrupted or did not end.
+IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
 def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:

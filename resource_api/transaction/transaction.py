@@ -8,10 +8,9 @@ whatever ends the run, the results are written. Modules that only changes need a
 from __future__ import annotations
 
 import time
-from collections import deque
 from contextlib import contextmanager
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Action
 from resource_api.model.event import Outputs
@@ -20,26 +19,22 @@ from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
-from resource_api.system import process_guard
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.results import HALTED, INTERRUPTED, Results
+from resource_api.transaction.results import HALTED, IN_DOUBT, INTERRUPTED, Results
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.event import Event
     from resource_api.model.step import Operation
     from resource_api.model.values.errors import Problem
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.transaction.call_progress import Places
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.reevaluate import Reevaluation
     from resource_api.transaction.refreshes import Refreshes
-    from resource_api.transaction.running_call import Places
-    from resource_api.transaction.scheduler import Schedule
-
-_IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
 class Parts(NamedTuple):
@@ -77,8 +72,8 @@ class Transaction:
 
     @cached_property
     def _parts(self) -> Parts:
+        from resource_api.transaction.call_progress import Places  # noqa: PLC0415 - something is to be done
         from resource_api.transaction.refreshes import Refreshes  # noqa: PLC0415 - something is to be done
-        from resource_api.transaction.running_call import Places  # noqa: PLC0415 - something is to be done
 
         refreshes, places = Refreshes(self._plan, self._results.changed), Places(self._plan)
         return Parts(self._plan, self._snapshot, self._results, refreshes, self._events, self._recorder, places)
@@ -151,61 +146,16 @@ class Transaction:
             self._carry_out(self._begin(operations))
 
     def _run_side_by_side(self) -> None:
-        """Carry out up to ``--parallel`` calls at once, until no operation is left.
+        from resource_api.transaction.parallel import ParallelRun  # noqa: PLC0415 - side by side
 
-        A call whose operations are re-evaluated is made before more are re-evaluated, so that what was read is fresh.
-        """
-        from resource_api.system.thread_pool import Abandoned, ThreadPool  # noqa: PLC0415 - side by side
-        from resource_api.transaction.scheduler import Schedule  # noqa: PLC0415 - something is to be done
-
-        schedule, context = Schedule(self._plan), self._context
-        calls: deque[list[OperationRun]] = deque()
-        try:
-            with process_guard.shared(), ThreadPool(self._plan.options.parallel) as context.threads:
-                threads = context.threads
-                while schedule.open:
-                    while threads.has_free_thread and calls:
-                        threads.start(partial(self._make_call, calls.popleft()))
-                    while threads.has_free_thread and (operations := schedule.take()):
-                        threads.start(partial(self._begin_calls, operations))
-                    ended, more = threads.next()
-                    schedule.end(ended)
-                    calls += more
-        except Abandoned:
-            self._abandon(schedule)
-        except BaseException:
-            context.cancelled = True
-            raise
-        finally:
-            context.threads = None
-
-    def _begin_calls(self, operations: Sequence[Operation]) -> tuple[Iterable[Operation], list[list[OperationRun]]]:
-        """Begin a segment; return the operations that have ended, and the calls that are to be made."""
-        from resource_api.transaction.scheduler import split_calls  # noqa: PLC0415 - side by side
-
-        runs = self._begin(operations)
-        left = {run.number for run in runs}
-        ended = [operation for operation in operations if operation.number not in left]
-        several = "parallel" in operations[0].step.definition.features
-        return ended, split_calls(runs, self._plan.waits, self._plan.options.parallel if several else 1)
-
-    def _make_call(self, runs: Sequence[OperationRun]) -> tuple[Iterable[Operation], list[list[OperationRun]]]:
-        """Make one call, unless the run has been interrupted or halted; return the operations, which have ended."""
-        if why := self._halted():
-            for run in runs:
-                self._results.skip(run, why)
-        else:
-            self._carry_out(runs)
-        return [run.operation for run in runs], []
-
-    def _abandon(self, schedule: Schedule) -> None:
-        """End the operations of calls that did not return after an interrupt: their outcome is in doubt."""
-        for operation in self._plan.operations:
-            if operation.number in schedule.running:
-                why = f"its call did not end after the interrupt; {_IN_DOUBT}"
-                self._results.fail(OperationRun(operation), why)
-            elif operation.number not in schedule.ended:
-                self._results.skip(OperationRun(operation), INTERRUPTED)
+        ParallelRun(
+            self._plan,
+            self._context,
+            self._results,
+            begin=self._begin,
+            carry_out=self._carry_out,
+            halted=self._halted,
+        ).run()
 
     # One segment
 
@@ -286,7 +236,7 @@ class Transaction:
             self._context.cancelled = True
             for run in runs:
                 if run.started and not run.finished:
-                    self._results.fail(run, f"its call was interrupted; {_IN_DOUBT}")
+                    self._results.fail(run, f"its call was interrupted; {IN_DOUBT}")
                 elif not run.finished:
                     self._results.skip(run, INTERRUPTED)
 

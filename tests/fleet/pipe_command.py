@@ -1,10 +1,12 @@
 """The command ``resource-api`` whose hosts are child processes of it, each with a home of its own.
 
-``python -m tests.fleet.pipe_command DIRECTORY ARGUMENT...``; a host whose name begins with ``gone`` cannot be reached.
+``python -m tests.fleet.pipe_command DIRECTORY ARGUMENT...``; a host whose name begins with ``gone`` cannot be reached,
+one whose name begins with ``liar`` sends the documents of the variable ``LIES`` and ends well.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -13,10 +15,11 @@ from typing import TYPE_CHECKING
 from resource_api.cli import fleet
 from resource_api.cli.main import run
 from resource_api.fleet.carriers import carrier
+from resource_api.fleet.carriers.carrier import HostEvent
 from resource_api.fleet.carriers.pipe import PipeCarrier
 
 if TYPE_CHECKING:
-    from resource_api.fleet.carriers.carrier import Host, HostEvent
+    from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.job import Job
     from resource_api.fleet.payload import Payloads
 
@@ -37,6 +40,10 @@ class Homes:
             self._ready.append(
                 carrier.end(host.name, carrier.UNREACHABLE, error=f"connection refused ({host.name}:22)")
             )
+            return
+        if host.name.startswith("liar"):
+            lies = [HostEvent(host.name, each) for each in json.loads(os.environ["LIES"])]
+            self._ready += [carrier.end(host.name, carrier.ENDED, 0), *reversed(lies)]
             return
         home = self._directory / host.name
         home.mkdir(exist_ok=True)
@@ -67,7 +74,8 @@ class Homes:
 
     def abandon(self, host: str) -> None:
         """Close the channel to a host."""
-        self._carriers[host].abandon(host)
+        if host in self._carriers:
+            self._carriers[host].abandon(host)
 
     def close(self) -> None:
         """Close all channels."""

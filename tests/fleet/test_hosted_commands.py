@@ -10,20 +10,20 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests import json_schemas
+from tests.command import environment_of
 from tests.scenarios.conftest import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 pytestmark = pytest.mark.process
 
-ROOT: Final = Path(__file__).resolve().parent.parent.parent
 MANIFEST: Final = """\
 project: web
 inputs:
@@ -56,15 +56,12 @@ class Fleet:
         (home / "site.yaml").write_text(MANIFEST.replace("{place}", str(self.place)))
         (home / "hosts.yaml").write_text(INVENTORY)
         (home / "secret").write_text("correct-horse\n")
-        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": str(home),
-            "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": str(ROOT),
-            "RESOURCE_API_STATE": "memory:",
-            "RESOURCE_API_FLEET": str(shared),
-            "HOST_CACHE": str(shared / "cache"),
-        }
+        self.environment = environment_of(
+            home,
+            RESOURCE_API_STATE="memory:",
+            RESOURCE_API_FLEET=str(shared),
+            HOST_CACHE=str(shared / "cache"),
+        )
 
     def command(self, *words: str) -> list[str]:
         """Return the words of the program."""
@@ -207,6 +204,32 @@ def test_commands_that_read_answer_for_all_hosts(fleet: Fleet) -> None:
     assert "correct-horse" not in json.dumps(answer)
 
 
+@pytest.mark.parametrize(
+    ("words", "lie", "error"),
+    [
+        ("plan site.yaml", {"steps": [{"action": "same", "reasons": 5}]}, "what is no event: TypeError"),
+        ("plan site.yaml -o plans", {"steps": [], "name": "\ud800"}, "what is no event: UnicodeEncodeError"),
+        ("refresh site.yaml", {"refreshed": 5}, "what cannot be shown: TypeError"),
+        ("state history", [{"started": 1e30}], "what cannot be shown: OverflowError"),
+        ("state history", [{"summary": 5}], "what cannot be shown: AttributeError"),
+        ("apply site.yaml -v", {"level": "shout", "message": "x"}, "what cannot be shown: KeyError: 'shout'"),
+    ],
+)
+def test_a_document_of_another_form_is_an_error_of_its_host_alone(
+    fleet: Fleet, words: str, lie: object, error: str
+) -> None:
+    """The command goes on, and every other host has its answer."""
+    sent = {"type": "log", **lie} if isinstance(lie, dict) and "level" in lie else {"type": "result", "document": lie}
+    file = f"  File[{fleet.place}/${{host.name}}.conf]: {{content: x}}\n"
+    (fleet.home / "site.yaml").write_text(f"project: web\nresources:\n{file}")
+    assert fleet.run("apply", "site.yaml", "--on", "web1").code == 0
+    done = fleet.run(*words.split(), "--on", "liar1,web1", LIES=json.dumps([sent]))
+    assert done.code in {0, 1}, done.err
+    assert f"it sent {error}" in done.out + done.err
+    assert "2 hosts" in done.out.splitlines()[-1]
+    assert f"{int('no event' in error)} failed, 0 unreachable" in done.out.splitlines()[-1]
+
+
 def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
     """What can be found here is found before anything is sent; what only hosts find is refused by all of them."""
     (fleet.home / "site.yaml").write_text("resources: [")
@@ -289,6 +312,10 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("apply site.yaml --on web --pause", 64, "--pause asks on a terminal, and standard input is none"),
         ("apply site.yaml --on !web,!db1,!gone1", 64, "--on !web,!db1,!gone1: no host is left"),
         ("apply site.yaml --on @none.yaml", 65, "none.yaml: cannot be read: No such file or directory"),
+        ("apply site.yaml --rerun=", 64, "--rerun is empty"),
+        ("apply site.yaml --on web --batches=", 64, "--batches is empty"),
+        ("apply site.yaml --on web --stop-after=", 64, "--stop-after is empty"),
+        ("apply site.yaml --on web --between=", 64, "--between is empty"),
         ("apply site.yaml --rerun abc", 64, "--rerun: there is no run 'abc' among the last 100"),
         ("destroy site.yaml --on web", 64, "destroy needs --yes when standard input is no terminal"),
         ("plan site.yaml --on web -o no/such", 64, "-o no/such: with --on this is a directory of plans"),

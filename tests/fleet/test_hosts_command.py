@@ -48,13 +48,7 @@ class Desk:
         }
         self.write()
         (home / "site.yaml").write_text(_MANIFEST)
-        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": str(home),
-            "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": str(ROOT),
-            "RESOURCE_API_FLEET": str(shared),
-        }
+        self.environment = command.environment_of(home, RESOURCE_API_FLEET=str(shared))
 
     def write(self, **host: Mapping[str, object]) -> None:
         """Write the inventory, with more settings of some hosts."""

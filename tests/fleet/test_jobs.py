@@ -18,7 +18,7 @@ from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.job import Job, make_job
 from resource_api.fleet.payload import Archive, Payloads, package
-from resource_api.manifest.scope import FileInput, TextInput
+from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
 from resource_api.state.lock import Lock
 from tests.command import run

@@ -356,6 +356,9 @@ def test_first_runs_side_by_side_do_not_disturb_each_other(sent: payload.Archive
         subprocess.Popen([python, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         for _ in range(4)
     ]
+    for each in runs:  # none has it before all have asked for it
+        assert each.stdout is not None
+        assert b'"need"' in each.stdout.readline()
     for each in runs:
         out, error = each.communicate(data)
         assert (out.splitlines()[-1], error) == (b'RApi {"kind":"have","digests":""}', b"")

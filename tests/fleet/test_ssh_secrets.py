@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.fleet.sshd import PASSWORD
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +83,7 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path) -> None:
     server.run("touch", "/stamp")
     with _captured(capture, server.port), _applied(site, home) as process:
         doors = [f"/hosts/{address}/door" for address in _ADDRESSES.values()]
-        _await(lambda: _waiting(site / "out") >= set(_SECRETS))
+        wait_until(lambda: _waiting(site / "out") >= set(_SECRETS))
         processes = _processes()
         (home.parent / "go").touch()
         assert process.wait(50) == 0, (site / "out").read_text() + (site / "err").read_text()
@@ -164,13 +165,6 @@ def _waiting(out: Path) -> set[str]:
     """Return the hosts whose provider has begun."""
     lines = [json.loads(line) for line in out.read_text().splitlines() if line.endswith("}")]
     return {each["host"] for each in lines if each["type"] == "log" and "the code is" in each["message"]}
-
-
-def _await(condition: object, seconds: float = 40) -> None:
-    until = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator] # a function
-        assert time.monotonic() < until, "what is waited for does not come"
-        time.sleep(0.05)
 
 
 def _processes() -> bytes:

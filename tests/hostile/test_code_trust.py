@@ -450,8 +450,9 @@ class TestUsers:
         """The program itself is trusted, and so is what is installed beside it; sudo need not be told."""
         packages = site.root / "venv/lib/python3/site-packages"
         shutil.copytree(ROOT / "resource_api", packages / "resource_api", ignore=shutil.ignore_patterns("__pycache__"))
-        for kind in ("types", "providers"):
+        for kind in ("types", "providers", "lib"):
             shutil.copytree(ROOT / kind, packages / "resource_api" / kind, ignore=shutil.ignore_patterns("__pycache__"))
+        for kind in ("types", "providers"):
             (packages / "ra_plugin" / kind).mkdir(parents=True)
             shutil.move(site.root / kind / "note.py", packages / "ra_plugin" / kind / "note.py")
         shutil.move(site.root / "lib", packages / "ra_plugin/lib")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
+from tests.waiting import wait_until
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
@@ -74,7 +76,7 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     ) -> subprocess.Popen[bytes]:
         box.env |= {"WHERE": where, "HOW": how, "FOR": str(seconds)}
         started.append(box.start("apply", "site.json", "--json", "--parallel", str(parallel), **options))
-        until(lambda: started[-1].poll() is not None or ((box.path / "pid").exists() and _read(box.path / "pid")))
+        wait_until(lambda: started[-1].poll() is not None or ((box.path / "pid").exists() and _read(box.path / "pid")))
         assert started[-1].poll() is None, started[-1].communicate()
         return started[-1]
 
@@ -85,14 +87,6 @@ def slow(box: Box) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
                 each.kill()
         process.kill()
         process.communicate()
-
-
-def until(condition: Callable[[], object], seconds: float = 20) -> None:
-    """Wait until a condition is true."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def descendants(pid: int) -> list[psutil.Process]:
@@ -368,7 +362,7 @@ def interrupted(box: Box) -> Iterator[Callable[[str, str], Any]]:
     def run(text: str, way: str) -> Any:
         box.provider("bad", text)
         started.append(box.start("apply", "site.json", "--json", *WAYS[way]))
-        until((box.path / "pid").exists)
+        wait_until((box.path / "pid").exists)
         started[-1].send_signal(signal.SIGTERM)
         return finish(started[-1])
 
@@ -470,7 +464,7 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
     if pid == 0:
         os.chdir(box.path)
         os.execvpe(box.command[0], [*box.command, "apply", "site.json"], box.env)  # noqa: S606 - as a shell would
-    until((box.path / "pid").exists)
+    wait_until((box.path / "pid").exists)
     program = psutil.Process(int(_read(box.path / "pid")))
     assert program.terminal() is None
     os.write(terminal, b"\x03")
@@ -491,25 +485,39 @@ def test_a_program_does_not_get_the_terminals_interrupt(box: Box) -> None:
 )
 def test_any_answer_but_yes_is_no(box: Box, keys: bytes, code: int) -> None:
     """The end of the input is no; an interrupt is an interrupt; neither changes anything, nor is it a bug."""
+    ended, output = _destroyed_on_a_terminal(box, keys)
+    assert (ended, b"bug" in output) == (code, False), output
+    assert (b"Applied in" in output, b"Nothing is deleted." in output) == (code != 1, code == 1)
+    assert list(box.stored("good")) == ([] if code == 0 else ["a"])
+
+
+def test_destroy_deletes_nothing_with_json_unless_it_is_told_yes(box: Box) -> None:
+    """It cannot show the plan and ask; a terminal makes no difference."""
+    ended, output = _destroyed_on_a_terminal(box, b"", "--json")
+    assert (ended, b"destroy needs --yes with --json" in output) == (64, True), output
+    assert list(box.stored("good")) == ["a"]
+
+
+def _destroyed_on_a_terminal(box: Box, answer: bytes, *options: str) -> tuple[int, bytes]:
+    """Apply a manifest, destroy it on a terminal with an answer to the question; return the code and the output."""
     box.manifest({"Good[a]": {}})
     assert box.run("apply", "site.json").code == 0
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(box.path)
-        os.execvpe(box.command[0], [*box.command, "destroy", "site.json"], box.env)  # noqa: S606 - as a shell would
+        line = [*box.command, "destroy", "site.json", *options]
+        os.execvpe(box.command[0], line, box.env)  # noqa: S606 - as a shell would
     output = b""
     with suppress(OSError):
         while chunk := os.read(terminal, 4096):
             prompted, output = b"[no]" in output, output + chunk
             if b"[no]" in output and not prompted:
-                os.write(terminal, keys)
+                os.write(terminal, answer)
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
-    assert (os.waitstatus_to_exitcode(status), b"bug" in output) == (code, False), output
-    assert (b"Applied in" in output) is (code != 1)
-    assert list(box.stored("good")) == ([] if code == 0 else ["a"])
+    return os.waitstatus_to_exitcode(status), output
 
 
 def _read(path: Path) -> str:
-    until(lambda: path.exists() and path.read_text())
+    wait_until(lambda: path.exists() and path.read_text())
     return path.read_text(encoding="utf-8").strip()

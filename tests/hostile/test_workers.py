@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 import psutil
 import pytest
 
-from resource_api import Attribute, DefinitionError, ManifestError, Registry, Runtime, SimpleProvider, TypeDefinition
+from resource_api import Attribute, DefinitionError, ManifestError, Runtime, SimpleProvider, TypeDefinition
 from resource_api.plugins.worker.protocol import VERSION
 from tests.hostile.test_bad_providers import AFTER, GOOD
+from tests.registries import registry_of
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,7 +195,7 @@ def test_the_first_interrupt_lets_the_call_end_and_the_second_ends_the_worker(bo
     """State and summary are written, the rest is skipped."""
     put(box, "waits_for_cancel" if signals == 1 else "spins_from_the_start")
     process = box.start("apply", "site.json", "--json", "--isolate")
-    wait_for(box.path / "begun")
+    wait_until((box.path / "begun").exists)
     for _ in range(signals):
         process.send_signal(signal.SIGINT)
         time.sleep(0.5)
@@ -214,14 +216,6 @@ def test_a_worker_ends_with_its_run(box: Box) -> None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=10)
-
-
-def wait_for(path: Path) -> None:
-    """Wait until a file exists."""
-    until = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < until
-        time.sleep(0.02)
 
 
 def test_all_output_of_a_worker_is_masked(box: Box) -> None:
@@ -270,9 +264,8 @@ def test_a_type_can_require_a_worker(box: Box) -> None:
 
 def test_a_registered_type_cannot_run_in_a_worker() -> None:
     """There is no file that another process could load."""
-    registry = Registry()
-    registry.register_type(TypeDefinition(name="mine", attributes={"name": Attribute("String", "n", kind="namevar")}))
-    registry.register_provider("mine", type("Mine", (SimpleProvider,), {"get": lambda *_: []}))
+    mine = TypeDefinition(name="mine", attributes={"name": Attribute("String", "n", kind="namevar")})
+    registry = registry_of((mine, type("Mine", (SimpleProvider,), {"get": lambda *_: []})))
     with pytest.raises(ManifestError, match="type 'mine' was registered by a program; only one that is in files"):
         Runtime(registry, isolate=True).plan({"resources": {"Mine[a]": {}}})
     with pytest.raises(DefinitionError, match="isolation must be 'process' or None, not 'thread'"):

@@ -6,8 +6,9 @@ from io import StringIO
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.system.log import console
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -58,10 +59,7 @@ def runtime(boxes: Boxes) -> Runtime:
         },
         features={"custom_insync", "simple_get_filter"},
     )
-    registry = Registry()
-    registry.register_type(definition)
-    registry.register_provider("box", boxes.provider())
-    return Runtime(registry)
+    return Runtime(registry_of((definition, boxes.provider())))
 
 
 def test_other_threads_may_log_while_a_provider_compares() -> None:

@@ -15,6 +15,7 @@ from resource_api import Attribute, BaseProvider, Command, Registry, Runtime, Ty
 from resource_api.state.store import MemoryStore, StackName
 from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -472,9 +473,7 @@ def test_a_thread_of_a_provider_runs_no_program_during_a_parallel_noop_call(tmp_
 
     attributes = {name: _ATTRIBUTES[name] for name in ("ensure", "name")}
     features = {"parallel", "noop_handler"}
-    registry = Registry()
-    registry.register_type(TypeDefinition(name="it", docs="One.", attributes=attributes, features=features))
-    registry.register_provider("it", Provider)
+    registry = registry_of((TypeDefinition(name="it", docs="One.", attributes=attributes, features=features), Provider))
     resources = {"It[first]": {"noop": True}, "It[second]": {}, "It[third]": {}}
     Runtime(registry, state=MemoryStore()).apply({"project": PROJECT, "resources": resources}, parallel=3)
     assert (both.broken, list(tmp_path.iterdir())) == (False, [])

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import FIRST, acted, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
-
-FIRST = {"replace": "delete_first"}
 
 
 def refuse_to_make(bench: Bench) -> None:

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.change import Action
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import FIRST, acted, calls, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
-
-FIRST = {"replace": "delete_first"}
-
-
-def calls(bench: Bench) -> str:
-    """Return the changing calls of the last run, as ``-b +b``."""
-    signs = {"create": "+", "delete": "-", "update": "~"}
-    return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def made_from(*sources: str) -> dict[str, Any]:

@@ -11,14 +11,13 @@ from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, Ty
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
 from resource_api.runtime.refresh import refresh
-from tests.lifecycle.world import acted, manifest, planned
+from tests.lifecycle.world import FIRST, acted, manifest, planned
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.lifecycle.world import Bench
-
-FIRST = {"replace": "delete_first"}
 
 
 def test_a_reference_to_an_ignored_attribute_yields_the_present_value(bench: Bench) -> None:
@@ -101,22 +100,18 @@ class Numbered:
                     number = is_["number"] if is_ else next(here.numbers)
                     here.rows[name] = {"image": should.get("image"), "number": number}
 
-        registry = Registry()
-        registry.register_type(
-            TypeDefinition(
-                name="ticket",
-                docs="A ticket.",
-                features={"plan"},
-                attributes={
-                    "name": Attribute("String", "Its name.", kind="namevar"),
-                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
-                    "image": Attribute("Optional[String]", "What is on it."),
-                    "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
-                },
-            )
+        ticket = TypeDefinition(
+            name="ticket",
+            docs="A ticket.",
+            features={"plan"},
+            attributes={
+                "name": Attribute("String", "Its name.", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                "image": Attribute("Optional[String]", "What is on it."),
+                "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
+            },
         )
-        registry.register_provider("ticket", Provider)
-        self.runtime = Runtime(registry, state="memory:", project="p")
+        self.runtime = Runtime(registry_of((ticket, Provider)), state="memory:", project="p")
 
 
 def test_a_replacement_is_planned_a_second_time_without_the_old_one() -> None:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Planned, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Planned, Runtime, TypeDefinition
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.values import UNKNOWN
 from tests.lifecycle.world import acted, planned
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -50,23 +51,19 @@ class Shelf:
                     row = {**(shelf.rows[name] if is_ else {}), **kept}
                     shelf.rows[name] = {**row, "number": f"N-{name}-{row.get('size')}"}
 
-        registry = Registry()
-        registry.register_type(
-            TypeDefinition(
-                name="cup",
-                docs="A cup.",
-                features={"plan"},
-                attributes={
-                    "name": Attribute("String", "Its name.", kind="namevar"),
-                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
-                    "size": Attribute("Optional[Integer]", "How big it is."),
-                    "colour": Attribute("Optional[String]", "Its colour."),
-                    "number": Attribute("Optional[String]", "Its number.", kind="read_only", stable=stable),
-                },
-            )
+        cup = TypeDefinition(
+            name="cup",
+            docs="A cup.",
+            features={"plan"},
+            attributes={
+                "name": Attribute("String", "Its name.", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                "size": Attribute("Optional[Integer]", "How big it is."),
+                "colour": Attribute("Optional[String]", "Its colour."),
+                "number": Attribute("Optional[String]", "Its number.", kind="read_only", stable=stable),
+            },
         )
-        registry.register_provider("cup", Provider)
-        self.runtime = Runtime(registry)
+        self.runtime = Runtime(registry_of((cup, Provider)))
 
     def plan(self, **resources: Any) -> Plan:
         """Plan cups."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.codec import plain
 from resource_api.model.datatypes.build import parse
 from resource_api.model.datatypes.json_schema import explain
@@ -15,6 +15,7 @@ from resource_api.model.values.nested import parse_place, place_text, with_prese
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import planned
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,25 +44,21 @@ class Sites:
                     sites.received.append(should)
                     sites.rows[name] = {key: value for key, value in should.items() if key not in {"name", "ensure"}}
 
-        registry = Registry()
-        registry.register_type(
-            TypeDefinition(
-                name="site",
-                docs="A site.",
-                attributes={
-                    "name": Attribute("String", "Its name.", kind="namevar"),
-                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
-                    "settings": Attribute(SETTINGS, "Its settings."),
-                    "labels": Attribute("Optional[Hash[String, Any]]", "Its labels."),
-                    "rules": Attribute("Optional[Array[Hash[String, Integer]]]", "Its rules."),
-                    "fixed": Attribute("Optional[Hash[String, Integer]]", "Set at creation.", kind="init_only"),
-                    "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
-                },
-            )
+        definition = TypeDefinition(
+            name="site",
+            docs="A site.",
+            attributes={
+                "name": Attribute("String", "Its name.", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                "settings": Attribute(SETTINGS, "Its settings."),
+                "labels": Attribute("Optional[Hash[String, Any]]", "Its labels."),
+                "rules": Attribute("Optional[Array[Hash[String, Integer]]]", "Its rules."),
+                "fixed": Attribute("Optional[Hash[String, Integer]]", "Set at creation.", kind="init_only"),
+                "number": Attribute("Optional[Integer]", "Its number.", kind="read_only"),
+            },
         )
-        registry.register_provider("site", Provider)
         self.store = MemoryStore()
-        self.runtime = Runtime(registry, state=self.store)
+        self.runtime = Runtime(registry_of((definition, Provider)), state=self.store)
 
     def plan(self, **resources: Any) -> Any:
         """Plan sites."""

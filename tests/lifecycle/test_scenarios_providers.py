@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from tests.lifecycle.world import acted, planned
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,21 +48,17 @@ class Harbours:
                     else:
                         ships[name] = {"flag": should.get("flag")}
 
-        registry = Registry()
-        registry.register_type(
-            TypeDefinition(
-                name="ship",
-                docs="A ship.",
-                config={"harbour": Attribute("String", "Where it lies.")},
-                attributes={
-                    "name": Attribute("String", "Its name.", kind="namevar"),
-                    "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
-                    "flag": Attribute("Optional[String]", "What it flies.", kind="init_only"),
-                },
-            )
+        ship = TypeDefinition(
+            name="ship",
+            docs="A ship.",
+            config={"harbour": Attribute("String", "Where it lies.")},
+            attributes={
+                "name": Attribute("String", "Its name.", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
+                "flag": Attribute("Optional[String]", "What it flies.", kind="init_only"),
+            },
         )
-        registry.register_provider("ship", Provider)
-        self.runtime = Runtime(registry, state="memory:", project="p")
+        self.runtime = Runtime(registry_of((ship, Provider)), state="memory:", project="p")
 
     def site(self, resources: Mapping[str, Any], **harbours: str) -> dict[str, Any]:
         """Return a manifest of ships, and of providers by name."""

@@ -10,18 +10,10 @@ from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import UsageError
 from resource_api.state.store import StackName
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import FIRST, acted, calls, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
-
-FIRST = {"replace": "delete_first"}
-
-
-def calls(bench: Bench) -> str:
-    """Return the changing calls of the last run, as ``-b +b``."""
-    signs = {"create": "+", "delete": "-", "update": "~"}
-    return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def test_changing_init_only_is_an_error_unless_replacing_is_allowed(bench: Bench) -> None:

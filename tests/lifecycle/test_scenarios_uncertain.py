@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.render import plan as plan_text
-from tests.lifecycle.world import acted, planned
+from tests.lifecycle.world import FIRST, acted, calls, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
 
-FIRST = {"replace": "delete_first"}
 KINDS = ("Thing", "Gizmo")
-
-
-def calls(bench: Bench) -> str:
-    """Return the changing calls of the last run, as ``-b +b``."""
-    signs = {"create": "+", "delete": "-", "update": "~"}
-    return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def renumber(bench: Bench, *names: str) -> None:

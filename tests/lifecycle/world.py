@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.change import exists
 from resource_api.model.record import Commit
 from resource_api.state.store import MemoryStore, StackName
 from resource_api.system.log import Log
 from tests.lifecycle import invariants
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
 
 PROJECT: Final = "world"
+#: The lifecycle of a resource that is deleted before its replacement is created.
+FIRST: Final = {"replace": "delete_first"}
 
 
 class Kill(BaseException):
@@ -230,10 +233,7 @@ class Bench:
         #: Whose protection the manifest of the last run has lifted.
         self.lifted: set[tuple[str, str]] = set()
         self.world.dead = self._die
-        self.registry = Registry()
-        for definition in TYPES:
-            self.registry.register_type(definition)
-            self.registry.register_provider(definition.name, self.world.provider(definition))
+        self.registry = registry_of(*((definition, self.world.provider(definition)) for definition in TYPES))
         self.runtime = self._runtime()
 
     def _runtime(self) -> Runtime:
@@ -348,6 +348,12 @@ def acted(report: Report) -> dict[str, tuple[str, str]]:
         if str(each.action) != "refresh" or each.reference not in found:
             found[each.reference] = (str(each.action), each.status)
     return found
+
+
+def calls(bench: Bench) -> str:
+    """Return the changing calls of the last run, as ``-b +b``."""
+    signs = {"create": "+", "delete": "-", "update": "~"}
+    return " ".join(signs[verb] + name for verb, _, name in bench.world.calls if verb in signs)
 
 
 def planned(plan: Plan) -> dict[str, str]:

@@ -7,7 +7,6 @@ nothing of the package, only the command.
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 from pathlib import Path
@@ -77,16 +76,14 @@ class Bench:
         self.things_of = home / "things"
         for directory in (self.modules / "types", self.modules / "providers", self.things_of):
             directory.mkdir(parents=True)
-        self.environment = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")} | {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "HOME": str(home),
-            "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": str(Path(resource_api.__file__).parent.parent),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "RESOURCE_API_STATE": "memory:",
-            "RESOURCE_API_MODULE_PATH": f"{self.modules}:{MODULES}",
-            "BENCH": str(self.things_of),
-        }
+        self.environment = command.environment_of(
+            home,
+            PYTHONPATH=str(Path(resource_api.__file__).parent.parent),
+            PYTHONDONTWRITEBYTECODE="1",
+            RESOURCE_API_STATE="memory:",
+            RESOURCE_API_MODULE_PATH=f"{self.modules}:{MODULES}",
+            BENCH=str(self.things_of),
+        )
 
     def run(self, *arguments: str | Path, **environment: str) -> Outcome:
         """Run ``resource-api`` with ``arguments`` in the bench's directory."""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.plugins import loader
 from tests import command
+from tests.scenarios.conftest import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,19 +20,6 @@ EXAMPLE: Final = ROOT / "examples" / "inventory"
 service: Any = loader.execute(f"{EXAMPLE}/server.py", "ra_test_inventory_server")
 
 
-class Outcome(NamedTuple):
-    """The exit code and the output of one run of the command."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        """The JSON document on stdout."""
-        return json.loads(self.out)
-
-
 class Site:
     """A directory with manifests and a state, and the inventory services of its hosts."""
 
@@ -41,16 +27,12 @@ class Site:
         """Keep everything below ``home``; no service runs yet."""
         self.home = home
         self.services: list[Any] = []
-        self.environment = {
-            **{name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")},
-            "PATH": "/usr/bin:/bin",
-            "HOME": str(home),
-            "LC_ALL": "C.UTF-8",
-            "PYTHONPATH": str(ROOT),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "RESOURCE_API_STATE": f"sqlite:{home}/state.db",
-            "RESOURCE_API_MODULE_PATH": str(EXAMPLE),
-        }
+        self.environment = command.environment_of(
+            home,
+            PYTHONDONTWRITEBYTECODE="1",
+            RESOURCE_API_STATE=f"sqlite:{home}/state.db",
+            RESOURCE_API_MODULE_PATH=str(EXAMPLE),
+        )
 
     def serve(self, token: str = "token-one", latency: float = 0.0) -> Any:  # noqa: S107 - of a service of this test
         """Start an inventory service, and return its server with its hosts."""

@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests import command
 from tests.http_server import serving
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -513,6 +514,13 @@ def test_the_directory_of_an_agent_is_its_owners(site: Site) -> None:
     assert (done.code, "could have changed it" in done.err) == (65, True), done.err
 
 
+def test_what_an_agent_tells_has_no_control_characters(site: Site) -> None:
+    """A reason may hold any: they are escaped."""
+    assert site.once().code == 0
+    assert site.bench.run("agent", "pause", "disk\x1b[2J").out == "Paused: disk\\x1b[2J\n"
+    assert "- it is paused: disk\\x1b[2J\n" in site.bench.run("agent", "status").out
+
+
 def test_a_variable_that_forbids_changes_holds_for_an_agent(site: Site) -> None:
     """Unless its mode is given."""
     site.bench.environment["RESOURCE_API_NOOP"] = "1"
@@ -524,6 +532,13 @@ def test_what_is_damaged_names_its_file(site: Site) -> None:
     """And what to do; it is told as a failure, not as a bug."""
     site.bench.write("agent/status.json", "{")
     assert (site.bench.run("agent", "status").code, site.once().code, site.status()[0]) == (74, 0, 0)
+    site.bench.write("agent/status.json", '{"format": 1, "ended": "yesterday"}')
+    done = site.bench.run("agent", "status")
+    assert (done.code, "status.json: is damaged; remove it" in done.err) == (74, True), done.err
+    assert site.once().code == 0
+    site.bench.write("agent/paused.json", '{"format": 1}')
+    done = site.once()
+    assert (done.code, "paused.json: is damaged; remove it" in done.err) == (74, True), done.err
     site.bench.write("agent/paused.json", "[]")
     done = site.once()
     assert (done.code, "paused.json: was written by another version" in done.err) == (74, True), done.err
@@ -546,13 +561,6 @@ def test_a_list_of_signers_that_others_can_change_is_not_used(site: Site) -> Non
     assert (site.once().code, site.size) == (1, 1)
 
 
-def _wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
-    until = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < until, "it has not come"
-        time.sleep(0.02)
-
-
 def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
     """It ends with the exit code of the signal, and nothing of it is left."""
     reports = site.home / "agent" / "reports"
@@ -560,7 +568,7 @@ def test_an_agent_runs_every_period_until_a_signal_comes(site: Site) -> None:
     with (site.home / "err").open("w+") as err, Path(os.devnull).open("r+") as nothing:
         streams = [nothing.fileno(), nothing.fileno(), err.fileno()]
         with command.start(arguments, cwd=site.home, env=site.bench.environment, streams=streams) as agent:
-            _wait_for(lambda: reports.is_dir() and len(list(reports.iterdir())) >= 2)
+            wait_until(lambda: reports.is_dir() and len(list(reports.iterdir())) >= 2)
             assert site.size == 1
             os.kill(agent.pid, signal.SIGTERM)
             assert agent.wait() == 143
@@ -590,7 +598,7 @@ def running(site: Site, *words: str) -> Iterator[command.Running]:
         arguments = ["agent", *words, *site.source, "site.yaml"]
         streams = [nothing.fileno()] * 3
         with command.start(arguments, cwd=site.home, env=site.bench.environment, streams=streams) as started:
-            _wait_for((site.bench.things_of / "began").exists)
+            wait_until((site.bench.things_of / "began").exists)
             yield started
 
 
@@ -622,5 +630,5 @@ def test_a_killed_agent_leaves_a_run_that_ends_by_itself(slow: Site) -> None:
         assert agent.wait() == -signal.SIGKILL
         assert slow.once().code == 75
         (slow.bench.things_of / "end").touch()
-        _wait_for((slow.home / "agent" / "status.json").exists)
+        wait_until((slow.home / "agent" / "status.json").exists)
     assert (slow.once().code, slow.size, slow.status()[0]) == (0, 1, 0)

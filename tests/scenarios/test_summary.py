@@ -115,6 +115,24 @@ def test_noop_on_a_terminal_shows_the_plan_alone(bench: Bench) -> None:
         assert shown.count("1 updated, 0 unchanged. (noop)") == 1
 
 
+@pytest.mark.parametrize(
+    ("settings", "options", "colored"),
+    [
+        ({"TERM": "xterm"}, [], True),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, [], False),
+        ({"TERM": "dumb"}, [], False),
+        ({"TERM": "dumb"}, ["--color", "always"], True),
+    ],
+)
+def test_colours_are_for_terminals_that_understand_them(
+    bench: Bench, settings: dict[str, str], options: list[str], *, colored: bool
+) -> None:
+    """Not with ``TERM=dumb``, as in an editor, nor with ``NO_COLOR``; ``--color always`` overrides both."""
+    bench.environment.update(settings)
+    site = str(bench.write("site.yaml", "resources: {'Widget[a]': {}}"))
+    assert ("\033[" in on_terminal(bench, "plan", site, *options)) is colored
+
+
 def test_what_is_printed_first_stands_first_in_a_file(bench: Bench) -> None:
     """Where stdout and stderr are one file, the plan stands before what is logged about it."""
     site = bench.write("site.yaml", "resources: {'Widget[a]': {}}")

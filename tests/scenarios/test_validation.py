@@ -435,6 +435,16 @@ def test_a_failing_autorequire_function_is_a_problem_of_its_resource(bench: Benc
     assert bench.validate("resources:\n  Widget[w]: {}\n  Odd[a]: {of: '${Widget[w].serial}'}\n").code == 0
 
 
+@pytest.mark.parametrize("type_name", ["File_line", "Block_in_file", "Ini_setting", "Json_setting", "Mysql_grant"])
+def test_a_missing_namevar_is_the_only_thing_that_is_said_of_it(bench: Bench, type_name: str) -> None:
+    """Functions of the type and of its provider that need it are not heard."""
+    values = {"File_line": "line: x", "Block_in_file": "block: x", "Mysql_grant": "privileges: [SELECT]"}
+    done = bench.validate(f"resources:\n  File[/a]: {{}}\n  {type_name}[a]: {{{values.get(type_name, 'value: x')}}}\n")
+    said = [line for line in done.err.splitlines() if "site.yaml:" in line]
+    assert said
+    assert [line for line in said if "the namevar '" not in line] == []
+
+
 @pytest.mark.parametrize("used", [True, False])
 def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) -> None:
     """A chain of 100 values is valid; a longer one is reported once."""

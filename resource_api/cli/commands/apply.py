@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
@@ -51,7 +51,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         given = options.saved_plan_options(settings, document)
         report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
     else:
-        inputs, given = options.inputs(session.settings), options.run_options(settings)
+        inputs, given = given_inputs.inputs(session.settings), options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
         gc.disable()
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 
@@ -36,17 +36,18 @@ if TYPE_CHECKING:
 @with_session(runs=True)
 def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
-    if not (yes or noop or sys.stdin.isatty()):
-        msg = "destroy needs --yes when standard input is no terminal"
+    if not (yes or noop) and (session.json or not sys.stdin.isatty()):
+        why = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
+        msg = f"destroy needs --yes {why}"
         raise UsageError(msg)
     if options.is_hosted(session.settings):
         from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
 
-        confirm = None if yes or noop or session.json else partial(_confirmed, session)
+        confirm = None if yes or noop else partial(_confirmed, session)
         return fleet.carry(session, "destroy", manifest, confirm=confirm)
-    inputs, given = options.inputs(session.settings), options.run_options({**settings, "noop": noop})
+    inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
     source = session.source(manifest)
-    if noop or not (yes or session.json):
+    if noop or not yes:
         planned = session.runtime.plan_destroy(source, inputs, **given)
         if not session.json:
             session.output.print(session.plan_lines(planned))
@@ -66,4 +67,7 @@ def _confirmed(session: Session) -> bool:
     finally:
         if not answer.endswith(b"\n"):
             session.output.stderr.write("\n")
-    return answer.strip() == b"yes"
+    if confirmed := answer.strip() == b"yes":
+        return confirmed
+    session.output.stderr.write("Nothing is deleted.\n")
+    return False

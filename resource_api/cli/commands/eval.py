@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
 from resource_api.model.values.values import is_unknown
@@ -34,7 +34,7 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: A
     outputs of stacks.
     """
     source = _without_manifest(session) if manifest is None else session.source(manifest)
-    found = expression_value(session.runtime, source, options.inputs(session.settings), expression)
+    found = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
     value = plain(found)
     if is_unknown(found):
         session.show(lambda: value, lambda: "(known after apply)")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.render import graph as rendering
 
@@ -31,5 +31,5 @@ _FORMS: Final = ("dot", "mermaid", "json", "html")
 @with_session()
 def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:
     """Print the relationships in MANIFEST."""
-    catalog = session.runtime.compile(session.source(manifest), options.inputs(session.settings))
+    catalog = session.runtime.compile(session.source(manifest), given_inputs.inputs(session.settings))
     session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

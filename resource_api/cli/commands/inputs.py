@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
-from resource_api.runtime.input_values import input_values
+from resource_api.runtime.list_inputs import list_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.runtime.input_values import InputValue
+    from resource_api.runtime.list_inputs import InputValue
 
 #: The width up to which places stand in one column.
 _WIDEST: Final = 60
@@ -33,7 +33,7 @@ def inputs() -> None:
 @with_session()
 def show(session: Session, manifest: str, **_settings: Any) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
-    found = input_values(session.runtime, session.source(manifest), list(options.given_inputs(session.settings)))
+    found = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
     session.show(lambda: [_document(each) for each in found], lambda: _lines(found))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.runtime import saved_plan
 from resource_api.runtime.plan_notices import report_findings
@@ -45,8 +45,8 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
 
         return fleet.carry(session, "plan", manifest, out=out)
     gc.disable()
-    inputs, whole = options.inputs(session.settings), out is not None or settings["explain"] or session.has_reporters
-    source = session.source(manifest)
+    whole = out is not None or settings["explain"] or session.has_reporters
+    inputs, source = given_inputs.inputs(session.settings), session.source(manifest)
     use_cache = session.use_cache and not whole
     planned = session.runtime.plan(source, inputs, use_cache=use_cache, **options.run_options(settings))
     if out is not None:
@@ -66,6 +66,4 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
             session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
     for problem in planned.problems:
         session.report_problem(problem)
-    if planned.summary.failed or planned.problems:
-        return 1
-    return 2 if settings["detailed_exitcodes"] and planned.summary.changed else 0
+    return exit_codes.of_plan(planned, detailed=settings["detailed_exitcodes"])

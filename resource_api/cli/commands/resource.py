@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
-from resource_api.render import yaml
+from resource_api.render import yaml_manifest
 from resource_api.runtime.queries import one_resource
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.provider_selection import SelectedProvider
-    from resource_api.runtime.queries.resource_documents import Listed
+    from resource_api.runtime.queries.selected_resources import Listed
 
     #: Returns the canonical name of the only resource, in a list.
     Identity = Callable[[ProviderFunctions], list[Name]]
@@ -83,7 +83,7 @@ def resource(
         definition.name,
         provider=settings["provider"],
         manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
-        inputs=options.inputs(session.settings)
+        inputs=given_inputs.inputs(session.settings)
         if any(settings[option] for option in ("given", "input_files", "provider"))
         else None,
         config=_configuration(definition, settings["config"]) if settings["config"] else None,
@@ -91,7 +91,7 @@ def resource(
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
     if settings["filters"]:
-        from resource_api.runtime.queries.resource_documents import filter_tests  # noqa: PLC0415 - only for a filter
+        from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
     given = one_resource.attributes(definition, name, changes) if name is not None else {}
@@ -129,7 +129,7 @@ def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
 def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
     from resource_api.runtime.queries import types_of_resources  # noqa: PLC0415 - only for several types
-    from resource_api.runtime.queries.resource_documents import filter_tests  # noqa: PLC0415 - the same
+    from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - the same
 
     every_type, settings = session.settings["every_type"], session.settings
     if every_type and text is not None:
@@ -184,10 +184,10 @@ def _finish(session: Session, listed: Listed, pattern: str | None, selected: Sel
     """Show resources, those that the options select, or edit them; return the exit code."""
     settings = session.settings
     if not (pattern or session.json or any(settings[option] for option in ("filters", "form", "edit"))):
-        session.output.print_paged(list(yaml.manifest(listed)))
+        session.output.print_paged(list(yaml_manifest.manifest(listed)))
         return 0
     from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
-    from resource_api.runtime.queries.resource_documents import select  # noqa: PLC0415 - the same
+    from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - the same
 
     found = select(listed, pattern, settings["filters"])
     if settings["edit"]:
@@ -203,7 +203,7 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 
     Raise ``UsageError``.
     """
-    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only with a configuration
+    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only with a configuration
 
     found: dict[str, Any] = {}
     for pair in pairs:
@@ -215,13 +215,13 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             hint = nearest(key, definition.config.attributes)
             msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}"
             raise UsageError(f"{msg}; {hint}" if hint else msg)
-        value, hidden = options.indirect_value(f"--config {key}", text)
+        value, hidden = given_inputs.indirect_value(f"--config {key}", text)
         if attribute.datatype.sensitive and not hidden:
             how = f"write {key}=@FILE or {key}=env:NAME"
             msg = f"--config {key}: it is sensitive and cannot be given on the command line; {how}"
             raise UsageError(msg)
         try:
-            coerced = coercion.coerce(attribute.datatype, value, attribute.must_be)
+            coerced = from_text.coerce(attribute.datatype, value, attribute.must_be)
         except ValueError as error:
             why = f"it must be {attribute.datatype.text}" if attribute.datatype.sensitive else str(error)
             msg = f"--config {key}: {why}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def validate(session: Session, manifest: str, **_settings: Any) -> int:
         from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
 
         return fleet.carry(session, "validate", manifest)
-    catalog = session.runtime.validate(session.source(manifest), options.inputs(session.settings))
+    catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(
         lambda: {"valid": True, "resources": count, "diagnostics": []},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.host.journal import Report
+from resource_api.fleet.host.delivered_jobs import Report
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:

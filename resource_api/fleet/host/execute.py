@@ -18,7 +18,16 @@ from resource_api.fleet import job as jobs
 from resource_api.fleet.host import libraries
 from resource_api.fleet.host.commands import carry_out
 from resource_api.fleet.host.run import HostRun
-from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, reason
+from resource_api.model.values.errors import (
+    BUG,
+    NOTHING_DONE,
+    ManifestError,
+    Problem,
+    ResourceAPIError,
+    diagnostic_code,
+    reason,
+    unexpected,
+)
 from resource_api.model.values.version import __version__
 from resource_api.plugins.worker import protocol
 from resource_api.render import json as documents
@@ -35,9 +44,6 @@ if find_spec("_sqlite3") is None:
     raise ModuleNotFoundError(msg, name="sqlite3")
 
 _READ: Final = 64 * 1024
-#: The exit codes of a command that has done nothing.
-_NOTHING_DONE: Final = (64, 65, 74, 75)
-_BUG: Final = 70
 #: Characters that are kept of a text in a document that is too large.
 _LONGEST: Final = 1000
 
@@ -129,10 +135,10 @@ def execute(job: Job, sender: Sender, places: Sequence[str], listen: Callable[[]
     except ManifestError as error:
         return _fail(run, error.problems, error.exit_code)
     except ResourceAPIError as error:
-        return _fail(run, [Problem(error.attribute, str(error), code=_code(error))], error.exit_code)
+        return _fail(run, [Problem(error.attribute, str(error), code=diagnostic_code(error))], error.exit_code)
     except Exception as error:  # noqa: BLE001 - the last resort
-        text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
-        return _fail(run, [Problem(None, text, code="bug")], _BUG)
+        problem, code = unexpected(error)
+        return _fail(run, [problem._replace(hint="")], code)
     except BaseException as error:  # noqa: BLE001 - an interrupt, or what only a provider can have raised
         text = "interrupted" if interrupts.came else f"a provider ended the run: {reason(error)}"
         return _fail(run, [Problem(None, text, code="interrupted")], interrupts.exit_code)
@@ -166,15 +172,9 @@ def _await_interrupts(frames: Iterator[protocol.Frame]) -> None:
 def _fail(run: HostRun, problems: Sequence[Problem], code: int) -> int:
     """Send the problems that have ended a command: as a refusal, where it has not done anything."""
     found = [documents.problem(problem) for problem in problems]
-    if not run.began and code in {*_NOTHING_DONE, _BUG}:
+    if not run.began and code in {*NOTHING_DONE, BUG}:
         run.emit(documents.line("refused", {"exit_code": code, "problems": found}))
     else:
         for each in found:
             run.emit(documents.line("diagnostic", each))
     return code
-
-
-def _code(error: ResourceAPIError) -> str:
-    """Return the code of a diagnostic: the class's name in lower case, without ``Error``."""
-    name = type(error).__name__.removesuffix("Error")
-    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")

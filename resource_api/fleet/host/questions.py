@@ -12,7 +12,7 @@ from resource_api.fleet.host.commands import report
 from resource_api.model.codec import plain
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import Reference
-from resource_api.runtime.queries import one_resource, recorded_stack, resource_documents, types_of_resources
+from resource_api.runtime.queries import one_resource, recorded_stack, selected_resources, types_of_resources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.host.run import HostRun
     from resource_api.model.record import StackState
     from resource_api.runtime.provider_selection import SelectedProvider
-    from resource_api.runtime.queries.resource_documents import Listed
+    from resource_api.runtime.queries.selected_resources import Listed
 
 
 def output(run: HostRun) -> int:
@@ -91,7 +91,7 @@ def resource(run: HostRun) -> int:
 
 def _send(run: HostRun, listed: Listed, pattern: str | None, filters: Sequence[str], *, complete: bool) -> int:
     """Send the resources that are selected; what could not be read is in the exit code."""
-    run.result(resource_documents.documents(resource_documents.select(listed, pattern, filters)))
+    run.result(selected_resources.documents(selected_resources.select(listed, pattern, filters)))
     return 0 if complete else 1
 
 

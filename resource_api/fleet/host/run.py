@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import documents as manifests
 from resource_api.fleet import job as jobs
-from resource_api.fleet.host.journal import Journal
+from resource_api.fleet.host.delivered_jobs import Journal
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import StepStart
 from resource_api.plugins.module_path import BUNDLED, ModulePath

@@ -22,6 +22,7 @@ Only the errors and their ``Problem`` belong here.
 
 from __future__ import annotations
 
+from errno import ENOMEM
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -119,6 +120,14 @@ class ResourceAPIError(Exception):
     exit_code: ClassVar[int] = 1
     #: The name in an argument ``NAME=VALUE`` of the command line that is wrong.
     attribute: str | None = None
+
+
+def diagnostic_code(error: ResourceAPIError) -> str:
+    """Return the code of an error's diagnostic: its class in lower case, without ``Error``; ``failed`` for the base."""
+    if type(error) is ResourceAPIError:
+        return "failed"
+    name = type(error).__name__.removesuffix("Error")
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
 
 
 class UsageError(ResourceAPIError):
@@ -232,3 +241,17 @@ class StateLocked(StateError):  # noqa: N818 - reads as what it says
 
     exit_code = 75
     holder = "another process holds it"
+
+
+#: The exit code after a bug in this program.
+BUG: Final = 70
+#: The exit codes of a command that has done nothing; after a bug it may have done something.
+NOTHING_DONE: Final = frozenset(each.exit_code for each in (UsageError, ManifestError, StateError, StateLocked))
+
+
+def unexpected(error: Exception) -> tuple[Problem, int]:
+    """Return what an error is that nothing else explains, lack of memory or a bug, and its exit code."""
+    if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
+        return Problem(None, "out of memory; give this command more, then run it again", code="memory"), 1
+    text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"
+    return Problem(None, text, code="bug", hint="-d shows where"), BUG

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.render.html.elements import Page, Row, Section, e, links, row_ids, rows_section, write
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from resource_api.catalog.graph import Edge
 
 #: Pixels of one resource of the drawing, as in the style.
 _ROW: Final = 22
@@ -17,15 +18,6 @@ _MOST: Final = 1000
 #: The widest arc in pixels, and the width of the drawing.
 _REACH: Final = 150
 _WIDTH: Final = _REACH + 10
-
-
-class Edge(NamedTuple):
-    """A relationship between two resources, by position: ``kind`` is ``require`` or ``notify``."""
-
-    first: int
-    then: int
-    kind: str
-    automatic: bool
 
 
 def page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
@@ -40,7 +32,7 @@ def page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
         Row(name, str(number + 1), _note(before.get(number, ())), _body(number, names, (after, before), ids))
         for number, name in enumerate(names)
     ]
-    notifying = sum(edge.kind == "notify" for edge in edges)
+    notifying = sum(edge.refresh for edge in edges)
     outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
     return write(Page(f"Relationships of {project}", outcome, (), [drawing, rows_section("Resources", rows, ids)]))
@@ -58,10 +50,10 @@ def _body(
 ) -> str:
     after, before = (side.get(number, ()) for side in edges)
     return "".join((
-        links("requires", [names[edge.first] for edge in after if edge.kind == "require"], ids),
-        links("notified by", [names[edge.first] for edge in after if edge.kind == "notify"], ids),
-        links("required by", [names[edge.then] for edge in before if edge.kind == "require"], ids),
-        links("notifies", [names[edge.then] for edge in before if edge.kind == "notify"], ids),
+        links("requires", [names[edge.first] for edge in after if not edge.refresh], ids),
+        links("notified by", [names[edge.first] for edge in after if edge.refresh], ids),
+        links("required by", [names[edge.then] for edge in before if not edge.refresh], ids),
+        links("notifies", [names[edge.then] for edge in before if edge.refresh], ids),
     ))  # fmt: skip
 
 
@@ -80,6 +72,6 @@ def _arc(edge: Edge, names: Sequence[str], ids: Mapping[str, str], longest: int)
     reach = max(14.0, _REACH * ((edge.then - edge.first) / longest) ** 0.5)
     x = _WIDTH - 4
     curve = f"M{x} {top}C{x - reach:.0f} {top} {x - reach:.0f} {bottom} {x} {bottom}"
-    kind = " ".join(filter(None, (edge.kind if edge.kind == "notify" else "", "automatic" if edge.automatic else "")))
+    kind = " ".join(filter(None, ("notify" if edge.refresh else "", "automatic" if edge.automatic else "")))
     ends = " ".join(f"g{ids[names[position]]}" for position in (edge.first, edge.then))
     return f'<path class="{kind}" data-ends="{ends}" d="{curve}l-5 -3m5 3l-5 3"/>'

@@ -44,7 +44,7 @@ def change(
 
 def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:
     """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
-    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for a name
+    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for a name
 
     named = {key: value for key, value in given.items() if key in definition.namevars}
     captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
@@ -57,7 +57,7 @@ def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], t
         for key in row.keys() - named.keys():
             if isinstance(row[key], str):
                 namevar = definition.attributes[key]
-                row[key] = coercion.coerce(namevar.datatype, row[key], namevar.must_be)
+                row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
@@ -66,7 +66,7 @@ def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], t
 
 def attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
     """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``."""
-    from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for changes
+    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for changes
 
     found: dict[str, Any] = {}
     for pair in changes:
@@ -80,7 +80,7 @@ def attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) ->
             raise UnknownName(msg, attribute)
         try:
             declared = definition.attributes[attribute]
-            value = coercion.coerce(declared.datatype, text, declared.must_be)
+            value = from_text.coerce(declared.datatype, text, declared.must_be)
         except ValueError as error:
             msg = f"{Reference(definition.name, name)}: {attribute} {error}"
             raise UsageError(msg, attribute) from error

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.codec import plain
-from resource_api.model.datatypes import coerce as coercion
+from resource_api.model.datatypes import from_text
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import capitalize_type
@@ -64,7 +64,7 @@ class Filter(NamedTuple):
 
     def _comparison(self, attribute: Attribute) -> Callable[[Any], bool]:
         try:
-            wanted = coercion.coerce(attribute.datatype, self.value)
+            wanted = from_text.coerce(attribute.datatype, self.value)
         except ValueError as error:
             raise self._wrong(str(error)) from error
         if self.operator in {"=", "!="}:

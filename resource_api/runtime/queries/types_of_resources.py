@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.runtime.queries.resource_documents import Listed, Rows
+    from resource_api.runtime.queries.selected_resources import Listed, Rows
     from resource_api.runtime.resource_reader import ResourceReader
 
 

@@ -6,6 +6,7 @@ Files of other users are read and edited safely too, see ``directories``. What t
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -83,6 +84,10 @@ def edit(
                     raise _ChangedError  # noqa: TRY301 - leaving the batch with an error discards the new file
         except _ChangedError:
             continue
+        except OSError as error:
+            if error.filename is not None and not os.path.isabs(error.filename):  # noqa: PTH117 - a text
+                error.filename = before.path  # not the temporary file in its directory
+            raise
         return
     msg = f"{path} was changed by others {_TRIES} times while it was being edited"
     raise ResourceError(msg)

@@ -73,7 +73,7 @@ class Isolation(NamedTuple):
 class Overlay(NamedTuple):
     """What the function of an isolated run is called with."""
 
-    #: A descriptor of the directory with the upper layers; ``layers`` reads it.
+    #: A descriptor of the directory with the upper layers; ``written_files`` reads it.
     layers: int
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError, UsageError
-from resource_api.system.overlay import layers
+from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ def _make_directory(path: str) -> int:
 def pack(descriptor: int, kept: int) -> None:
     """Write what the layers of a descriptor hold into a file; sockets, pipes and devices are left out."""
     with open(kept, "wb", closefd=False) as file, tarfile.open(fileobj=file, mode="w", format=_FORMAT) as archive:
-        for path, written in sorted(layers.read(descriptor).items()):
+        for path, written in sorted(written_files.read(descriptor).items()):
             directory, _, name = path.rpartition("/")
             if written.kind == "deleted":
                 archive.addfile(tarfile.TarInfo(f"{directory}/{_DELETED}{name}".lstrip("/")), io.BytesIO())

@@ -10,8 +10,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.overlay import covered_mounts, namespaces
-from resource_api.system.overlay.covered_mounts import BASE, LAYERS, ROOT
+from resource_api.system.overlay import mount_overlays, namespaces
+from resource_api.system.overlay.mount_overlays import BASE, LAYERS, ROOT
 from resource_api.system.overlay.namespaces import NO_DEVICES, NO_EXECUTION, NO_SETUID, READ_ONLY, bind, mount
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def build(mounts: Sequence[Mount], size: str) -> int:
     os.mkdir(ROOT)
     os.mkdir(LAYERS)
     if os.geteuid() == 0:
-        covered_mounts.cover_as_root(mounts)
+        mount_overlays.cover_as_root(mounts)
     else:
-        covered_mounts.cover_as_user(mounts)
+        mount_overlays.cover_as_user(mounts)
     _make_proc()
     bind("/sys", f"{ROOT}/sys", recursive=True)
     namespaces.make_read_only(f"{ROOT}/sys")

@@ -66,18 +66,28 @@ def stdin(invocation: Invocation) -> int:
     return fd
 
 
-def enter(parent: int) -> None:
-    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask."""
+def handled_signals() -> Sequence[int]:
+    """Return the signals that this process handles or ignores, which its child must reset; call it before a fork."""
+    return [number for number in signals() if signal.getsignal(number) is not signal.SIG_DFL]
+
+
+def enter(parent: int, handled: Sequence[int]) -> None:
+    """Prepare the child: end it with ``parent``, make it a subreaper, reset signals, their mask and the umask.
+
+    ``handled`` are the ``handled_signals`` of ``parent``. Each page that a child writes to is copied first.
+    """
     process_tree.end_with(parent)
     process_tree.adopt_orphans()
     os.umask(0o022)
     core_dumps.restore_limit()
-    for number in signals():
+    for number in handled:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
-def execute(invocation: Invocation, report: int, parent: int, streams: Sequence[int] = ()) -> NoReturn:
+def execute(
+    invocation: Invocation, report: int, parent: int, handled: Sequence[int], streams: Sequence[int] = ()
+) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
     With ``streams``, which become its standard streams, it gets a session of its own first. An error goes to
@@ -94,7 +104,7 @@ def execute(invocation: Invocation, report: int, parent: int, streams: Sequence[
             identity.assume(invocation.identity)
         os.chdir(invocation.cwd)
         # Only now: a change of identity would undo it.
-        enter(parent)
+        enter(parent, handled)
         words = [_encoded(word) for word in (invocation.path, *invocation.arguments)]
         variables = {_encoded(name): _encoded(value) for name, value in invocation.env.items()}
         os.execve(words[0], words, variables)  # noqa: S606 - as the module does with sh

@@ -44,13 +44,13 @@ def start(invocation: Invocation, out: int, err: int, report: int) -> Child:
     The child writes the number of an error into the report. Raise ``OSError`` when there can be no child.
     """
     child.prepare(invocation)
-    parent, stdin = os.getpid(), child.stdin(invocation)
+    parent, handled, stdin = os.getpid(), child.handled_signals(), child.stdin(invocation)
     # No handler of this process may run in the child.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, child.signals())
     try:
         pid = os.fork()
         if pid == 0:
-            child.execute(invocation, report, parent, (stdin, out, err))
+            child.execute(invocation, report, parent, handled, (stdin, out, err))
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(stdin)

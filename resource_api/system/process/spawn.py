@@ -117,9 +117,10 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
     child.prepare(invocation)
     cwd = invocation.cwd
-    enter: Callable[[], Any] = partial(child.enter, os.getpid())
+    parent, handled = os.getpid(), child.handled_signals()
+    enter: Callable[[], Any] = partial(child.enter, parent, handled)
     if invocation.identity is not None:
-        cwd, enter = "/", partial(child.execute, invocation, report, os.getpid())
+        cwd, enter = "/", partial(child.execute, invocation, report, parent, handled)
     stdin = child.stdin(invocation)
     options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
     options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}

@@ -143,7 +143,7 @@ def hosts(data: bytes) -> None:
         if (host := module.parse_line(line)) is not None:
             assert module.parse_line(module.format_line(host)) == host, "a host is not its line"
             names.add(host["name"])
-    module.edit(lines, {name: {"ensure": "absent"} for name in names})
+    module.edit(lines, dict.fromkeys(names))
     assert not any(map(module.parse_line, lines)), "a removed host is still there"
     path = directory() / "hosts-given"
     path.write_bytes(data)

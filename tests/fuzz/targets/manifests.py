@@ -9,7 +9,7 @@ import yaml
 from hypothesis import strategies as st
 
 from resource_api.manifest import json_reader, yaml_reader
-from resource_api.manifest.scope import TextInput
+from resource_api.manifest.input_values import TextInput
 from resource_api.manifest.sections import assemble
 from resource_api.plugins.provider_pool import ProviderPool
 from tests.fuzz import things

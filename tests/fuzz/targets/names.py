@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resource_api.catalog import targets
 from resource_api.manifest.mapping_reader import read as read_mapping
 from resource_api.manifest.sections import assemble
-from resource_api.model.datatypes import build, coerce, json_schema, messages
+from resource_api.model.datatypes import build, from_text, json_schema, messages
 from resource_api.model.options import Options
 from resource_api.model.values import expression, reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -75,7 +75,7 @@ def data_type(data: bytes) -> None:
             assert json_schema.explain(found, value), "a refused value is not explained"
     for value in ("", "1", "true", "a,b", "[1]", "{", "null"):
         with suppress(ValueError):
-            coerce.coerce(found, value)
+            from_text.coerce(found, value)
 
 
 @target(

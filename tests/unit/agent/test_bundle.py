@@ -94,6 +94,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     "a generation that is true": (tar(whole(generation=True)), "its bundle.json is damaged"),
     "a generation over 64 bits": (tar(whole(generation=1 << 63)), "its bundle.json is damaged"),
     "no name": (tar(whole(name=None)), "its bundle.json is damaged"),
+    "a name with a control character": (tar(whole(name="x\x1b[2J")), "its bundle.json is damaged"),
     "files in a list": (tar(whole(files=[])), "its bundle.json is damaged"),
     "modules that are not there": (tar(whole(modules=["../x"])), "its bundle.json is damaged"),
     "modules that are a number": (tar(whole(modules=1)), "its bundle.json is damaged"),

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -99,11 +100,7 @@ def parts_provider() -> type[BaseProvider]:
 
 def runtime() -> Runtime:
     """Return a runtime with parts and commands."""
-    registry = Registry()
-    for definition, provider in ((PART, parts_provider()), (COMMAND, Commands)):
-        registry.register_type(definition)
-        registry.register_provider(definition.name, provider)
-    return Runtime(registry)
+    return Runtime(registry_of((PART, parts_provider()), (COMMAND, Commands)))
 
 
 def contents(catalog: Catalog) -> Any:

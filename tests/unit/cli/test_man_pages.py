@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 import pytest
 
+from resource_api.cli import exit_codes, man_pages
 from resource_api.cli import main as cli
-from resource_api.cli import man_pages
 
 pytestmark = pytest.mark.process
 
@@ -50,4 +50,4 @@ def test_the_exit_codes_are_those_of_the_documentation() -> None:
     """Each code has a row in ``docs/commands.md``, and no other has."""
     text = Path(__file__).parents[3].joinpath("docs/commands.md").read_text(encoding="utf-8")
     table = text.partition("## Exit codes")[2].partition("## JSON")[0]
-    assert re.findall(r"^\| (\d[\d, ]*) \|", table, re.MULTILINE) == list(man_pages.EXIT_CODES)
+    assert re.findall(r"^\| (\d[\d, ]*) \|", table, re.MULTILINE) == list(exit_codes.MEANINGS)

@@ -145,7 +145,9 @@ def test_an_address_has_a_user_and_a_port(name: str, parts: tuple[str, str | Non
     assert hosts.address(name) == parts
 
 
-@pytest.mark.parametrize("name", ["web1:0", "web1:70000", "web1:ssh", "-oProxyCommand=x", "a b", "a@b@c", "web1\n", ""])
+@pytest.mark.parametrize(
+    "name", ["web1:0", "web1:70000", "web1:00000199999", "web1:ssh", "-oProxyCommand=x", "a b", "a@b@c", "web1\n", ""]
+)
 def test_what_can_be_no_host_is_refused(name: str) -> None:
     """Above all what a program would take for an option."""
     with pytest.raises(ValueError, match=r"can be no host|a port is a number"):

@@ -12,7 +12,7 @@ from resource_api.fleet import inventory
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.manifest import mapping_reader
-from resource_api.manifest.scope import FileInput, TextInput
+from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import Sensitive

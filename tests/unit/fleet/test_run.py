@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from resource_api.cli import exit_codes
 from resource_api.fleet import merge as merging
 from resource_api.fleet import rollout
 from resource_api.fleet.carriers.carrier import Host
@@ -176,9 +177,9 @@ def test_an_unreachable_host_counts_unless_it_is_ignored() -> None:
     done = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}, batches=ONE)
     assert done.statuses == {"web1": "unreachable", "web2": "untouched"}
     reports = Done({"web1": simulated.is_unreachable, "web2": simulated.changes}).merge.reports.values()
-    assert merging.exit_code(reports, detailed=False) == 1
-    assert merging.exit_code(reports, detailed=True) == 6
-    assert merging.exit_code(reports, detailed=True, ignored=("unreachable",)) == 2
+    assert exit_codes.of_hosts("apply", reports, detailed=False) == 1
+    assert exit_codes.of_hosts("apply", reports, detailed=True) == 6
+    assert exit_codes.of_hosts("apply", reports, detailed=True, ignored=("unreachable",)) == 2
 
 
 def test_between_batches_the_next_one_may_be_refused() -> None:
@@ -204,8 +205,8 @@ def test_between_batches_the_next_one_may_be_refused() -> None:
 def test_the_exit_code_is_that_of_one_host_if_it_can_be(behaviours: list[Any], code: int, detailed: int) -> None:
     """75 only if all that have not succeeded were locked."""
     reports = Done({f"web{n}": each for n, each in enumerate(behaviours)}).merge.reports.values()
-    assert merging.exit_code(reports, detailed=False) == code
-    assert merging.exit_code(reports, detailed=True) == detailed
+    assert exit_codes.of_hosts("apply", reports, detailed=False) == code
+    assert exit_codes.of_hosts("apply", reports, detailed=True) == detailed
 
 
 def test_a_manifest_that_every_host_refuses_is_wrong() -> None:
@@ -217,9 +218,9 @@ def test_a_manifest_that_every_host_refuses_is_wrong() -> None:
 
     reports = Done({"web1": refuses, "web2": refuses}).merge.reports
     assert reports["web1"].error == "refused: site.yaml:3: unknown type"
-    assert merging.exit_code(reports.values(), detailed=False) == 65
+    assert exit_codes.of_hosts("apply", reports.values(), detailed=False) == 65
     mixed = Done({"web1": refuses, "web2": simulated.changes}).merge.reports
-    assert merging.exit_code(mixed.values(), detailed=False) == 1
+    assert exit_codes.of_hosts("apply", mixed.values(), detailed=False) == 1
 
 
 # Hosts that misbehave

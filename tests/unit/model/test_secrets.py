@@ -14,6 +14,7 @@ from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -73,10 +74,7 @@ class Library:
     def __init__(self) -> None:
         """Start without pages."""
         self.world: dict[str, dict[str, Any]] = {}
-        registry = Registry()
-        registry.register_type(PAGE)
-        registry.register_provider("page", type("Provider", (Pages,), {"world": self.world}))
-        self.runtime = Runtime(registry)
+        self.runtime = Runtime(registry_of((PAGE, type("Provider", (Pages,), {"world": self.world}))))
 
     def manifest(self, secret: str, **page: Any) -> dict[str, Any]:
         """Return a manifest of a page with a secret, and of one that refers to its read-only values."""

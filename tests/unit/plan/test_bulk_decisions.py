@@ -21,6 +21,7 @@ from resource_api.plan.decision_inputs import DecisionInputs
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 from resource_api.state.store import MemoryStore
 from tests.lifecycle.world import Bench
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -202,11 +203,11 @@ def _shown(plan: Plan) -> list[tuple[Any, ...]]:
 
 def test_a_default_of_none_is_a_declared_value() -> None:
     """It holds if nothing is declared; ``null`` in the manifest declares nothing and disables the default."""
-    registry = Registry()
     attributes = {"name": Attribute("String", kind="namevar"), "note": Attribute("Optional[String]", default=None)}
-    registry.register_type(TypeDefinition(name="memo", attributes=attributes))
-    registry.register_provider("memo", type("Memo", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: [])))
-    found = Runtime(registry).compile({"resources": {"Memo[a]": {}, "Memo[b]": {"note": None}}}).entries
+    memo = TypeDefinition(name="memo", attributes=attributes)
+    provider = type("Memo", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: []))
+    resources: dict[str, Any] = {"Memo[a]": {}, "Memo[b]": {"note": None}}
+    found = Runtime(registry_of((memo, provider))).compile({"resources": resources}).entries
     assert [each.should for each in found] == [{"name": "a", "note": None}, {"name": "b"}]
 
 
@@ -233,12 +234,10 @@ class Lower(BaseProvider):
 @given(st.dictionaries(st.sampled_from("abcd"), st.sampled_from(["", "x", "X", None]), min_size=1))
 def test_inputs_are_kept_as_written(modes: dict[str, str | None]) -> None:
     """Whatever ``canonicalize`` changes, and where only the names of unchanged values are stored."""
-    registry = Registry()
     attributes = {"name": Attribute("String", kind="namevar"), "mode": Attribute("Optional[String]", default="X")}
-    registry.register_type(TypeDefinition(name="mood", attributes=attributes, features={"canonicalize"}))
-    registry.register_provider("mood", Lower)
+    mood = TypeDefinition(name="mood", attributes=attributes, features={"canonicalize"})
     resources = {f"Mood[{name}]": {"mode": mode} for name, mode in modes.items()}
-    found = Runtime(registry).compile({"resources": resources}).entries
+    found = Runtime(registry_of((mood, Lower))).compile({"resources": resources}).entries
     assert [each.inputs for each in found] == [{"mode": mode, "name": name} for name, mode in modes.items()]
 
 
@@ -262,10 +261,8 @@ def test_a_record_holds_the_values_that_were_read(pairs: list[tuple[Any, Any]]) 
         def insync(self, *_: Any) -> bool:
             return True
 
-    registry = Registry()
-    registry.register_type(TypeDefinition(name="thing", attributes=TYPE.attributes, features={"custom_insync"}))
-    registry.register_provider("thing", Careless)
-    runtime = Runtime(registry, state=MemoryStore())
+    thing = TypeDefinition(name="thing", attributes=TYPE.attributes, features={"custom_insync"})
+    runtime = Runtime(registry_of((thing, Careless)), state=MemoryStore())
     runtime.apply({"resources": {f"Thing[{place}]": {"size": should} for place, (should, _) in enumerate(sizes)}})
     (stack,) = runtime.store.stacks() or (None,)
     records = runtime.store.load(stack).records if stack is not None else {}

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.record import Record, StackState
 from resource_api.prior.match import match
 from resource_api.prior.orphans import OrphanKind
 from resource_api.prior.provider_instances import ProviderInstances
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +39,7 @@ def matched(
     **sections: Any,
 ) -> tuple[Catalog, Prior]:
     """Match one record with a manifest."""
-    registry = Registry()
-    registry.register_type(definition)
-    registry.register_provider(
-        definition.name, type("Things", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: []))
-    )
+    registry = registry_of((definition, type("Things", (BaseProvider,), dict.fromkeys(("get", "set"), lambda *_: []))))
     catalog = Runtime(registry).compile({"resources": dict(resources), **sections})
     instances = ProviderInstances(StackState("project", "stack", records={record.key: record}))
     return match(catalog, instances, prune=prune, functions=lambda _: ProviderFunctions(definition, {}))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -45,11 +46,7 @@ def document(*manifests: Mapping[str, Any], **options: Any) -> dict[str, Any]:
                 time.sleep(change.should["seconds"])
                 rows[name] = dict(change.should)
 
-    registry = Registry()
-    for each in TYPES:
-        registry.register_type(each)
-        registry.register_provider(each.name, Provider)
-    runtime, found = Runtime(registry), list[dict[str, Any]]()
+    runtime, found = Runtime(registry_of(*((each, Provider) for each in TYPES))), list[dict[str, Any]]()
     runtime.on_document = found.append
     for resources in manifests:
         runtime.apply({"project": "documents", "resources": resources}, **options)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
-import re
 import shutil
-import subprocess
-import sys
 from base64 import b64encode
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,13 +19,14 @@ from resource_api.state.encryption import keys
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
+from tests.unit.state import processes
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.process
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 SECRET: Final = "sesame-street-4711"
 CALLS: Final = "pwrite64,write,fsync,fdatasync,rename,unlink,ftruncate,openat"
@@ -84,31 +81,16 @@ class EncryptedState:
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Change the key, under strace."""
-        return subprocess.run(
-            [
-                *("strace", "-f", "-qq", f"-etrace={CALLS}", *options),
-                *(f"-P{self.path}{end}" for end in ("", "-wal", "-journal", ".marker.new", ".0", ".1", ".lock")),
-                *(sys.executable, "-c", RUN, str(self.path), self.before, self.after),
-            ],
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=50,
-            check=False,
-        )
+        watched = (f"-P{self.path}{end}" for end in ("", "-wal", "-journal", ".marker.new", ".0", ".1", ".lock"))
+        strace = ["strace", "-f", "-qq", f"-etrace={CALLS}", *options, *watched]
+        return processes.run(RUN, str(self.path), self.before, self.after, before=strace)
 
     def points(self) -> list[tuple[str, int]]:
         """Return every call that changes something, with its number among calls of that name."""
         log = self.path.parent.with_name("log")
         done = self.run(f"-o{log}")
         assert done.returncode == 0, done.stderr
-        counts: dict[str, int] = {}
-        found = []
-        for line in log.read_text(encoding="utf-8").splitlines():
-            if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
-                counts[call[1]] = counts.get(call[1], 0) + 1
-                found.append((call[1], counts[call[1]]))
-        return found
+        return processes.calls(log)
 
     def opens(self, url: str) -> bool:
         """Whether a key opens the state; then check that it is complete."""

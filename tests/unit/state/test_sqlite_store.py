@@ -21,13 +21,13 @@ from resource_api.state.sqlite.marker import Marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import content, record
+from tests.unit.state.processes import ROOT, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from resource_api.model.record import StackState
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 
 
@@ -56,18 +56,6 @@ def write(store: SqliteStore, *names: str, finish: bool = True) -> StackState:
 def files(path: Path) -> dict[str, bytes]:
     """Return every file in the database's directory with its content."""
     return {each.name: each.read_bytes() for each in sorted(path.parent.iterdir())}
-
-
-def run(code: str, *arguments: str, before: list[str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run Python code in a process."""
-    return subprocess.run(
-        [*(before or []), sys.executable, "-c", code, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
 
 
 class TestPermissions:

@@ -21,13 +21,13 @@ from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import record
 from tests.faults import power
+from tests.unit.state import processes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.process
 
-ROOT: Final = Path(__file__).resolve().parents[3]
 WEB: Final = StackName("web", "default")
 
 #: One run; each line that it writes reports what must be durable by then.
@@ -88,25 +88,7 @@ def path(request: pytest.FixtureRequest) -> Iterator[Path]:
 def traced(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Execute the run under strace, which traces the files of the state."""
     watched = [f"-P{path}{suffix}" for suffix in FILES] + [f"-P{path.parent}"]
-    return subprocess.run(
-        [
-            "strace",
-            "-f",
-            "-qq",
-            f"-etrace={CALLS}",
-            *watched,
-            *options,
-            sys.executable,
-            "-c",
-            RUN,
-            str(path),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-    )
+    return processes.run(RUN, str(path), before=["strace", "-f", "-qq", f"-etrace={CALLS}", *watched, *options])
 
 
 def points(path: Path) -> list[tuple[str, int]]:
@@ -117,14 +99,8 @@ def points(path: Path) -> list[tuple[str, int]]:
     log = path.parent.with_name("log")
     done = traced(path, f"-o{log}")
     assert done.returncode == 0, done.stderr
-    counts: dict[str, int] = {}
-    found = []
-    for line in log.read_text().splitlines():
-        if call := re.match(r"(?:\d+ +)?(\w+)\(", line):
-            counts[call[1]] = counts.get(call[1], 0) + 1
-            found.append((call[1], counts[call[1]]))
     shutil.rmtree(path.parent)
-    return found
+    return processes.calls(log)
 
 
 def reset(path: Path) -> None:
@@ -203,23 +179,8 @@ def test_an_error_of_any_call_loses_nothing(path: Path) -> None:
 def test_intents_and_commits_are_on_disk_when_they_return(path: Path) -> None:
     """The log is flushed before the call returns, and survives a power cut."""
     log = path.parent.with_name("log")
-    done = subprocess.run(
-        [
-            "strace",
-            "-f",
-            "-y",
-            "-qq",
-            "-etrace=write,fsync,fdatasync",
-            f"-o{log}",
-            sys.executable,
-            "-c",
-            RUN,
-            str(path),
-        ],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        check=False,
-    )
+    strace = ["strace", "-f", "-y", "-qq", "-etrace=write,fsync,fdatasync", f"-o{log}"]
+    done = processes.run(RUN, str(path), before=strace)
     assert done.returncode == 0, done.stderr
     text = log.read_text()
     flushed, reported = r"f(?:data)?sync\(\d+<[^>]*state\.db-wal>", r"write\(1<[^>]*>, "
@@ -246,7 +207,7 @@ def in_private_mounts(script: str, *arguments: str) -> subprocess.CompletedProce
     """Run a shell script with mounts of its own."""
     return subprocess.run(
         ["unshare", "-m", "sh", "-euc", script, "sh", *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(processes.ROOT)},
         capture_output=True,
         text=True,
         timeout=50,

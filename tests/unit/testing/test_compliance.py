@@ -20,6 +20,7 @@ from resource_api.plugins import loader
 from resource_api.testing import Neighbour, ProviderCompliance
 from resource_api.testing.examples import Examples, similar_resources
 from resource_api.testing.harness import Harness
+from tests.registries import registry_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -566,9 +567,7 @@ def harness(provider: type[Any] = Placed, examples: Examples = EXAMPLES) -> Harn
     name = "memory_run" if issubclass(provider, MemoryRun) else "memory"
     marks: list[str] = []
     own = type("Provider", (provider,), {"stored": {}, "marks": marks, "calls": []})
-    registry = Registry()
-    registry.register_type(TYPES[name])
-    registry.register_provider(name, own)
+    registry = registry_of((TYPES[name], own))
     return Harness(registry, name, RUN._replace(world=lambda: list(marks)) if name == "memory_run" else examples)
 
 

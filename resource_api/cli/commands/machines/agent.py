@@ -307,6 +307,8 @@ def _status(session: Session, directory: str) -> int:
 
 
 def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], now: float) -> list[str]:
+    from resource_api.model.values.text import escape  # noqa: PLC0415 - only here
+
     found = []
     if last is not None:
         version = f", generation {last['generation']}" if last["generation"] else ""
@@ -315,7 +317,7 @@ def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], now: f
         found.append(
             f"The last run ended {_shown(max(now - last['ended'], 0))} ago with exit code {last['exit_code']}."
         )
-    return [*found, *(f"- {reason}" for reason in reasons or ("all is well",))]
+    return [escape(line) for line in (*found, *(f"- {reason}" for reason in reasons or ("all is well",)))]
 
 
 @agent.command("pause", examples=("resource-api agent pause 'Disk is being replaced'",))
@@ -326,11 +328,12 @@ def pause(reason: str, **settings: Any) -> int:
     """Let the agent make no more runs, for a REASON that 'agent status' shows; a running one ends."""
     from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
     from resource_api.agent.trust import make_directory  # noqa: PLC0415 - the same
+    from resource_api.model.values.text import escape  # noqa: PLC0415 - the same
 
     def work(directory: str) -> str:
         make_directory(directory)
         statuses.pause(directory, reason, time.time())
-        return f"Paused: {reason}"
+        return f"Paused: {escape(reason)}"
 
     return _changing(settings, work)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
 from resource_api.render import json as documents
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: Any) -> None:
     """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
     summary = import_resource(
-        session.runtime, session.source(manifest), reference, name, options.inputs(session.settings)
+        session.runtime, session.source(manifest), reference, name, given_inputs.inputs(session.settings)
     )
     session.show(
         lambda: {"reference": reference, "summary": documents.summary(summary, 0)},

@@ -9,6 +9,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.cli.stack import Stack, none_recorded
+from resource_api.model.codec import plain
 from resource_api.render import text
 from resource_api.runtime.queries import recorded_stack
 
@@ -35,5 +36,5 @@ def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any
         session.show(lambda: shown, lambda: text.outputs(shown))
         return 0
     value = recorded_stack.output(outputs, name, reveal=reveal)
-    session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+    session.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
     return 0

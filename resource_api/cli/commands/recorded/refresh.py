@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from resource_api.cli import options
+from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
 from resource_api.runtime import refresh as refreshing
@@ -33,11 +33,11 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
 
         return fleet.carry(session, "refresh", manifest)
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
-    given = options.inputs(session.settings)
+    given = given_inputs.inputs(session.settings)
     drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)
     suffix = " (noop)" if settings["noop"] else ""
     session.show(
         lambda: {"refreshed": drifted, "exit_code": 0},
         lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed.{suffix}"],
     )
-    return 2 if detailed_exitcodes and drifted else 0
+    return exit_codes.of_refresh(drifted, detailed=detailed_exitcodes)

@@ -1,7 +1,7 @@
-"""The values that ``${inputs.x}``, ``${values.x}``, ``${facts.x}``, ``${host.x}`` and outputs of components have.
+"""What the names in expressions mean: ``${inputs.x}``, ``${values.x}``, ``${facts.x}``, ``${host.x}``, other outputs.
 
-Inputs are checked against their declared data types here. The values of resources and the answers of functions come in
-as plain functions, facts as a mapping: nothing is read or called.
+The values of resources and the answers of functions come in as plain functions, facts as a mapping: nothing is read or
+called.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.attribute import MISSING
+from resource_api.manifest.input_values import input_values
 from resource_api.model.codec import has_sealed
-from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
+from resource_api.model.values.errors import nearest
+from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.model.component_instance import ComponentInstance
-    from resource_api.model.declaration import Input, Manifest
+    from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
     from resource_api.model.values.assets import Content, ContentSpec
@@ -35,24 +34,6 @@ if TYPE_CHECKING:
 
 #: How many named values and outputs the evaluation of one path may look up.
 _MAX_LOOKUPS: Final = 20_000
-
-
-class TextInput(str):
-    """An input from the command line: text that is coerced to the declared data type."""
-
-    __slots__ = ()
-
-
-class FileInput(TextInput):
-    """An input whose text is not on the command line but in a file; only such a text may be a secret."""
-
-    __slots__ = ()
-
-
-class EnvironmentInput(FileInput):
-    """An input from the environment, which is shared by manifests: one that does not declare it ignores it."""
-
-    __slots__ = ()
 
 
 class _Expansion:
@@ -110,13 +91,11 @@ class Scope:
         self._stacks = stacks
         #: The outputs of other stacks that were looked up, as ``(stack, output)``, in this order.
         self.stack_outputs: dict[tuple[str, str], None] = {}
-        self.inputs: dict[str, Any] = {}
         #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
         #: The named values that are function calls; None for a named value that is invalid.
         self.calls: Mapping[str, Call | None] = {}
-        self.problems: list[Problem] = []
-        self._read_inputs(inputs)
+        self.inputs, self.problems = input_values(manifest, inputs, self._make_contents)
 
     def resolver(
         self,
@@ -356,63 +335,6 @@ class Scope:
             expansion.add(path, 1, len(found) if type(found) is str else 0)
             expansion.known[name] = found, expansion.lookups - lookups, expansion.characters - characters
         return expression.follow_keys(found, path, path.keys[1:])
-
-    def _read_inputs(self, given: Mapping[str, Any]) -> None:
-        for name, value in given.items():
-            if name not in self._manifest.inputs and not isinstance(value, EnvironmentInput):
-                hint = nearest(name, self._manifest.inputs)
-                problem = Problem(name, f"unknown input '{name}'", file=self._manifest.file, code="unknown_input")
-                self.problems.append(problem._replace(hint=hint))
-        for name, declared in self._manifest.inputs.items():
-            try:
-                self.inputs[name] = self._read_input(name, declared, given)
-            except (DataTypeError, ValueError) as error:
-                self.inputs[name] = UNKNOWN
-                place, code, message = declared.origin.place(), "input", str(error)
-                if isinstance(error, DataTypeError):
-                    place, code = declared.origin.place_in_value(error.column, "type"), "data_type"
-                    message = error.message
-                elif name not in given and declared.default is not MISSING:
-                    place, code = declared.origin.place("default"), "default"
-                self.problems.append(Problem(name, f"input '{name}': {message}", "error", "", *place, code=code))
-
-    def _read_input(self, name: str, declared: Input, given: Mapping[str, Any]) -> Any:
-        datatype = datatypes.parse(declared.type)
-        if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
-            datatype = datatypes.parse(f"Sensitive[{declared.type}]")
-        if name in given:
-            value = given[name]
-        elif declared.default is not MISSING:
-            value = declared.default
-        elif datatype.optional:
-            value = None
-        else:
-            wanted = "@FILE" if datatype.sensitive else "VALUE"
-            msg = f"is not given and has no default; give it with -i {name}={wanted}"
-            raise ValueError(msg)
-        if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
-            msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
-            raise UsageError(msg)
-        if isinstance(value, TextInput):
-            from resource_api.model.datatypes import coerce as coercion  # noqa: PLC0415 - only for the command line
-
-            value = coercion.coerce(datatype, str(value))
-        if datatype.holds_contents:
-            value = self._make_contents(value, declared.origin.document.file)
-        if not datatype.accepts(value):
-            from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
-
-            if problems := schemas.explain(datatype, value):
-                raise ValueError("; ".join(_placed(path, message) for path, message in problems))
-        return Sensitive(value) if datatype.sensitive and value is not None else value
-
-
-def _placed(path: tuple[str | int, ...], message: str) -> str:
-    """Return a message about a part of a value, with its place: ``[1] must be an integer``."""
-    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only explains a refusal
-
-    place = place_text(path).removeprefix(".")
-    return f"{place} {message}" if place else message
 
 
 def _refuse_function(call: Call, _given: Mapping[str, Any]) -> Any:

@@ -1,10 +1,10 @@
-"""The inputs of a manifest as a run would have them: each with its value and where that is from."""
+"""Lists the inputs of a manifest as a run would have them: each with its value and where that is from."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.manifest.scope import Scope
+from resource_api.manifest.input_values import input_values
 from resource_api.model.attribute import MISSING
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError
@@ -32,7 +32,7 @@ class InputValue(NamedTuple):
     docs: str
 
 
-def input_values(runtime: Runtime, source: Source, given: Sequence[Given]) -> list[InputValue]:
+def list_inputs(runtime: Runtime, source: Source, given: Sequence[Given]) -> list[InputValue]:
     """Return the inputs of a manifest, in its order; ``given`` are values by place, the later ones win.
 
     What must be given and is not is no error here, unless the manifest is a program. Raise ``ManifestError`` for values
@@ -42,16 +42,16 @@ def input_values(runtime: Runtime, source: Source, given: Sequence[Given]) -> li
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
         manifest = compiler.read(source, values, providers)
-    scope = Scope(manifest, values, runtime.facts)
+    found, wrong = input_values(manifest, values)
     missing = {name for name, each in manifest.inputs.items() if name not in values and each.default is MISSING}
-    if problems := [problem for problem in scope.problems if problem.attribute not in missing]:
+    if problems := [problem for problem in wrong if problem.attribute not in missing]:
         raise ManifestError(problems)
-    runtime.log.mask.add_inputs(scope.inputs)
+    runtime.log.mask.add_inputs(found)
     return [
         InputValue(
             name,
             each.type,
-            scope.inputs[name] if (place := _place(manifest, name, given)) else None,
+            found[name] if (place := _place(manifest, name, given)) else None,
             place,
             each.docs,
         )

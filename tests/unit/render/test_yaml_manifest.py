@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from resource_api import Attribute, Sensitive, TypeDefinition
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import expression
-from resource_api.render import yaml as yaml_writer
+from resource_api.render import yaml_manifest
 
 TYPE = TypeDefinition(
     name="thing",
@@ -41,7 +41,7 @@ VALUES = st.recursive(
 
 def written(*rows: dict[str, Any]) -> str:
     """Return the manifest of rows as text."""
-    return "\n".join(yaml_writer.resources(TYPE, rows)) + "\n"
+    return "\n".join(yaml_manifest.resources(TYPE, rows)) + "\n"
 
 
 @given(TITLE, VALUES)
@@ -101,6 +101,6 @@ def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() ->
     """Without it the rest could not be declared."""
     text = Attribute("String", "t")
     needing = TypeDefinition(name="thing", docs="t", attributes={"name": TYPE.attributes["name"], "text": text})
-    listed = "\n".join(yaml_writer.resources(needing, [{"name": "a", "text": "\x00"}])) + "\n"
+    listed = "\n".join(yaml_manifest.resources(needing, [{"name": "a", "text": "\x00"}])) + "\n"
     assert "# Thing[a] is left out: " in listed
     assert yaml_reader.read(listed.encode(), "x.yaml").data == {"resources": {}}

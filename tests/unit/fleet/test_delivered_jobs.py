@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from resource_api.fleet.host.journal import MOST, Journal, Report, Superseded
+from resource_api.fleet.host.delivered_jobs import MOST, Journal, Report, Superseded
 from resource_api.fleet.job import Job, make_job
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName

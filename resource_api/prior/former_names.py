@@ -1,6 +1,6 @@
 """Former names of resources: from their aliases, from ``moved:``, and from the former names of their components.
 
-References in recorded resources are rewritten from former to present names. Pure.
+Records are found by them, and references in recorded resources are rewritten from former to present names. Pure.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference, child_reference, component_chain, parse, parse_alias
 
 if TYPE_CHECKING:
@@ -70,6 +71,38 @@ class FormerNames:
             seen.add(source)
             yield source
             name = source
+
+
+def claim_renamed(
+    catalog: Catalog, free: Iterable[Record], renamed: Iterable[tuple[Entry, Sequence[Reference]]]
+) -> dict[int, Record]:
+    """Return entry's index → the record that it has by a former name; ``renamed``: entries and their former names.
+
+    Only records that are ``free`` are found. Raise ``ManifestError`` for a former name that is ambiguous: it belongs to
+    one record and one entry.
+    """
+    by_reference = {record.reference: record for record in free}
+    found: dict[int, Record] = {}
+    claimed: dict[Key, Entry] = {}
+    problems: list[Problem] = []
+    for entry, names in renamed:
+        matches = (by_reference[name] for name in names if name in by_reference)
+        candidates = {record.key: record for record in matches if record.type == entry.type}
+        for key, record in candidates.items():
+            found[entry.index] = record
+            if (other := claimed.setdefault(key, entry)) is not entry:
+                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {other.reference} already"))
+        if len(candidates) > 1:
+            listed = ", ".join(str(record.reference) for record in candidates.values())
+            problems.append(_ambiguous(catalog, entry, f"several that are recorded have a former name of it: {listed}"))
+    if problems:
+        raise ManifestError(problems)
+    return found
+
+
+def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
+    place = catalog.manifest.place(entry.declaration, "lifecycle")
+    return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
 
 
 class Renames(NamedTuple):

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_api.model.datatypes import build as datatypes
-from resource_api.model.datatypes import coerce as coercion
+from resource_api.model.datatypes import from_text
 from resource_api.model.values.values import same_value
 
 MEANT: list[tuple[str, str, Any]] = [
@@ -60,7 +60,7 @@ MEANT: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(("text", "given_", "value"), MEANT)
 def test_text_becomes_a_value_of_the_type(text: str, given_: str, value: Any) -> None:
     """Integers, floats with a point, true and false; a string only if nothing else fits."""
-    found = coercion.coerce(datatypes.parse(text), given_)
+    found = from_text.coerce(datatypes.parse(text), given_)
     assert same_value(found, value)
 
 
@@ -92,7 +92,7 @@ REFUSED = [
 def test_invalid_text_is_refused_with_advice(text: str, given_: str, message: str) -> None:
     """Nothing is guessed, and the sentence contains how to write it."""
     with pytest.raises(ValueError, match=r"must be|ambiguous") as caught:
-        coercion.coerce(datatypes.parse(text), given_)
+        from_text.coerce(datatypes.parse(text), given_)
     assert message in str(caught.value)
 
 
@@ -102,14 +102,14 @@ def test_invalid_text_is_refused_with_advice(text: str, given_: str, message: st
 def test_secret_text_is_not_shown(text: str) -> None:
     """A refused secret is not in the message."""
     with pytest.raises(ValueError, match="not the text") as caught:
-        coercion.coerce(datatypes.parse(text), "hunter2")
+        from_text.coerce(datatypes.parse(text), "hunter2")
     assert "hunter2" not in str(caught.value)
 
 
 def test_an_ambiguous_secret_is_not_shown() -> None:
     """Nor are its possible values."""
     with pytest.raises(ValueError, match=r"the text is ambiguous for .*Enum\['77'\]\]\]\Z"):
-        coercion.coerce(datatypes.parse("Sensitive[Variant[Integer, Pattern[/7/], Enum['77']]]"), "777")
+        from_text.coerce(datatypes.parse("Sensitive[Variant[Integer, Pattern[/7/], Enum['77']]]"), "777")
 
 
 TYPES = [
@@ -129,7 +129,7 @@ TYPES = [
 def test_coerced_values_are_accepted(datatype: datatypes.DataType, text: str) -> None:
     """The result is always accepted by the type; without exactly one result, ValueError is raised."""
     try:
-        value = coercion.coerce(datatype, text)
+        value = from_text.coerce(datatype, text)
     except ValueError as error:
         # Only what may be one or the other can be meant in two ways.
         twice = datatype.kind == "Variant" and "is ambiguous" in str(error)

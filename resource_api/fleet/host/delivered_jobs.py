@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ResourceAPIError, StateError
+from resource_api.model.values.errors import ResourceAPIError, StateError, StateLocked
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import private_files
 from resource_api.state.sqlite.database import prepare_directory
@@ -31,7 +31,7 @@ MOST: Final = 4 << 20
 class Superseded(ResourceAPIError):  # noqa: N818 - reads as what it says
     """A newer job was given to this host."""
 
-    exit_code = 75
+    exit_code = StateLocked.exit_code
 
 
 class Report(NamedTuple):

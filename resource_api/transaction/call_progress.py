@@ -1,4 +1,4 @@
-"""A call of ``set`` or ``refresh`` while it runs, as it is shown: the resource that it has come to, and its place.
+"""The progress of a call of ``set`` or ``refresh`` as it is shown: the resource that it has come to, and its place.
 
 Everything is computed when it is asked for, in the thread that shows it: most calls end before.
 """

@@ -1,0 +1,93 @@
+"""The exit codes of the command: what each means, and which one a run, a plan, a refresh or many hosts end with.
+
+An error has its own code, in ``model/values/errors.py``; ``session`` catches it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import ManifestError, StateLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from resource_api.fleet.merge import HostReport
+    from resource_api.model.report import Report
+    from resource_api.plan.planner import Plan
+    from resource_api.runtime.signals import Interrupts
+
+#: Exit code → what it means; docs/commands.md says more.
+MEANINGS: Final = {
+    "0": "Success.",
+    "1": "The run failed, or a resource did.",
+    "64": "Wrong usage.",
+    "65": "The manifest, an input, a type or a saved plan is wrong, or others can change code; nothing was touched.",
+    "70": "A bug in this program.",
+    "74": "State is damaged, missing or cannot be written.",
+    "75": "Another run holds the lock.",
+    "130, 143, 129": "Ended by SIGINT, SIGTERM or SIGHUP; state is written.",
+}
+#: With ``--detailed-exitcodes``: something has changed, or would; something has failed; both is their sum.
+_CHANGED: Final = 2
+_FAILED: Final = 4
+
+
+def of_run(report: Report, interrupts: Interrupts, settings: Mapping[str, Any]) -> int:
+    """Return the code of a run: 0 or 1, with ``--detailed-exitcodes`` 0, 2, 4 or 6; 128 + N after signal N.
+
+    ``settings`` are the parameters of the command. A run of the agent that succeeds, of another version than the
+    newest, has the code ``instead_of_success``.
+    """
+    if interrupts.came:
+        return interrupts.exit_code
+    if report.exit_code == 0 and (code := settings.get("instead_of_success")):
+        return int(code)
+    if not settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
+        return report.exit_code
+    return (_CHANGED if report.summary.changed else 0) + (_FAILED if report.exit_code else 0)
+
+
+def of_plan(plan: Plan, *, detailed: bool) -> int:
+    """Return the code of a plan: 1 where something in it fails; if ``detailed``, 2 where something would change."""
+    if plan.summary.failed or plan.problems:
+        return 1
+    return _CHANGED if detailed and plan.summary.changed else 0
+
+
+def of_refresh(drifted: Collection[str], *, detailed: bool) -> int:
+    """Return the code of a refresh; if ``detailed``, 2 where state has changed."""
+    return _CHANGED if detailed and drifted else 0
+
+
+def of_hosts(
+    command: str,
+    reports: Iterable[HostReport],
+    *,
+    detailed: bool,
+    ignored: Collection[str] = (),
+    signals: Sequence[int] = (),
+) -> int:
+    """Return the code of a command over many hosts: 128 + N after signal N, the last of ``signals``.
+
+    Hosts of an ``ignored`` status count as done. 75 if all that have not succeeded found the lock held, 65 if every
+    host has refused the manifest.
+    """
+    if signals:
+        return 128 + signals[-1]
+    codes, all_bad, changed = set[int | None](), True, False
+    for report in reports:
+        if report.status in {"changed", "unchanged"} or report.status in ignored:
+            changed = changed or report.status == "changed"
+            all_bad = False
+        else:
+            codes.add(report.code if report.status == "refused" else None)
+    if not codes:
+        return _CHANGED if detailed and changed else 0
+    if codes == {StateLocked.exit_code}:
+        return StateLocked.exit_code
+    if codes == {ManifestError.exit_code} and all_bad:
+        return ManifestError.exit_code
+    if not detailed or command == "plan":
+        return 1
+    return _FAILED + (_CHANGED if changed else 0)

@@ -1,0 +1,106 @@
+"""The inputs that a command is given, and which of them win: the stack's file, the environment, other files, ``-i``."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+#: What the name of an input follows in the name of its variable of the environment.
+_PREFIX: Final = "RESOURCE_API_INPUT_"
+
+
+def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the inputs by name that a command is given. Raise as ``by_source`` does."""
+    found: dict[str, Any] = {}
+    for values, _ in by_source(settings):
+        found |= values
+    return found
+
+
+def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
+    """Yield the inputs by name that a command is given, and what tells where one is from; the later ones win.
+
+    These are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for a file that cannot be
+    read, ``ManifestError`` for a wrong file of inputs.
+    """
+    from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput  # noqa: PLC0415 - with a manifest
+
+    if (path := stack_file(settings)) is not None:
+        yield _input_file(path)
+    yield {name: EnvironmentInput(value) for name, value in environment_inputs()}, f"{_PREFIX}{{}}".format
+    for path in settings.get("input_files") or ():
+        yield _input_file(path)
+    found: dict[str, Any] = {}
+    for text in settings.get("given") or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
+            raise UsageError(msg)
+        found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
+    yield found, "-i {}".format
+
+
+def stack_file(settings: Mapping[str, Any]) -> str | None:
+    """Return the path of the inputs of the selected stack, beside the manifest; None where there are none."""
+    manifest, name = settings.get("manifest"), settings.get("stack")
+    if not manifest or not name:
+        return None
+    above, slash, _ = manifest.rpartition("/")
+    path = f"{above}{slash}stacks/{name}.yaml"
+    try:
+        # Not lstat: watch knows the files that were opened, or could not be.
+        with open(path, "rb"):  # noqa: PTH123 - pathlib costs more than the file
+            return path
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return path  # reading it says why
+
+
+def environment_inputs() -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each input in the environment; an empty variable counts as not set."""
+    for variable, text in os.environ.items():
+        if variable.startswith(_PREFIX) and text:
+            yield variable.removeprefix(_PREFIX), text
+
+
+def indirect_value(option: str, text: str) -> tuple[str, bool]:
+    """Return the value that ``@FILE`` or ``env:NAME`` means, and True; another text as it is, and False.
+
+    Raise ``UsageError`` where there is no such file or variable.
+    """
+    if text.startswith("@"):
+        return _content(text[1:]), True
+    if not text.startswith("env:"):
+        return text, False
+    if (value := os.environ.get(text[4:])) is None:
+        msg = f"{option}: the environment has no variable '{text[4:]}'"
+        raise UsageError(msg)
+    return value, True
+
+
+def _content(path: str, errors: str = "strict") -> str:
+    try:
+        with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
+            return file.read().removesuffix("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+        raise UsageError(msg) from error
+
+
+def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
+    """Return the inputs of a file and what tells their lines. Raise ``ManifestError`` for a wrong one."""
+    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with a file of inputs
+    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - see above
+
+    # The reader refuses bytes that are not UTF-8, with their position.
+    raw = _content(path, "surrogateescape").encode(errors="surrogateescape")
+    read = (json_reader if path.endswith(".json") else yaml_reader).read(raw, path)
+    if not isinstance(read.data, dict):
+        raise manifest_error(path, (0, 0), "inputs", "inputs are a mapping of name to value")
+    return read.data, lambda name: f"{path}:{read.position((name,))[0]}"

@@ -1,0 +1,108 @@
+"""The values of a manifest's inputs: the given ones, checked against their declared data types, and defaults.
+
+What is given comes with its kind: text from a command line, a file or the environment is coerced. Nothing is read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.attribute import MISSING
+from resource_api.model.datatypes import build as datatypes
+from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
+from resource_api.model.values.values import UNKNOWN, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from resource_api.model.declaration import Input, Manifest
+
+    #: Makes the assets and archives in a value from their descriptions in a file.
+    Contents = Callable[[Any, str], Any]
+
+
+class TextInput(str):
+    """An input from the command line: text that is coerced to the declared data type."""
+
+    __slots__ = ()
+
+
+class FileInput(TextInput):
+    """An input whose text is not on the command line but in a file; only such a text may be a secret."""
+
+    __slots__ = ()
+
+
+class EnvironmentInput(FileInput):
+    """An input from the environment, which is shared by manifests: one that does not declare it ignores it."""
+
+    __slots__ = ()
+
+
+def input_values(
+    manifest: Manifest, given: Mapping[str, Any], contents: Contents | None = None
+) -> tuple[dict[str, Any], list[Problem]]:
+    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and what is wrong.
+
+    ``given`` are values by name. ``contents`` makes assets and archives; None: their descriptions stay. Raise
+    ``UsageError`` for a secret from the command line.
+    """
+    found: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for name, value in given.items():
+        if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
+            hint = nearest(name, manifest.inputs)
+            problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
+            problems.append(problem._replace(hint=hint))
+    for name, declared in manifest.inputs.items():
+        try:
+            found[name] = _input_value(name, declared, given, contents)
+        except (DataTypeError, ValueError) as error:
+            found[name] = UNKNOWN
+            place, code, message = declared.origin.place(), "input", str(error)
+            if isinstance(error, DataTypeError):
+                place, code = declared.origin.place_in_value(error.column, "type"), "data_type"
+                message = error.message
+            elif name not in given and declared.default is not MISSING:
+                place, code = declared.origin.place("default"), "default"
+            problems.append(Problem(name, f"input '{name}': {message}", "error", "", *place, code=code))
+    return found, problems
+
+
+def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents: Contents | None) -> Any:
+    datatype = datatypes.parse(declared.type)
+    if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
+        datatype = datatypes.parse(f"Sensitive[{declared.type}]")
+    if name in given:
+        value = given[name]
+    elif declared.default is not MISSING:
+        value = declared.default
+    elif datatype.optional:
+        value = None
+    else:
+        wanted = "@FILE" if datatype.sensitive else "VALUE"
+        msg = f"is not given and has no default; give it with -i {name}={wanted}"
+        raise ValueError(msg)
+    if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
+        msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
+        raise UsageError(msg)
+    if isinstance(value, TextInput):
+        from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for the command line
+
+        value = from_text.coerce(datatype, str(value))
+    if datatype.holds_contents and contents is not None:
+        value = contents(value, declared.origin.document.file)
+    if not datatype.accepts(value):
+        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
+
+        if problems := schemas.explain(datatype, value):
+            raise ValueError("; ".join(_placed(path, message) for path, message in problems))
+    return Sensitive(value) if datatype.sensitive and value is not None else value
+
+
+def _placed(path: tuple[str | int, ...], message: str) -> str:
+    """Return a message about a part of a value, with its place: ``[1] must be an integer``."""
+    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only explains a refusal
+
+    place = place_text(path).removeprefix(".")
+    return f"{place} {message}" if place else message
