@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Users there: root, one that may become root with a password by sudo and doas, one that needs none, one that may not.
-USERS: Final = ("deploy", "ops", "guest")
+#: Their numbers are those of no other account: ``userdel`` refuses one with processes, also with those of a namespace.
+USERS: Final = {"deploy": 54801, "ops": 54802, "guest": 54803}
 #: The password of ``deploy``.
 PASSWORD: Final = "correct-horse-7Q"
 #: Seconds until sshd must listen.
@@ -91,8 +92,8 @@ mv /etc/ssh/test/shell /usr/local/bin/test-shell
 chmod 755 /usr/local/bin/test-shell
 rm -f /etc/sudoers.d/* /var/lib/sudo/lectured/*
 id sshd >/dev/null 2>&1 || useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
-for user in {" ".join(USERS)}; do
-    useradd --home-dir / --no-create-home --no-log-init --shell /usr/local/bin/test-shell "$user"
+for user in {" ".join(f"{name}:{number}" for name, number in USERS.items())}; do
+    useradd --uid "${{user#*:}}" --home-dir / --no-create-home --no-log-init --shell /usr/local/bin/test-shell "${{user%:*}}"
 done
 usermod --shell /usr/local/bin/test-shell root
 chpasswd --crypt-method SHA512 --sha-rounds 1000 </etc/ssh/test/passwords

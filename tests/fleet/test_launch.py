@@ -18,7 +18,7 @@ from resource_api.fleet.launch import Launch, Machine
 from resource_api.fleet.runtimes import Runtimes
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.values import Sensitive
-from tests.fleet.sshd import PASSWORD
+from tests.fleet.sshd import PASSWORD, USERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def test_without_become_the_user_runs_the_program(home: Path, server: Server) ->
     server.profile("127.2.0.1", printed)
     told = _run(home, _host(server, "127.2.0.1"))
     assert isinstance(told, dict)
-    assert (told["uid"], told["arguments"]) == (1001, ["a b", "c"])
+    assert (told["uid"], told["arguments"]) == (USERS["deploy"], ["a b", "c"])
 
 
 @pytest.mark.parametrize("become", ["sudo", "doas"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a machine")
 
-UNIT: Final = "[Service]\nExecStart=/bin/sleep 1000\n\n[Install]\nWantedBy=default.target\n"
+UNIT: Final = "[Service]\nType=exec\nExecStart=/bin/sleep 1000\n\n[Install]\nWantedBy=default.target\n"
 UNITS: Final = {
     "ra-a.service": UNIT,
     "ra-b.service": UNIT.replace("1000", "1001"),
@@ -31,6 +31,8 @@ UNITS: Final = {
 #: What the login manager and the manager of a user need of the distribution.
 LOGIN: Final = ("dbus", "dbus-org.freedesktop.login1", "systemd-logind", "user@", "user-runtime-dir@")
 USER: Final = "ra-user"
+#: Those of no other account: elsewhere ``userdel`` would refuse one whose number has processes here.
+NUMBERS: Final = {USER: 54811, "ra-other": 54812}
 LAWS: Final = (
     "test_update_changes_only_what_differs",
     "test_noop_changes_nothing",
@@ -42,8 +44,8 @@ LAWS: Final = (
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """Yield a machine with two users; one of them has units of their own."""
     with started_machine(tmp_path_factory.mktemp("machine"), kept=LOGIN) as machine:
-        # Users of the machine on which the tests run may have the same names.
-        machine.run("sh", "-c", f"for user in {USER} ra-other; do useradd --create-home --shell /bin/sh $user; done")
+        for name, number in NUMBERS.items():
+            machine.run("useradd", "--uid", str(number), "--create-home", "--shell", "/bin/sh", name)
         machine.run("mkdir", "-p", f"/home/{USER}/.config/systemd/user")
         for name, text in UNITS.items():
             machine.write(f"/home/{USER}/.config/systemd/user/{name}", text)
