@@ -93,7 +93,8 @@ chmod 755 /usr/local/bin/test-shell
 rm -f /etc/sudoers.d/* /var/lib/sudo/lectured/*
 id sshd >/dev/null 2>&1 || useradd --system --no-create-home --home-dir /run/sshd --shell /usr/sbin/nologin sshd
 for user in {" ".join(f"{name}:{number}" for name, number in USERS.items())}; do
-    useradd --uid "${{user#*:}}" --home-dir / --no-create-home --no-log-init --shell /usr/local/bin/test-shell "${{user%:*}}"
+    name=${{user%:*}}
+    useradd --uid "${{user#*:}}" --home-dir / --no-create-home --no-log-init --shell /usr/local/bin/test-shell "$name"
 done
 usermod --shell /usr/local/bin/test-shell root
 chpasswd --crypt-method SHA512 --sha-rounds 1000 </etc/ssh/test/passwords
