@@ -201,7 +201,9 @@ def test_depth_is_refused_before_the_stack_overflows(pair: str, count: int) -> N
         [sys.executable, "-c", program], input=body.encode(), capture_output=True, cwd=ROOT, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
-    assert b"nested deeper than 100" in done.stdout
+    # PyYAML refuses more than 1,000 brackets by itself since 6.0.4.
+    refusals = (b"nested deeper than 100", b"not valid YAML: exceeded maximum nesting depth")
+    assert any(map(done.stdout.partition(b" ")[2].startswith, refusals[: 1 + (count > 1000)]))
 
 
 def test_depth_up_to_the_limit_is_data() -> None:
