@@ -39,7 +39,7 @@ _FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 _NAMESPACES: Final = ("user", "ipc", "uts", "net", "cgroup", "mnt", "pid")
 _PARENT_DEATH_SIGNAL: Final = 1
 #: Imported once: what the command loads when it needs it.
-_LIBRARIES: Final = ("jsonschema", "structlog", "yaml", "sqlite3", "psutil", "sh", "difflib", "uuid", "ssl")
+_LIBRARIES: Final = ("jsonschema", "structlog", "yaml", "sqlite3", "sh", "difflib", "uuid", "ssl")
 
 
 class _Server:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = "from resource_api.__main__ import main; main()"
 #: Modules that cost milliseconds to import, and the runs that need them.
-_HEAVY: Final = {"jsonschema", "structlog", "sh", "psutil", "yaml", "sqlite3", "subprocess", "socket", "tempfile"}
+_HEAVY: Final = {"jsonschema", "structlog", "sh", "yaml", "sqlite3", "subprocess", "socket", "tempfile"}
 _COUNT: Final = 40
 #: An invalid attribute, and the most function calls for it.
 _MISTAKES: Final = [("sise: 1", 1200), ("require: Part[x]", 2100), ("tag: '${Part[x].size}'", 850)]

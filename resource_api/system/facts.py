@@ -1,7 +1,7 @@
 """Facts about this machine under Facter's names, each read only when a manifest refers to it.
 
-The sources are the standard library and psutil, without that the kernel: no fact starts a program. A fact does not
-change during a run.
+The sources are the standard library and the kernel's own files: no fact starts a program. A fact does not change during
+a run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
 _FAMILIES: Final = {
     **dict.fromkeys(("debian", "ubuntu", "linuxmint", "raspbian"), "Debian"),
@@ -72,59 +71,30 @@ def _debian_version() -> str:
 def _networking() -> dict[str, Any]:
     import socket  # noqa: PLC0415 - takes as long as the rest of this module
 
+    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+
     hostname, _, domain = socket.gethostname().partition(".")
     if not domain:
         domain = socket.getfqdn().partition(".")[2]
-    interfaces = _interfaces()
+    interfaces = kernel_facts.interfaces()
     primary = next((i for n, i in interfaces.items() if n != "lo" and "ip" in i), interfaces.get("lo", {}))
     fqdn = f"{hostname}.{domain}" if domain else hostname
     return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": interfaces, **primary}
 
 
-def _interfaces() -> dict[str, dict[str, str]]:
-    """Return the first address of each family of each interface."""
-    import socket  # noqa: PLC0415 - see above
-
-    try:
-        import psutil  # noqa: PLC0415 - only for this fact
-    except ModuleNotFoundError:
-        found: dict[str, dict[str, str]] = _kernel_facts().interfaces()
-        return found
-    interfaces: dict[str, dict[str, str]] = {}
-    for name, addresses in psutil.net_if_addrs().items():
-        entry = interfaces.setdefault(name, {})
-        for address in addresses:
-            key = {socket.AF_INET: "ip", socket.AF_INET6: "ip6"}.get(address.family, "mac")
-            entry.setdefault(key, address.address.partition("%")[0])
-    return interfaces
-
-
-def _kernel_facts() -> ModuleType:
-    """Return what replaces psutil on hosts that have only this package."""
-    from resource_api.system import kernel_facts  # noqa: PLC0415 - see above
-
-    return kernel_facts
-
-
 def _processors() -> dict[str, Any]:
     import platform  # noqa: PLC0415 - only for this fact
 
-    try:
-        import psutil  # noqa: PLC0415 - only for this fact
-    except ModuleNotFoundError:
-        count, cores = _kernel_facts().processors()
-    else:
-        count, cores = psutil.cpu_count() or 1, psutil.cpu_count(logical=False) or 1
+    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+
+    count, cores = kernel_facts.processors()
     return {"count": count, "physicalcount": cores, "isa": platform.machine()}
 
 
 def _memory() -> dict[str, Any]:
-    try:
-        import psutil  # noqa: PLC0415 - only for this fact
-    except ModuleNotFoundError:
-        system, swap = _kernel_facts().memory()
-    else:
-        system, swap = psutil.virtual_memory().total, psutil.swap_memory().total
+    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+
+    system, swap = kernel_facts.memory()
     return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
 
 

@@ -1,6 +1,6 @@
-"""Facts about network, processors and memory as the kernel has them, for hosts without psutil. Linux only.
+"""Facts about network, processors and memory, read from the files of the kernel. Linux only.
 
-From proc(5), sysfs(5) and netdevice(7); the values are those that psutil returns.
+From proc(5), sysfs(5) and netdevice(7). No library is needed, so a host of ``--on`` has the same facts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,20 @@ from typing import Final
 _SIOCGIFADDR: Final = 0x8915
 _ADDRESS: Final = slice(20, 24)
 _LONGEST_NAME: Final = 15
+#: Flags of an IPv6 address (linux/if_addr.h): one that is temporary, deprecated or not usable yet is the last choice.
+TEMPORARY: Final = 0x01
+DEPRECATED: Final = 0x20
+_TENTATIVE: Final = 0x40
 _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
 def interfaces() -> dict[str, dict[str, str]]:
-    """Return the first address of each family (``ip``, ``ip6``, ``mac``) of each interface."""
+    """Return one address of each family (``ip``, ``ip6``, ``mac``) of each interface.
+
+    ``ip`` is its primary address; ``ip6`` a lasting one of the widest scope, the least of several.
+    """
     found: dict[str, dict[str, str]] = {}
-    of_version_6 = _version_6_addresses()
+    of_version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
     for _, name in socket.if_nameindex():
         addresses = {"ip": _version_4_address(name), "ip6": of_version_6.get(name, ""), "mac": _hardware_address(name)}
         if present := {family: address for family, address in addresses.items() if address}:
@@ -57,12 +64,14 @@ def _version_4_address(name: str) -> str:
     return ""
 
 
-def _version_6_addresses() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in _text("/proc/net/if_inet6").splitlines():
-        address, *_, name = line.split()
-        found.setdefault(name, str(IPv6Address(int(address, 16))))
-    return found
+def version_6_addresses(table: str) -> dict[str, str]:
+    """Return the IPv6 address of each interface in ``/proc/net/if_inet6``: lasting, of the widest scope, the least."""
+    known: dict[str, list[tuple[int, bool, int]]] = {}
+    for line in table.splitlines():
+        address, _, _, scope, flags, name = line.split()
+        passing = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
+        known.setdefault(name, []).append((int(scope, 16), passing, int(address, 16)))
+    return {name: str(IPv6Address(min(addresses)[2])) for name, addresses in known.items()}
 
 
 def _hardware_address(name: str) -> str:

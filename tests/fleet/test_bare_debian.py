@@ -171,7 +171,7 @@ def test_the_first_contact_needs_nothing_but_python(bare: Bare) -> None:
 
 
 def test_every_fact_is_known(bare: Bare) -> None:
-    """Without psutil."""
+    """The standard library and the kernel are enough."""
     outputs = "".join(f"  {name}: ${{facts.{name}}}\n" for name in Facts().names())
     events = bare.events("apply", f"project: facts\noutputs:\n{outputs}")
     assert events[-1]["code"] == 0, events

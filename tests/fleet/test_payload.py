@@ -33,7 +33,6 @@ OPTIONAL: Final = {
     "cryptography": "encryption, and the type x509_key: extras of providers",
     "jinja2": "the function template",
     "jsonschema": "model/datatypes/refusals replaces it",
-    "psutil": "system/kernel_facts replaces it",
     "psycopg": "the types of PostgreSQL",
     "pymysql": "the types of MariaDB and MySQL",
     "pyrage": "keys of age",

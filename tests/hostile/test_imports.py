@@ -14,9 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.hostile.conftest import Box
 
-HEAVY: Final = frozenset(
-    {"sh", "jsonschema", "structlog", "yaml", "psutil", "sqlite3", "asyncio", "dataclasses", "subprocess"}
-)
+HEAVY: Final = frozenset({"sh", "jsonschema", "structlog", "yaml", "sqlite3", "asyncio", "dataclasses", "subprocess"})
 
 #: Runs the command in this process and writes at its end which modules are loaded.
 PROGRAM: Final = """

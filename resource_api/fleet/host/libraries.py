@@ -17,15 +17,14 @@ from resource_api.system.filesystem.code_trust import CodeTrust
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: What is replaced on hosts, so that each answers in the same way, whatever version it may have.
-_REPLACED: Final = ("jsonschema", "psutil")
+#: Replaced by ``model.datatypes.refusals``, so that each host answers in the same way, whatever version it may have.
+_REPLACED: Final = "jsonschema"
 
 
 def use() -> None:
     """Let types import what is installed for this interpreter, where nobody but root and this user can change it."""
     sys.path += _directories()
-    for name in _REPLACED:
-        sys.modules[name] = None  # type: ignore[assignment]  # how the import system is told that there is none
+    sys.modules[_REPLACED] = None  # type: ignore[assignment]  # how the import system is told that there is none
 
 
 def _directories() -> Iterator[str]:

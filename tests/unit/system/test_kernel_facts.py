@@ -1,12 +1,10 @@
-"""Facts without psutil are those that psutil has."""
+"""Facts of the kernel are those that psutil finds."""
 
 from __future__ import annotations
 
 import socket
-import sys
 
 import psutil
-import pytest
 
 from resource_api.system import facts, kernel_facts
 
@@ -29,12 +27,19 @@ def test_processors_and_memory_are_those_of_psutil() -> None:
     assert kernel_facts.memory() == (psutil.virtual_memory().total, psutil.swap_memory().total)
 
 
-@pytest.mark.parametrize("name", ["networking", "processors", "memory"])
-def test_a_fact_is_the_same_without_psutil(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest that refers to it means the same on a host that has only this package."""
-    before = facts.Facts()[name]
-    monkeypatch.setitem(sys.modules, "psutil", None)
-    assert facts.Facts()[name] == before
+def test_the_ipv6_address_is_a_lasting_one_of_the_widest_scope() -> None:
+    """One of the link, a temporary or a deprecated one only where there is no other; the least of several."""
+    lines = [
+        ("fe80000000000000000000fffe000001", 0x20, 0x80, "eth0"),
+        ("fd000000000000000000000000000001", 0x00, kernel_facts.TEMPORARY, "eth0"),
+        ("fd000000000000000000000000000003", 0x00, 0x80, "eth0"),
+        ("fd000000000000000000000000000002", 0x00, 0x82, "eth0"),
+        ("fe80000000000000000000fffe000002", 0x20, 0x80, "eth1"),
+        ("fd000000000000000000000000000004", 0x00, kernel_facts.DEPRECATED, "eth2"),
+        ("fe80000000000000000000fffe000003", 0x20, 0x80, "eth2"),
+    ]
+    table = "".join(f"{address} 02 40 {scope:02x} {flags:02x} {name}\n" for address, scope, flags, name in lines)
+    assert kernel_facts.version_6_addresses(table) == {"eth0": "fd00::2", "eth1": "fe80::ff:fe00:2", "eth2": "fd00::4"}
 
 
 def test_the_host_is_what_an_inventory_says_and_this_machine_otherwise() -> None:
