@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import defaults, functions, graph, provider_config
+from resource_api.catalog import defaults, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.edges import build_edges
 from resource_api.catalog.entry_values import Evaluator
@@ -73,7 +73,10 @@ def compile_catalog(
     """
     scope = Scope(manifest, inputs, facts, contents, stacks)
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
-    scope.calls = functions.find_calls(diagnostics, definitions)
+    if manifest.values:
+        from resource_api.catalog.functions import find_calls  # noqa: PLC0415 - only with named values
+
+        scope.calls = find_calls(diagnostics, definitions)
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)

@@ -26,7 +26,6 @@ from resource_api.prior.orphans import (
     sort_unclaimed,
 )
 from resource_api.prior.provider_instances import ProviderInstances, current_name
-from resource_api.prior.schema_upgrade import rename, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -114,6 +113,8 @@ def match(
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
+        from resource_api.prior.schema_upgrade import rename  # noqa: PLC0415 - only with unclaimed records
+
         # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
         present, renaming = rename(instances.state, unclaimed, functions)
         if not renaming.empty:
@@ -212,6 +213,8 @@ def _upgrade(
     errors = {}
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
+            from resource_api.prior.schema_upgrade import upgrade  # noqa: PLC0415 - only for another version
+
             try:
                 records[index] = upgrade(record, functions(entries[index].instance))
             except (ValueError, DefinitionError) as error:

@@ -9,7 +9,6 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
-from resource_api.model import codec
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.reference import Reference
@@ -152,9 +151,11 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
 
 def _unrecordable(row: Resource) -> str:
     """Return which value of a row cannot be recorded, such as a set or an unknown one; empty if all can."""
+    from resource_api.model.codec import encode  # noqa: PLC0415 - only for a row with a problem
+
     for key, value in row.items():
         try:
-            codec.encode(reveal(value))
+            encode(reveal(value))
         except (TypeError, ValueError, RecursionError):
             return f"get returned a value of '{key}' that cannot be recorded"
     return ""

@@ -10,7 +10,6 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.functions import invoke
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
@@ -63,6 +62,7 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+        from resource_api.catalog.functions import invoke  # noqa: PLC0415 - few manifests call one
         from resource_api.plugins.functions import call_function  # noqa: PLC0415 - few manifests call one
 
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
