@@ -14,7 +14,7 @@ from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.edges import build_edges
 from resource_api.catalog.entry_values import Evaluator
 from resource_api.catalog.expression_scope import Scope
-from resource_api.catalog.names import NameEvaluator
+from resource_api.catalog.name_expressions import NameEvaluator
 from resource_api.catalog.resources import ResourceBuilder, ResourceTable
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem

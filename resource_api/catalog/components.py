@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
-    from resource_api.catalog.names import NameEvaluator
+    from resource_api.catalog.name_expressions import NameEvaluator
     from resource_api.model.component import ComponentDefinition, LoadedComponent
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Declaration

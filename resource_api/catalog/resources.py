@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.components import Expander
 from resource_api.catalog.defaults import defaults_of
-from resource_api.catalog.names import NameEvaluator, have_literal_names
+from resource_api.catalog.name_expressions import NameEvaluator, have_literal_names
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.component_instance import ComponentInstance
