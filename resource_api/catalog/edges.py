@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import Edge
+from resource_api.catalog.identity import has_unsuitable_identity
 from resource_api.model.entry import NO_META
 from resource_api.model.values import reference
 from resource_api.model.values.errors import nearest, reason
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -170,7 +171,7 @@ class _EdgeBuilder:
             return tuple(titles(entry.should))
         except Exception as error:  # noqa: BLE001 - an author's function may raise anything
             # With an unknown value there may be no title.
-            if not (any(map(is_unknown, entry.should.values())) or _has_unsuitable_identity(entry)):
+            if not (any(map(is_unknown, entry.should.values())) or has_unsuitable_identity(entry)):
                 self._error(entry, None, f"auto{word} of its type failed: {reason(error)}", "type")
             return ()
 
@@ -199,13 +200,3 @@ def _split(text: str) -> str:
     """Return the hint for several references in one text, as ``Package[a], Package[b]``."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""
-
-
-def _has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar is missing or a secret, which has been reported."""
-    identity = {name: entry.should.get(name) for name in entry.definition.namevars}
-    attributes = entry.definition.attributes
-    return any(
-        is_secret(value) or (value is None and not attributes[name].datatype.optional)
-        for name, value in identity.items()
-    )

@@ -9,14 +9,14 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.identity import identify
 from resource_api.model.entry import EMPTY
 from resource_api.model.values import expression
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.expression import Expression, Path
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.text import show
-from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
+from resource_api.model.values.values import UNKNOWN, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.resources import ResourceTable
     from resource_api.model.entry import Entry
-    from resource_api.model.type_definition import Name, Resource
+    from resource_api.model.type_definition import Resource
 
 T = TypeVar("T")
 
@@ -231,7 +231,7 @@ class Evaluator:
             for problem in found:
                 self._diagnostics.add(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):
-                self._identify(entry)
+                identify(entry, self._table, self._diagnostics, self._scope)
 
     def _fill_defaults(self, entry: Entry) -> Resource:
         """Return the values of an entry with its type's defaults; keep what was written, mostly only the names."""
@@ -242,35 +242,6 @@ class Evaluator:
             names = tuple(given)
             entry.written = self._attribute_names.setdefault(names, names)
         return canonicalize.fill_defaults(entry.definition, given)
-
-    def _identify(self, entry: Entry) -> None:
-        """Set the canonical name of an entry; report one that is unsuitable or not the only one."""
-        definition, names = entry.definition, entry.definition.namevars
-        name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
-        if type(name) is not str and (problem := _name_problem(name)):
-            if not any(self._scope.uses_invalid(entry.pending.get(each)) for each in names):
-                self._diagnostics.resource_error(entry, None, *problem)
-            return
-        entry.name = name
-        first = self._table.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
-        if first is not entry:
-            message = f"is the same resource as {first.reference} at {self._diagnostics.location(first)}"
-            self._diagnostics.resource_error(entry, None, message, "duplicate")
-        imported = entry.meta.lifecycle.import_
-        if imported is not None and imported not in entry.own_names:
-            # The identity must not change when this line is removed again.
-            message = f"lifecycle.import: it is declared as {show(name)}, not {show(imported)}"
-            hint = f"to import that, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
-            self._diagnostics.resource_error(entry, "lifecycle", message, "import", hint)
-
-
-def _name_problem(name: Name) -> tuple[str, str] | None:
-    """Return why a value cannot be an identity, and the problem's code; None when it can."""
-    if is_unknown(name):
-        return "a namevar must be known before anything is done", "unknown"
-    if is_secret(name):
-        return "a namevar cannot be a secret: it is shown and recorded wherever its resource is", "secret"
-    return None
 
 
 def _ephemeral(name: str) -> str:

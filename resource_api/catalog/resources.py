@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.components import Expander
 from resource_api.catalog.defaults import defaults_of
+from resource_api.catalog.identity import add_namevars
 from resource_api.catalog.name_expressions import NameEvaluator, have_literal_names
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.model.attribute import METAPARAMETERS
@@ -282,7 +283,7 @@ class ResourceBuilder:
         if not given.keys() <= known.keys() or not definition.special.isdisjoint(given):
             for name in list(given):
                 self._check_attribute(entry, name, given)
-        self._add_namevars(entry, given)
+        add_namevars(entry, given, self._diagnostics)
         return given
 
     def _check_attribute(self, entry: Entry, name: str, given: dict[str, Any]) -> None:
@@ -327,29 +328,3 @@ class ResourceBuilder:
             msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
             raise ValueError(msg)
         return expression.Expression((expression.Path(parse(value), namevars),))
-
-    def _add_namevars(self, entry: Entry, given: dict[str, Any]) -> None:
-        """Add the namevars that are not given, from the title (Puppet Resource API, "Composite namevars")."""
-        definition = entry.definition
-        if None not in map(given.get, definition.namevars):
-            return
-        if definition.title_is_name and "${" not in entry.title:
-            given[definition.namevars[0]] = entry.title
-            return
-        captured = definition.namevars_from_title(entry.title)
-        if captured is None:
-            patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
-            message = f"the title matches no title pattern ({patterns})"
-            self._diagnostics.resource_error(entry, None, message, "title")
-            return
-        for namevar in definition.namevars:
-            if given.get(namevar) is not None:
-                continue
-            attribute = definition.attributes[namevar]
-            if namevar in captured:
-                value = captured[namevar]
-                # The title has been evaluated already: its text is never an expression again.
-                given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
-            elif not attribute.datatype.optional and not attribute.has_default:
-                message = f"the namevar '{namevar}' is missing"
-                self._diagnostics.resource_error(entry, None, message, "missing_attribute")
