@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.input_values import input_values
-from resource_api.model.codec import has_sealed
+from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import nearest

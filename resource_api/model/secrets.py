@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import has_sealed
+from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, diff, exists
-from resource_api.model.codec import digest_secret
+from resource_api.model.sealed_secrets import digest_secret
 from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason

@@ -10,9 +10,9 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import Attribute
-from resource_api.model.codec import has_sealed, open_sealed
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry, Lifecycle, Meta
+from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.reference import enclosing_components

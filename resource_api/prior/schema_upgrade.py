@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import has_sealed
 from resource_api.model.record import Commit
+from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values.errors import DefinitionError, reason
 
 if TYPE_CHECKING:

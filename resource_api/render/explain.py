@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.targets import matching
-from resource_api.model.codec import Sealed
+from resource_api.model.sealed_secrets import Sealed
 from resource_api.model.values.expression import Path, find_paths
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret, is_unknown, same_value

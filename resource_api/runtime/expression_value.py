@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import open_sealed
+from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import expression
 from resource_api.model.values.errors import UsageError, nearest
 

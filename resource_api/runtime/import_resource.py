@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import exists
-from resource_api.model.codec import seal_secrets
 from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.report import Summary
+from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values import reference
 from resource_api.model.values.errors import ResourceError, UsageError, nearest
 from resource_api.plan import drift as drifting

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import targets as selecting
 from resource_api.model.change import exists
-from resource_api.model.codec import seal_secrets
 from resource_api.model.event import Drifted
 from resource_api.model.record import Commit, Record
 from resource_api.model.report import Summary
+from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError
 from resource_api.model.values.text import escape
 from resource_api.plan import drift as drifting

@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
-from resource_api.model.codec import digest_secret, encode, has_sealed, seal_secrets
+from resource_api.model.codec import encode
 from resource_api.model.options import Options, to_options
+from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import is_secret, is_unknown, reveal

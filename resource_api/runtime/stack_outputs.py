@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.codec import open_sealed
+from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values.errors import nearest
 from resource_api.state.store import StackName
 

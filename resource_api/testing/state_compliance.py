@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from resource_api.model.codec import Sealed, digest_secret
 from resource_api.model.record import Commit, Intent
+from resource_api.model.sealed_secrets import Sealed, digest_secret
 from resource_api.model.values.errors import StateLocked, UsageError
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.state.store import MemoryStore, StackName

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from resource_api.model import codec
-from resource_api.model.codec import digest_secret
 from resource_api.model.record import STATUSES, Commit, Intent, Record, RecordedLifecycle
+from resource_api.model.sealed_secrets import digest_secret
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:

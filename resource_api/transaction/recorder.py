@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, exists
-from resource_api.model.codec import count_digests, seal_secrets
 from resource_api.model.record import Commit, Intent
+from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.decide import imports
 from resource_api.plan.replacement import replacement_dependents

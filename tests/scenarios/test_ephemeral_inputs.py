@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.model.codec import digest_secret
+from resource_api.model.sealed_secrets import digest_secret
 
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.cli.main import COMMANDS, run
-from resource_api.model.codec import digest_secret
 from resource_api.model.record import Commit, Record, RecordedLifecycle, StackState
+from resource_api.model.sealed_secrets import digest_secret
 from resource_api.model.values.errors import ManifestError
 from resource_api.state import export as state_export
 from resource_api.state.sqlite.store import SqliteStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model import codec
+from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.values import values
 from resource_api.model.values.errors import ResourceAPIError, UsageError, nearest
 from resource_api.state import export as state_export
@@ -69,8 +69,8 @@ def output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> An
 
 def revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
-    found = {name: values.reveal(codec.open_sealed(value)) for name, value in outputs.items()}
-    if hidden := [name for name, value in found.items() if codec.has_sealed(value)]:
+    found = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in found.items() if has_sealed(value)]:
         msg = (
             f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
             f" {', '.join(hidden)}"

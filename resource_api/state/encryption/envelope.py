@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model import codec
-from resource_api.model.codec import EncryptedSecret, Sealed
+from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, map_sealed
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
@@ -21,8 +21,8 @@ from resource_api.state.store import StackName
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from resource_api.model.codec import SecretPlace
     from resource_api.model.record import Record, StackState
+    from resource_api.model.sealed_secrets import SecretPlace
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
 
@@ -139,12 +139,12 @@ def _change_record(name: StackName, record: Record, change: _Change) -> Record:
     own = Reference(record.type, record.title)
     place = (str(make_urn(name.stack, name.project, record.parent, own)), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
-    return record._replace(**codec.map_sealed(values, lambda found, path: change(found, (*place, *path))))
+    return record._replace(**map_sealed(values, lambda found, path: change(found, (*place, *path))))
 
 
 def _change_outputs(name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
     place = ("output", name.project, name.stack)
-    changed: Mapping[str, Any] = codec.map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
+    changed: Mapping[str, Any] = map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
     return changed
 
 

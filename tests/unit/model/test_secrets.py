@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
-from resource_api.model.codec import Sealed, digest_secret
+from resource_api.model.sealed_secrets import Sealed, digest_secret
 from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.model.codec import EncryptedSecret, Sealed, digest_secret, open_sealed, seal_secrets
 from resource_api.model.record import Commit, Intent
+from resource_api.model.sealed_secrets import EncryptedSecret, Sealed, digest_secret, open_sealed, seal_secrets
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.values import Sensitive
 from resource_api.state.encryption import keys

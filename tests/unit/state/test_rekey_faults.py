@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.model.codec import open_sealed, seal_secrets
 from resource_api.model.record import Commit
+from resource_api.model.sealed_secrets import open_sealed, seal_secrets
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.values import Sensitive
 from resource_api.state.encryption import keys
