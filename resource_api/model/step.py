@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference
-from resource_api.model.secrets import mark_secrets
+from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
 

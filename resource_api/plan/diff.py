@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, diff, exists
+from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.sealed_secrets import digest_secret
-from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Difference, exists
+from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.sealed_secrets import digest_secret, seal_secrets
-from resource_api.model.secrets import conceal_like, holds_secret
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import same_value
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
 from resource_api.model.change import Action, exists
-from resource_api.model.secrets import mark_secrets
+from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown

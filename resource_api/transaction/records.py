@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.entry import EMPTY, NO_META
+from resource_api.model.implied_secrets import conceal_like, mark_secrets
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
 from resource_api.model.sealed_secrets import Sealed, count_digests, digest_secret, map_sealed, seal_secrets
-from resource_api.model.secrets import conceal_like, mark_secrets
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
 from resource_api.plan.bulk_decisions import required_references

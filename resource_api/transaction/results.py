@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, conceal_difference
+from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
-from resource_api.model.secrets import conceal_like
 from resource_api.plan.operation_order import numbers_by_entry
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Difference, conceal_difference, exists
-from resource_api.model.secrets import mark_secrets
+from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.values import UNKNOWN, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 

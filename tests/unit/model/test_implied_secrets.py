@@ -1,4 +1,4 @@
-"""The laws of secrets in runs: what contains one, is derived from one or replaces one is not shown either."""
+"""The laws of implied secrets: what contains one, is derived from one or replaces one is not shown either."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
+from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.sealed_secrets import Sealed, digest_secret
-from resource_api.model.secrets import mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
