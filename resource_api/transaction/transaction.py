@@ -219,10 +219,10 @@ class Transaction:
     def _carry_out(self, runs: Sequence[OperationRun]) -> None:
         """Carry out operations that share a call."""
         if runs:
-            from resource_api.transaction.segment import Segment  # noqa: PLC0415 - something is to be done
+            from resource_api.transaction.segment_run import SegmentRun  # noqa: PLC0415 - something is to be done
 
             with self._cancel_when_stopped(runs):
-                Segment(self._parts, runs).carry_out()
+                SegmentRun(self._parts, runs).carry_out()
 
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:

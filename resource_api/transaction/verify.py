@@ -1,6 +1,6 @@
 """Whether a provider's call has brought about what was requested, judged by what was read after it.
 
-What becomes of a resource of which something is missing is decided by ``segment``.
+What becomes of a resource of which something is missing is decided by ``segment_run``.
 """
 
 from __future__ import annotations

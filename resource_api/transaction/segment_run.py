@@ -16,9 +16,9 @@ from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret, is_unknown
+from resource_api.transaction.call_prerequisites import Prerequisites
 from resource_api.transaction.events import end_fields
 from resource_api.transaction.operation_run import NO_RESULT
-from resource_api.transaction.prerequisites import Prerequisites
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.verify import missing, verified
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 
 
-class Segment:
-    """The operations of one call: all of one provider instance."""
+class SegmentRun:
+    """The run of the operations of one call: all of one provider instance."""
 
     def __init__(self, parts: Parts, runs: Sequence[OperationRun]) -> None:
         """Take operations that have not ended."""
