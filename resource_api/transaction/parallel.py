@@ -1,6 +1,6 @@
 """Carries out a plan in parallel (``--parallel``): segments side by side, each call in a thread.
 
-Which operations may begin, and how they are split into calls, is decided by ``scheduler``.
+Which operations may begin is decided by ``scheduler``, how they are split into calls by ``segments``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.results import IN_DOUBT, INTERRUPTED
-from resource_api.transaction.scheduler import Schedule, split_calls
+from resource_api.transaction.scheduler import Schedule
+from resource_api.transaction.segments import split_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -2,7 +2,7 @@
 
 When ``set`` raises, the resources without a reported status are read again, and those that are not as they should be
 are tried once more, one by one, so that a bad resource fails alone; a single one is not, and after an interrupt none
-is. Which operations share a segment is decided by ``scheduler``, what is to be done with each by ``reevaluate``.
+is. Which operations share a segment is decided by ``segments``, what is to be done with each by ``reevaluate``.
 """
 
 from __future__ import annotations

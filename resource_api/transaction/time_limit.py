@@ -1,6 +1,6 @@
 """The time limit of a provider's ``set`` or ``refresh``: when a call must have ended, by ``timeout`` of its resource.
 
-A resource with a timeout has a call of its own (``scheduler``). The call's programs and workers obey the deadline.
+A resource with a timeout has a call of its own (``segments``). The call's programs and workers obey the deadline.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Transaction:
     # One by one, or side by side
 
     def _run_in_order(self) -> None:
-        from resource_api.transaction.scheduler import in_order  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.segments import in_order  # noqa: PLC0415 - something is to be done
 
         for operations in in_order(self._plan):
             self._carry_out(self._begin(operations))

@@ -1,43 +1,20 @@
-"""Which operations share a call, and which may begin."""
+"""Which operations may begin side by side."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pytest
-
-from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.scheduler import Schedule, in_order, split_calls, unrelated_neighbours
+from resource_api.transaction.scheduler import Schedule, unrelated_neighbours
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from resource_api.model.step import Operation
 
 
 def _names(operations: Iterable[Operation]) -> list[str]:
     return [str(operation.step.reference) for operation in operations]
-
-
-@pytest.mark.parametrize(
-    ("resources", "segments"),
-    [
-        ({"Part[a]": {}, "Part[b]": {}, "Tool[c]": {}, "Part[d]": {}}, ["ab", "c", "d"]),
-        ({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}}, ["ab"]),
-        ({"Part[a]": {}, "Part[b]": {"timeout": 3}, "Part[c]": {}}, ["a", "b", "c"]),
-        ({"Errand[a]": {}, "Errand[b]": {}}, ["a", "b"]),
-        ({"Part[a]": {}, "Part[b]": {"near": "${part[a].serial}"}, "Part[c]": {}}, ["a", "bc"]),
-        ({"Part[a]": {}, "Tool[b]": {"require": "Part[a]"}, "Part[c]": {}}, ["a", "b", "c"]),
-    ],
-    ids=["consecutive", "required", "timeout", "imperative", "value of another", "apart"],
-)
-def test_a_segment_is_a_run_of_consecutive_operations_of_one_type(
-    resources: Mapping[str, Any], segments: list[str]
-) -> None:
-    """A relationship does not split it; a timeout, an imperative type, and a value that its own call would yield do."""
-    found = ["".join(name[-2] for name in _names(each)) for each in in_order(plan(resources))]
-    assert found == segments
 
 
 def test_side_by_side_a_segment_is_all_of_a_type_that_waits_for_nothing_else() -> None:
@@ -60,13 +37,3 @@ def test_neighbours_of_different_types_without_a_relationship_are_unrelated() ->
     """They are in order only because the manifest is."""
     made = plan({"Part[a]": {}, "Tool[b]": {}, "Part[c]": {"require": "Tool[b]"}})
     assert [_names(pair) for pair in unrelated_neighbours(made)] == [["Part[a]", "Tool[b]"]]
-
-
-def test_calls_are_of_about_the_same_size_and_keep_chains_together() -> None:
-    """What waits for another is in its call, after it."""
-    made = plan({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {}, "Part[d]": {}})
-    calls = split_calls([OperationRun(operation) for operation in made.operations], made.waits, 2)
-    assert [[str(run.step.reference) for run in call] for call in calls] == [
-        ["Part[a]", "Part[b]"],
-        ["Part[c]", "Part[d]"],
-    ]
