@@ -19,7 +19,7 @@ from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
-from resource_api.fleet import hosts, payload, rollout, runtimes, sources
+from resource_api.fleet import host_names, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import for_host, make_job
 from resource_api.fleet.ledger import Ledger, digest_of
@@ -165,7 +165,7 @@ def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[st
             by_hint.setdefault(hint, []).append(name)
     for hint, names in by_hint.items():
         words = "is in no inventory and taken as an address" if len(names) == 1 else "are in no inventory: addresses"
-        session.log.write("warning", "", f"'{','.join(hosts.fold(names))}' {words}; {hint}")
+        session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {hint}")
 
 
 def _select(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:

@@ -8,7 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from resource_api.fleet import hosts
+from resource_api.fleet import host_names
 from resource_api.fleet.merge import EVENTS, UNEXPECTED
 from resource_api.model.report import Summary
 from resource_api.model.values._namedtuple import NamedTuple
@@ -193,7 +193,7 @@ class Display:
 
     def _group_document(self, group: Group) -> dict[str, Any]:
         lines = [line for each in group.documents() for line in self._lines(each)]
-        return {"status": group.status, "hosts": hosts.fold(group.hosts), "count": len(group.hosts),
+        return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
 
     def _sums(self, reports: Iterable[HostReport]) -> dict[str, Any]:
@@ -215,7 +215,7 @@ class Display:
             if reason := group.reason():
                 lines.append(text.error(reason, self._session.output.style.paint))
             if lines:
-                names = hosts.fold(group.hosts)
+                names = host_names.fold(group.hosts)
                 yield from text.group(names, len(group.hosts), lines, self._session.output.style.paint)
 
     def _output_lines(self) -> Iterator[str]:
@@ -227,7 +227,7 @@ class Display:
                 lines.append("… too many to be shown: resource-api output")
             if number == 0:
                 yield paint("Outputs:", text.BOLD)
-            yield from text.group(hosts.fold(group.hosts), len(group.hosts), lines, paint)
+            yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
 
     def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
         """Return the lines of a document, or one that says that it is none: what hosts send may be anything."""
@@ -255,7 +255,7 @@ class Display:
             for group in groups:
                 for row in _rows(group):
                     equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
-            self._print_rows([{"host": ",".join(hosts.fold(names)), **row} for row, names in equal.values()])
+            self._print_rows([{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()])
         for report in reports:
             if report.status not in {"changed", "unchanged"}:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))

@@ -10,7 +10,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import hosts
+from resource_api.fleet import host_names
 from resource_api.manifest.input_values import FileInput, input_values
 from resource_api.manifest.read import read_file
 from resource_api.model.datatypes import build as datatypes
@@ -61,7 +61,8 @@ class HostInputs:
         inputs = {name: self._of(name, inventory.settings_of(name)) for name, inventory in found}
         if self._problems:
             raise ManifestError(
-                problem._replace(reference=",".join(hosts.fold(names))) for problem, names in self._problems.items()
+                problem._replace(reference=",".join(host_names.fold(names)))
+                for problem, names in self._problems.items()
             )
         return inputs
 

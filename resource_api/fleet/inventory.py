@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import hosts
+from resource_api.fleet import host_names
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.host_inputs import indirect, source_of
 from resource_api.manifest.read import READERS, read_file
@@ -95,7 +95,7 @@ class Inventory(NamedTuple):
             given["become_password"] = source_of(password, name)
         if belongs is not None:
             return Host(name, **given, groups=belongs[1])
-        address = hosts.address(name)
+        address = host_names.address(name)
         given |= {key: value for key, value in (("user", address.user), ("port", address.port)) if value is not None}
         return Host(name, address.host, **given)
 
@@ -133,7 +133,7 @@ class _Builder:
 
     def __init__(self, source: Document) -> None:
         self._source = source
-        self._expanded = hosts.counted(hosts.expand)
+        self._expanded = host_names.counted(host_names.expand)
         self.problems: list[Problem] = []
 
     def build(self) -> Inventory:
@@ -307,6 +307,6 @@ def _is_name(value: str) -> bool:
 
 def _is_host(value: Any) -> bool:
     try:
-        return type(value) is str and hosts.address(value).user is None and hosts.address(value).port is None
+        return type(value) is str and host_names.address(value).user is None and host_names.address(value).port is None
     except ValueError:
         return False

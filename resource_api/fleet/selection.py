@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet import hosts, inventory
+from resource_api.fleet import host_names, inventory
 from resource_api.manifest.read import READERS
 from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import UsageError
@@ -43,12 +43,12 @@ class Selection:
         Raise ``UsageError`` for what can be no selection and for one without hosts, ``ManifestError`` for a wrong
         inventory.
         """
-        items = [item for text in where for item in hosts.split(text)]
+        items = [item for text in where for item in host_names.split(text)]
         for name in _names(items):
             if name.startswith(_FILE):
                 self._load(name.removeprefix(_FILE))
         try:
-            found = hosts.select(items, self._members, list(self._default.hosts))
+            found = host_names.select(items, self._members, list(self._default.hosts))
         except ValueError as error:
             msg = f"--on: {error}"
             raise UsageError(msg) from error
@@ -78,10 +78,10 @@ class Selection:
         for each in self._searched:
             if name in each.groups:
                 return each.groups[name]
-        names = hosts.expand(name)
+        names = host_names.expand(name)
         for host in names:
             if host not in self.inventory_of(host).hosts:
-                hosts.address(host)
+                host_names.address(host)
         return names
 
     def _load(self, path: str) -> Inventory:

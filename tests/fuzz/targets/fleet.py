@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from resource_api.fleet import hosts, inventory
+from resource_api.fleet import inventory
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.channel import TYPES, Channel
+from resource_api.fleet.host_names import address, expand, fold, select, split
 from resource_api.fleet.job import make_job
 from resource_api.fleet.merge import Merge
 from resource_api.model.values.text import escape
@@ -110,8 +111,8 @@ def host_names(data: bytes) -> None:
     """Selections of hosts: `--on`, its ranges and sets; folded names are the same names."""
     text = data.decode("utf-8", "surrogateescape")
     with suppress(ValueError):
-        names = hosts.select(hosts.split(text), hosts.expand, [])
-        folded = hosts.fold(names)
-        assert sorted(name for each in folded for name in hosts.expand(each)) == sorted(names), "folded into others"
+        names = select(split(text), expand, [])
+        folded = fold(names)
+        assert sorted(name for each in folded for name in expand(each)) == sorted(names), "folded into others"
         for name in names[:FEW]:
-            hosts.address(name)
+            address(name)

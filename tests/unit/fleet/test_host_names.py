@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.fleet import hosts
+from resource_api.fleet import host_names
 
 NO_RANGE: Final = "is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]"
 #: Names with numbers side by side, leading zeros, long numbers and none.
@@ -29,7 +29,7 @@ BLOCKS: Final = st.builds(
 def test_folded_names_expand_to_the_same_names_each_once(blocks: list[list[str]]) -> None:
     """Whatever the names are: none is lost, none is added, none comes twice."""
     names = list(dict.fromkeys(name for block in blocks for name in block))
-    expanded = [name for pattern in hosts.fold(names) for name in hosts.expand(pattern)]
+    expanded = [name for pattern in host_names.fold(names) for name in host_names.expand(pattern)]
     assert sorted(expanded) == sorted(names)
 
 
@@ -47,7 +47,7 @@ def test_folded_names_expand_to_the_same_names_each_once(blocks: list[list[str]]
 )
 def test_a_range_stands_for_its_names(pattern: str, names: list[str]) -> None:
     """Both ends are included, in this order, with their leading zeros."""
-    assert hosts.expand(pattern) == names
+    assert host_names.expand(pattern) == names
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_range_stands_for_its_names(pattern: str, names: list[str]) -> None:
 def test_a_wrong_range_says_what_is_wrong(pattern: str, why: str) -> None:
     """The message names the range, and how it is written."""
     with pytest.raises(ValueError, match=re.escape(why)) as refused:
-        hosts.expand(pattern)
+        host_names.expand(pattern)
     assert str(refused.value) == why
 
 
@@ -86,7 +86,7 @@ def test_a_wrong_range_says_what_is_wrong(pattern: str, why: str) -> None:
 )
 def test_names_are_folded_as_people_write_them(names: list[str], patterns: list[str]) -> None:
     """In the order of the first name of each pattern."""
-    assert hosts.fold(names) == patterns
+    assert host_names.fold(names) == patterns
 
 
 HOSTS: Final = {"web": ["web1", "web2", "web3"], "old": ["web2", "db1"], "db": ["db1"]}
@@ -112,22 +112,22 @@ def test_a_selection_is_a_set_in_order(where: str, found: list[str]) -> None:
     """Doubles fall away; what is excluded is excluded wherever it is named."""
 
     def find(name: str) -> list[str]:
-        return HOSTS.get(name) or hosts.expand(name)
+        return HOSTS.get(name) or host_names.expand(name)
 
-    assert hosts.select(hosts.split(where), find, ["web1", "web2", "web3", "db1"]) == found
+    assert host_names.select(host_names.split(where), find, ["web1", "web2", "web3", "db1"]) == found
 
 
 def test_the_names_of_a_selection_are_counted_together() -> None:
     """Many ranges, each of which is allowed, are not expanded for ever."""
     with pytest.raises(ValueError, match="more than 200,000 hosts are named"):
-        hosts.select(hosts.split("a[1:150000]," * 10_000), hosts.expand, [])
+        host_names.select(host_names.split("a[1:150000]," * 10_000), host_names.expand, [])
 
 
 @pytest.mark.parametrize("where", ["", "web,", "web&", "!", "a&!"])
 def test_a_missing_name_is_an_error(where: str) -> None:
     """Between commas and beside every sign stands a name."""
     with pytest.raises(ValueError, match="a name is missing"):
-        hosts.select(hosts.split(where), lambda name: [name], [])
+        host_names.select(host_names.split(where), lambda name: [name], [])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_missing_name_is_an_error(where: str) -> None:
 )
 def test_an_address_has_a_user_and_a_port(name: str, parts: tuple[str, str | None, int | None]) -> None:
     """Both are optional; a text with several colons has no port."""
-    assert hosts.address(name) == parts
+    assert host_names.address(name) == parts
 
 
 @pytest.mark.parametrize(
@@ -151,4 +151,4 @@ def test_an_address_has_a_user_and_a_port(name: str, parts: tuple[str, str | Non
 def test_what_can_be_no_host_is_refused(name: str) -> None:
     """Above all what a program would take for an option."""
     with pytest.raises(ValueError, match=r"can be no host|a port is a number"):
-        hosts.address(name)
+        host_names.address(name)
