@@ -74,13 +74,14 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
     """Delete what is ours and may be deleted, forget the rest."""
+    from resource_api.plan.protection import deletion_refusal  # noqa: PLC0415 - few resources are deleted
+
     if why := reason_to_forget(entry, inputs):
         return _forget(why)
     if not exists(is_):
         return _forget("it is gone already")
     differences = (Difference("ensure", (is_ or {}).get("ensure", "present"), "absent"),)
-    if entry.meta.lifecycle.protect:
-        error = "is protected and would be deleted; declare it with lifecycle.protect: false first"
+    if error := deletion_refusal(entry, inputs.record, declared=False):
         return Decision(Action.DELETE, differences, error=error)
     why = "another has replaced it" if inputs.orphan is OrphanKind.SUPERSEDED else "no longer declared"
     return Decision(Action.DELETE, differences, reasons=(why,))
@@ -126,11 +127,12 @@ def create_decision(ensure: str, *, interrupted: bool) -> Decision:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
+    from resource_api.plan.protection import deletion_refusal  # noqa: PLC0415 - few resources are deleted
+
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     differences = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
-    if entry.is_protected(inputs.record):
-        error = "is protected and would be deleted; set lifecycle.protect to false first"
+    if error := deletion_refusal(entry, inputs.record):
         return Decision(Action.DELETE, differences, error=error)
     if entry.meta.lifecycle.retain:
         return SAME if inputs.record is None else _forget("retained")

@@ -69,10 +69,12 @@ def decide_replacement(
 
 def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacement | None) -> Decision:
     """Return the decision to replace the resource that had the same title, and other namevars."""
+    from resource_api.plan.protection import replacement_refusal  # noqa: PLC0415 - few resources are replaced
+
     differences = _namevar_differences(entry, predecessor)
     decision = _replace(differences, tuple(difference.attribute for difference in differences), replacement)
-    if entry.is_protected(predecessor):
-        return decision._replace(error="is protected and would be replaced")
+    if error := replacement_refusal(entry, predecessor):
+        return decision._replace(error=error)
     if entry.meta.lifecycle.replace == "never":
         return decision._replace(error="would be replaced, and lifecycle.replace is never")
     return decision
@@ -146,6 +148,8 @@ def _checked_replacement(
     entry: Entry, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
     """Replace if the manifest allows it, with ``lifecycle.replace`` or by requesting it; otherwise fail."""
+    from resource_api.plan.protection import replacement_refusal  # noqa: PLC0415 - few resources are replaced
+
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
@@ -163,8 +167,8 @@ def _checked_replacement(
     if order == "create_first" and inputs.predecessor is None:
         why = "cannot be replaced create_first: the new one would have the same name as the old one"
         return decision._replace(error=why)
-    if entry.is_protected(inputs.record):
-        return decision._replace(error="is protected and would be replaced")
+    if error := replacement_refusal(entry, inputs.record):
+        return decision._replace(error=error)
     if lifecycle.retain:
         return decision._replace(error="is retained, and replacing it under its own name would delete it")
     return decision

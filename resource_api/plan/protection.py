@@ -1,0 +1,30 @@
+"""Protection: why a resource with ``lifecycle.protect`` is not deleted or replaced, and how to take that back. Pure.
+
+What protects a resource is ``Entry.is_protected``. The refusal is the error of its step; what waits for that step is
+blocked with it (``operation_order``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from resource_api.model.entry import Entry
+    from resource_api.model.record import Record
+
+
+def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
+    """Return why a protected resource is not deleted; empty: it is not protected.
+
+    ``declared``: whether a manifest declares it; an orphan has to be declared again first.
+    """
+    if not entry.is_protected(record):
+        return ""
+    if declared:
+        return "is protected and would be deleted; set lifecycle.protect to false first"
+    return "is protected and would be deleted; declare it with lifecycle.protect: false first"
+
+
+def replacement_refusal(entry: Entry, record: Record | None) -> str:
+    """Return why a protected resource is not replaced; empty: it is not protected. ``record``: of the old one."""
+    return "is protected and would be replaced" if entry.is_protected(record) else ""
