@@ -212,18 +212,13 @@ class _Planner:
         failure, later = "", False
         if self.catalog.instances:
             failure, later, _ = self.queries.readiness(entry.instance, self._resolve)
-        imperative = "imperative" in entry.definition.features
-        if imperative and not failure:
+        if "imperative" in entry.definition.features and not failure:
             return self._imperative_step(entry, should, unknown, noop=noop)
         row, failure = (None, failure) if failure else self.queries.observation(entry)
-        external = entry.meta.lifecycle.external
-        if external and self.acting and not (failure or exists(row)):
+        if entry.meta.lifecycle.external and self.acting and not (failure or exists(row)):
             failure = "does not exist yet"
         if failure:
-            decision = Decision(Action.RUN if imperative else Action.READ if external else Action.UPDATE)
-            if later or self.acting:
-                return self._make(entry, None, should, decision, noop, deferred=failure, unknown=unknown)
-            return self._make(entry, None, should, decision._replace(error=failure), noop)
+            return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.acting)
         inputs = self.collector.inputs(entry, self.steps)
         decision = decide(entry, row, should, self.queries.functions(entry.instance), inputs)
         if decision.action not in CREATING:
@@ -249,13 +244,26 @@ class _Planner:
     def _unmade_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         """Plan a resource whose provider cannot be made before something is installed."""
         why = self.catalog.missing[entry.instance]
-        imperative = "imperative" in entry.definition.features
-        action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
-        if self.acting:
-            return self._make(entry, None, should, Decision(action), noop, deferred=why, unknown=unknown)
-        place = self.catalog.manifest.place(entry.declaration)
-        self.hopeless.append(Problem(None, why, "error", str(entry.reference), *place, code="type"))
-        return self._make(entry, None, should, Decision(action, error=why), noop)
+        if not self.acting:
+            place = self.catalog.manifest.place(entry.declaration)
+            self.hopeless.append(Problem(None, why, "error", str(entry.reference), *place, code="type"))
+        return self._undecided_step(entry, should, why, unknown, noop=noop, may_help=self.acting)
+
+    def _undecided_step(
+        self,
+        entry: Entry,
+        should: Mapping[str, Any],
+        why: str,
+        unknown: Sequence[str] = (),
+        *,
+        noop: bool,
+        may_help: bool,
+    ) -> Step:
+        """Plan a resource that cannot be decided now: it is deferred or fails, see ``deferral``."""
+        from resource_api.plan.deferral import defer_or_fail  # noqa: PLC0415 - most resources can be decided
+
+        decision, deferred = defer_or_fail(entry, why, may_help=may_help)
+        return self._make(entry, None, should, decision, noop, deferred=deferred, unknown=unknown if deferred else ())
 
     def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
@@ -263,12 +271,10 @@ class _Planner:
         if unknown:
             why = "it needs values that are not yet known"
             noop = noop or self._needs_noop(entry, unknown)
-            return self._make(entry, None, should, Decision(Action.RUN), noop, deferred=why, unknown=unknown)
+            return self._undecided_step(entry, should, why, unknown, noop=noop, may_help=True)
         run, why, failure = self.queries.due(entry, should)
-        if failure and self.acting:
-            return self._make(entry, None, should, Decision(Action.RUN), noop, deferred=failure)
         if failure:
-            return self._make(entry, None, should, Decision(Action.RUN, error=failure), noop)
+            return self._undecided_step(entry, should, failure, noop=noop, may_help=self.acting)
         reasons = (why,) if why else ()
         return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run else SAME, noop)
 
