@@ -1,6 +1,6 @@
 """A manifest and its types → a catalog: validated, canonical resources in the order of execution.
 
-The stages are the modules of this package, in this order: function calls, names, resources, values, configured
+The stages are the modules of this package, in this order: function calls, names, entries, values, configured
 providers, edges, order. Every problem is collected with its position, and all are raised at once. Pure: no clock, no
 random, no log, no input or output; types come in as functions. A catalog and its entries are not changed afterwards.
 """
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import defaults, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.edges import build_edges
+from resource_api.catalog.entries import EntryBuilder, ResourceTable
 from resource_api.catalog.entry_values import Evaluator
 from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.name_expressions import NameEvaluator
-from resource_api.catalog.resources import ResourceBuilder, ResourceTable
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from resource_api.catalog.entries import Definitions
     from resource_api.catalog.expression_scope import Contents, StackOutputs
     from resource_api.catalog.graph import Edge, Order
-    from resource_api.catalog.resources import Definitions
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
@@ -83,7 +83,7 @@ def compile_catalog(
     # With an invalid alias other declarations may refer to a name that is missing.
     unnamed = (problem for problem in manifest.problems if problem.attribute == "alias")
     table.incomplete.update(problem.reference.partition("[")[0].lower() for problem in unnamed)
-    ResourceBuilder(table, diagnostics, scope, names).build(manifest)
+    EntryBuilder(table, diagnostics, scope, names).build(manifest)
     if manifest.order:
         _arrange(table.entries, manifest.order)
     evaluator = Evaluator(table, diagnostics, scope)

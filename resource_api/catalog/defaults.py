@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.entry_values import Evaluator
-    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.declaration import Declaration, Manifest
 
 

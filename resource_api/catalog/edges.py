@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.catalog.resources import ResourceTable
+    from resource_api.catalog.entries import ResourceTable
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition

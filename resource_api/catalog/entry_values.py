@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.expression_scope import Scope
-    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Resource
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.catalog.resources import Definitions
+    from resource_api.catalog.entries import Definitions
     from resource_api.model.function import Function
     from resource_api.model.values.errors import Problem
 

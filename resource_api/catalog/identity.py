@@ -12,8 +12,8 @@ from resource_api.model.values.values import is_secret, is_unknown
 
 if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.expression_scope import Scope
-    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name
 

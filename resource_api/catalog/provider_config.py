@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.entry_values import Evaluator
-    from resource_api.catalog.resources import ResourceTable
     from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import provider_config
 from resource_api.catalog.compile import compile_catalog
-from resource_api.catalog.resources import Definitions
+from resource_api.catalog.entries import Definitions
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError, Problem

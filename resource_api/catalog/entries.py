@@ -127,7 +127,7 @@ class ResourceTable:
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
 
-class ResourceBuilder:
+class EntryBuilder:
     """Builds the entries of a manifest in a table, and reports what is wrong with declarations."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, names: NameEvaluator) -> None:
