@@ -11,8 +11,9 @@ from resource_api.model.change import CREATING, Action, conceal_difference, is_t
 from resource_api.model.values.assets import Content
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
-from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
+from resource_api.render.changes import Style
 from resource_api.render.text import plan_summary
+from resource_api.render.text_diff import SCREEN, count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Action, Difference, is_text_change
 from resource_api.model.values.text import show
 from resource_api.render import text
-from resource_api.render.changes import Style, text_diff
+from resource_api.render.changes import Style
 from resource_api.render.html import timeline as html_timeline
 from resource_api.render.html.elements import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
 from resource_api.render.runs.document import located
 from resource_api.render.runs.text import duration
+from resource_api.render.text_diff import text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

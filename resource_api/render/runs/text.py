@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import Action, Difference, is_text_change
 from resource_api.model.values.text import escape
 from resource_api.render import text
-from resource_api.render.changes import Style, count_lines, text_diff
+from resource_api.render.changes import Style
+from resource_api.render.text_diff import count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
