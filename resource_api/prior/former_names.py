@@ -125,15 +125,18 @@ class Renames(NamedTuple):
 
     def record(self, record: Record) -> Record:
         """Return a record with the present names of its dependencies and its component."""
+        parent = self.components.get(record.parent, self(record.parent)) if record.parent else ""
+        return self.dependencies(record)._replace(parent=parent)
+
+    def dependencies(self, record: Record) -> Record:
+        """Return a record with the present names of its dependencies; its own name and its component stay."""
         lifecycle = record.lifecycle
         if lifecycle.deleted_with:
             lifecycle = lifecycle._replace(deleted_with=self(lifecycle.deleted_with))
-        parent = self.components.get(record.parent, self(record.parent)) if record.parent else ""
         return record._replace(
             requires=[self(name) for name in record.requires],
             value_requires={key: [self(name) for name in names] for key, names in record.value_requires.items()},
             lifecycle=lifecycle,
-            parent=parent,
         )
 
 

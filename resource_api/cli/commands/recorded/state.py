@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.cli.session import Session
-    from resource_api.model.record import Record, StackState
+    from resource_api.model.record import StackState
     from resource_api.state.encryption.keys import Key
 
 
@@ -169,6 +169,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
 @click.argument("target", metavar="TO")
 def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     """Record a resource under another title, everywhere."""
+    from resource_api.prior.former_names import Renames  # noqa: PLC0415 - only for this subcommand
 
     def edit(known: StackState) -> Commit:
         found = find(known, source)
@@ -182,28 +183,15 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
         if any(record.reference == wanted for record in known.records.values()):
             msg = f"{wanted} is recorded already"
             raise UsageError(msg)
-        old, new = str(found.reference), str(wanted)
-        renamed = [(each, _with_references(each, old, new)) for each in known.records.values()]
+        old = str(found.reference)
+        rename = Renames({old: str(wanted)})
+        renamed = [(each, rename.dependencies(each)) for each in known.records.values()]
         put = [after for before, after in renamed if after != before and before.key != found.key]
-        owed = {key: _renamed(sources, old, new) for key, sources in known.owed.items() if old in sources}
-        moved = _with_references(found, old, new)._replace(title=own.title, parent=parent)
+        owed = {key: [rename(each) for each in sources] for key, sources in known.owed.items() if old in sources}
+        moved = rename.dependencies(found)._replace(title=own.title, parent=parent)
         return Commit([*put, moved], owed=owed, paid=list(owed))
 
     _edit(session, "state mv", edit)
-
-
-def _with_references(record: Record, old: str, new: str) -> Record:
-    """Return a record with every reference to ``old`` replaced by ``new``."""
-    lifecycle = record.lifecycle
-    return record._replace(
-        requires=_renamed(record.requires, old, new),
-        value_requires={name: _renamed(sources, old, new) for name, sources in record.value_requires.items()},
-        lifecycle=lifecycle._replace(deleted_with=new) if lifecycle.deleted_with == old else lifecycle,
-    )
-
-
-def _renamed(references: Sequence[str], old: str, new: str) -> list[str]:
-    return [new if each == old else each for each in references]
 
 
 @_command("taint", "resource-api state taint 'File[/etc/motd]'")
