@@ -234,9 +234,8 @@ def _read_options(found: Mapping[str, Any]) -> Options:
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:
     """Compare the saved steps with those of a new plan. Raise ``ManifestError`` when they differ."""
-    for field in ("lineage", "serial"):
-        if document.get(field) != now[field]:
-            raise refused(path, f"the plan is stale: {field} was {document.get(field)!r} and is {now[field]!r}")
+    if why := state_difference(document, now["lineage"], now["serial"]):
+        raise refused(path, f"the plan is stale: {why}")
     if failing := next((step for step in now["steps"] if step.get("error")), None):
         why = f"{failing['reference']} cannot be done any more: {failing['error']}"
         raise refused(path, f"the plan is stale: {why}")
@@ -249,6 +248,14 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     if changed:
         names = ", ".join(dict.fromkeys(changed))
         raise refused(path, f"the plan is stale: {names} changed since it was made")
+
+
+def state_difference(document: Mapping[str, Any], lineage: str, serial: int) -> str:
+    """Return how the recorded state, of ``lineage`` and ``serial``, is another than the plan saw; empty: it is not."""
+    for field, now in (("lineage", lineage), ("serial", serial)):
+        if document.get(field) != now:
+            return f"{field} was {document.get(field)!r} and is {now!r}"
+    return ""
 
 
 def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:

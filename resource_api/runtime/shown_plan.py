@@ -23,7 +23,7 @@ from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.plan.drift import Drift
 from resource_api.runtime.results import Plan
-from resource_api.runtime.saved_plan import refused
+from resource_api.runtime.saved_plan import refused, state_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,10 +76,7 @@ def find_stale(document: Mapping[str, Any], store: StateStore) -> str:
     from resource_api.state.store import StackName  # noqa: PLC0415 - where a store has been opened
 
     state = store.load(StackName(str(document["project"]), str(document["stack"])).checked())
-    for field in ("lineage", "serial"):
-        if document.get(field) != (now := getattr(state, field)):
-            return f"{field} was {document.get(field)!r} and is {now!r}"
-    return ""
+    return state_difference(document, state.lineage, state.serial)
 
 
 def _step(registry: Registry, number: int, saved: Mapping[str, Any]) -> Step:
