@@ -1,4 +1,4 @@
-"""Which operations of one segment are blocked because one that they wait for has failed in the same call.
+"""Which operations of one segment a call leaves out: one that they wait for has failed in it, or ``--fail-fast``.
 
 Dependencies are followed through operations of the segment that have nothing to do. No operation is ended here.
 """
@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 
 class Prerequisites:
-    """The dependencies of the operations of one segment."""
+    """What keeps operations of one segment from being begun."""
 
     def __init__(
-        self, runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], failures: Collection[int]
+        self,
+        runs: Sequence[OperationRun],
+        waits: Mapping[int, Sequence[int]],
+        failures: Collection[int],
+        *,
+        fail_fast: bool,
     ) -> None:
         """Take the operations in their order; ``waits`` and the growing ``failures`` are the run's, by number."""
         self._runs = runs
+        self._fail_fast = fail_fast
         self._failures = failures
         self._blocked: set[int] = set()
         self._waits = waits if all(run.acts for run in runs) else self._through_unchanged(waits)
@@ -45,6 +51,14 @@ class Prerequisites:
             return False
         run = self._by_name.get(name)
         return run is not None and self._is_blocked(run, context)
+
+    def left_out(self, name: Name, context: Context) -> bool:
+        """Return whether a name is left out of a call: it is blocked, or something has failed with ``--fail-fast``."""
+        return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed)
+
+    def halted(self) -> bool:
+        """Return whether nothing more is begun in this segment, because something has failed with ``--fail-fast``."""
+        return self._fail_fast and any(run.failing for run in self._runs)
 
     def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
         for number in self._waits.get(run.number, ()):

@@ -86,6 +86,10 @@ class ProviderCaller:
         names = [run.name for run in runs]
         return self._call(running, context, "refresh", lambda provider: provider.refresh(context, names))
 
+    def interrupted(self, run: OperationRun) -> bool:
+        """Return whether the run was interrupted before anything began with an operation."""
+        return self._providers.run.cancelled and run.name not in self.begun
+
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
         """Return the context of a call; ``action`` None: what is decided for each operation."""
         hidden = self._definition.write_only

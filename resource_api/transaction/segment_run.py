@@ -1,35 +1,28 @@
 """Carries out one segment: intents, one ``set``, a verifying ``get``, one commit, then refreshes.
 
-When ``set`` raises, the resources without a reported status are read again, and those that are not as they should be
-are tried once more, one by one, so that a bad resource fails alone; a single one is not, and after an interrupt none
-is. Which operations share a segment is decided by ``segments``, what is to be done with each by ``reevaluate``.
+Which operations share a segment is decided by ``segments``, what is to be done with each by ``reevaluate``; what is
+tried again when ``set`` raises by ``retry``.
 """
 
 from __future__ import annotations
 
 import time
-from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import CREATING, Action, Change, Difference, exists
+from resource_api.model.change import Action, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
-from resource_api.model.values.text import show
-from resource_api.model.values.values import is_secret, is_unknown
+from resource_api.model.values.values import is_unknown
 from resource_api.transaction.call_prerequisites import Prerequisites
 from resource_api.transaction.events import end_fields
-from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
 from resource_api.transaction.results import HALTED, INTERRUPTED
-from resource_api.transaction.verify import missing, verified
+from resource_api.transaction.retry import Retry
+from resource_api.transaction.verify import Verification, not_as_requested
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from resource_api.model.planner_queries import Observation
-    from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.type_definition import Name
-    from resource_api.provider.context import Context
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.transaction import Parts
 
@@ -42,6 +35,7 @@ class SegmentRun:
 
     def __init__(self, parts: Parts, runs: Sequence[OperationRun]) -> None:
         """Take operations that have not ended."""
+        self._parts = parts
         self._definition = runs[0].definition
         self._imperative = "imperative" in self._definition.features
         self._runs = runs
@@ -54,9 +48,9 @@ class SegmentRun:
         self._options = parts.plan.options
         self._orphans = parts.plan.prior.orphans
         self._caller = ProviderCaller(self._definition, parts.snapshot.providers, parts.places, parts.results.calls)
-        self._blocked = Prerequisites(self._runs, parts.plan.waits, parts.results.failures).blocked
-        #: By number, the rows that were read after the call and of which certainly nothing is missing.
-        self._verified: Mapping[int, Mapping[str, Any]] = {}
+        failures, fail_fast = parts.results.failures, parts.plan.options.fail_fast
+        self._prerequisites = Prerequisites(runs, parts.plan.waits, failures, fail_fast=fail_fast)
+        self._verification = Verification(parts.snapshot, self._definition)
 
     def carry_out(self) -> None:
         """Change what is not noop, report what is, then refresh what was notified."""
@@ -93,6 +87,14 @@ class SegmentRun:
             self._verify(called)
         self._commit([run for run in runs if run.decision.action is not Action.READ])
 
+    def _set(self, runs: Sequence[OperationRun]) -> None:
+        """Call ``set``; when it raises, try again one by one what is not as it should be."""
+        changes = {run.name: run.change() for run in runs}
+        error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
+        self._snapshot.changed()
+        if error is not None:
+            Retry(self._parts, self._caller, self._prerequisites, self._verification).run(runs, error)
+
     def _commit(self, runs: Sequence[OperationRun]) -> None:
         self._recorder.commit_results(runs, self._results, self._refreshes.owed(runs))
 
@@ -119,7 +121,8 @@ class SegmentRun:
         called = [run for run in known if run.decision.action not in _WITHOUT_CALL]
         if not called:
             return
-        error = self._caller.set(called, {run.name: run.change() for run in called}, self._left_out, noop=True)
+        changes = {run.name: run.change() for run in called}
+        error = self._caller.set(called, changes, self._prerequisites.left_out, noop=True)
         for run in called:
             logged = run.result.reported == "failed"
             if logged or (error is not None and run.result.reported is None):
@@ -141,125 +144,35 @@ class SegmentRun:
                 else:
                     self._results.unchanged(run)
 
-    # Calling set
-
-    def _set(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``set``; when it raises, try again what has no status and is not as it should be, one by one."""
-        error = self._caller.set(runs, {run.name: run.change() for run in runs}, self._left_out, noop=False)
-        self._snapshot.changed()
-        if error is None:
-            return
-        undecided = [run for run in runs if run.result.reported is None]
-        if self._imperative:
-            for run in undecided:
-                _set_error(run, error)
-            return
-        self._read_again(undecided)
-        for run in undecided:
-            if not self._blocked(run.name) and (self._missing(run) or run.sets_write_only):
-                self._retry(run, error, alone=len(runs) == 1)
-        if not any(run.result.error for run in undecided):
-            name = self._definition.name
-            self._run.log.write("warning", name, f"set raised: {reason(error)}", name)
-
-    def _retry(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
-        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was a call for this one."""
-        if self._interrupted(run):
-            self._results.skip(run, INTERRUPTED)
-            return
-        if self._run.cancelled or self._run.stopping:
-            _set_error(run, error)
-            return
-        run.result = NO_RESULT
-        if self._halted():
-            self._results.skip(run, HALTED)
-            return
-        if alone:
-            _set_error(run, error)
-            return
-        again = self._caller.set([run], {run.name: self._change_from_now(run)}, self._left_out, noop=False)
-        self._snapshot.changed()
-        if again is not None and run.result.reported is None:
-            _set_error(run, again)
-
-    def _change_from_now(self, run: OperationRun) -> Change:
-        """Return the change of an operation from what was read last; from what was planned, where that failed."""
-        row, failure = self._observed(run)
-        change = run.change()
-        return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
-
-    def _left_out(self, name: Name, context: Context) -> bool:
-        """Return whether a name is left out of a call: it is blocked, or something has failed with ``--fail-fast``."""
-        return self._blocked(name, context) or (self._options.fail_fast and context.outcomes.any_failed)
-
-    def _halted(self) -> bool:
-        """Return whether nothing more is begun in this segment, because something has failed with ``--fail-fast``."""
-        return self._options.fail_fast and any(run.failing for run in self._runs)
-
-    def _interrupted(self, run: OperationRun) -> bool:
-        """Return whether the run was interrupted before anything began with an operation."""
-        return self._run.cancelled and run.name not in self._caller.begun
+    # After the call
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
         """End the operations of a call that was interrupted, by what is there now, and write their outcome."""
         self._snapshot.changed()
         if not self._imperative:
-            self._read_again(runs)
+            self._verification.read(runs)
+            self._verification.compare(runs)
         # Where the provider has reported a failure, the interrupt is not the reason of the others.
         why = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
-            self._take_observation(run)
+            self._verification.take_observation(run)
             if run.result.reported == "failed":
                 self._results.fail(run, run.result.error, logged=True)
-            elif self._is_done(run):
+            elif self._verification.is_done(run):
                 self._results.complete(run)
-            elif why and not self._interrupted(run):
+            elif why and not self._caller.interrupted(run):
                 self._results.fail(run, why)
             else:
                 self._results.skip(run, INTERRUPTED)
         self._commit(runs)
 
-    # Verifying
-
-    def _read_again(self, runs: Sequence[OperationRun]) -> None:
-        with self._run.log.bind(phase="verify"):
-            self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
-        self._compare(runs)
-
-    def _compare(self, runs: Iterable[OperationRun]) -> None:
-        """Note of which operations nothing is missing; of imperative ones that cannot be read."""
-        instance = self._definition.instance
-        unreadable = self._imperative or self._snapshot.failure(instance)
-        self._verified = {} if unreadable else verified(runs, self._snapshot.rows(instance), self._functions)
-
-    @property
-    def _functions(self) -> ProviderFunctions:
-        return self._snapshot.providers.functions(self._definition.instance)
-
-    def _observed(self, run: OperationRun) -> Observation:
-        return self._snapshot.observation(self._definition.instance, run.name)
-
-    def _take_observation(self, run: OperationRun) -> None:
-        if not self._imperative:
-            run.is_, unread = self._observed(run)
-            run.result = run.result._replace(unread=unread)
-
-    def _missing(self, run: OperationRun) -> list[Difference]:
-        """Return what of a change is not there, by what was read last."""
-        return [] if run.number in self._verified else missing(run, self._observed(run), self._functions)
-
-    def _is_done(self, run: OperationRun) -> bool:
-        """Return whether what was requested is there and can be read back."""
-        return not (self._imperative or run.sets_write_only or self._missing(run))
-
     def _verify(self, called: Sequence[OperationRun]) -> None:
         """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
         if not self._imperative:
-            with self._run.log.bind(phase="verify"):
-                self._snapshot.read(self._definition, [run.name for run in called], fresh=True)
+            self._verification.read(called)
         for runs in batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
-            self._compare(run for run in runs if run.started and not run.finished)
+            self._verification.compare(run for run in runs if run.started and not run.finished)
             with self._events.buffered_log():
                 for run in runs:
                     if not run.acts:
@@ -269,19 +182,20 @@ class SegmentRun:
 
     def _end_called(self, run: OperationRun) -> None:
         """End one operation after its call."""
-        row = self._verified.get(run.number)
+        prerequisites, verification = self._prerequisites, self._verification
+        row = verification.rows.get(run.number)
         unreported = run.result.reported is None and not run.result.error
         if row is not None and unreported and not run.sets_write_only:
             # Nearly every operation.
             run.is_ = row
             self._results.complete(run)
             return
-        self._take_observation(run)
-        if unreported and self._blocked(run.name) and not self._is_done(run):
+        verification.take_observation(run)
+        if unreported and prerequisites.blocked(run.name) and not verification.is_done(run):
             self._results.skip_if_blocked(run)
-        elif unreported and self._interrupted(run) and not self._is_done(run):
+        elif unreported and self._caller.interrupted(run) and not verification.is_done(run):
             self._results.skip(run, INTERRUPTED)
-        elif unreported and not self._imperative and self._halted() and not self._is_done(run):
+        elif unreported and not self._imperative and prerequisites.halted() and not verification.is_done(run):
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
@@ -293,7 +207,7 @@ class SegmentRun:
         error = run.result.error
         if self._imperative or run.result.reported == "failed":
             return error
-        differences = self._missing(run)
+        differences = self._verification.missing(run)
         if not differences and not (error and run.sets_write_only):
             return ""
         return error or run.result.unread or self._not_converged(run, differences)
@@ -301,7 +215,7 @@ class SegmentRun:
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
         """Return why a change that the provider did not report as failed has failed, as far as ``--strict`` wants."""
         unknown = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
-        text = unknown[0] if unknown else "; ".join(_not_as_requested(run, differences))
+        text = unknown[0] if unknown else "; ".join(not_as_requested(run, differences))
         if self._options.strict == "warning":
             self._events.log("warning", run, text)
         return text if self._options.strict == "error" else ""
@@ -354,24 +268,3 @@ class SegmentRun:
         self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
         self._results.succeed(run, Action.REFRESH)
         return True
-
-
-def _set_error(run: OperationRun, error: Exception) -> None:
-    run.result = run.result._replace(error=reason(error))
-
-
-def _not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield what is not as it should be, then each value that an update should have kept."""
-    stable = () if run.decision.action in CREATING else run.definition.stable
-    if named := "; ".join(_unequal(each) for each in differences if each.attribute not in stable):
-        yield f"did not converge: {named}"
-    for each in differences:
-        if each.attribute in stable:
-            yield f"did not keep {each.attribute}, which is stable: it was {show(each.should)} and is {show(each.is_)}"
-
-
-def _unequal(difference: Difference) -> str:
-    """Return a difference as text; only the provider's own comparison finds one between values that look the same."""
-    is_, should = show(difference.is_), show(difference.should)
-    hint = ", which insync does not call equal" if is_ == should and not is_secret(difference.should) else ""
-    return f"{difference.attribute} is {is_}, should be {should}{hint}"

@@ -1,24 +1,27 @@
 """Whether a provider's call has brought about what was requested, judged by what was read after it.
 
-What becomes of a resource of which something is missing is decided by ``segment_run``.
+What becomes of a resource of which something is missing is decided by ``segment_run``, and by ``retry`` where its call
+raised.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Difference, conceal_difference, exists
+from resource_api.model.change import CREATING, Difference, conceal_difference, exists
 from resource_api.model.implied_secrets import mark_secrets
-from resource_api.model.values.values import UNKNOWN, same_value
+from resource_api.model.values.text import show
+from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.type_definition import Name, Resource
+    from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.snapshot.check_rows import Found
+    from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
 
 #: The length from which equal texts are held once.
@@ -27,12 +30,57 @@ _LONG: Final = 16
 _DISTINCT: Final = frozenset({str, type(None)})
 
 
-def verified(
+class Verification:
+    """What was read after the calls of one segment, compared with what was requested."""
+
+    def __init__(self, snapshot: Snapshot, definition: TypeDefinition) -> None:
+        """Begin with nothing read; ``definition`` is the type of all operations of the segment."""
+        self._snapshot = snapshot
+        self._definition = definition
+        self._imperative = "imperative" in definition.features
+        #: By number, the rows that were read after the call and of which certainly nothing is missing.
+        self.rows: Mapping[int, Mapping[str, Any]] = {}
+
+    @property
+    def _functions(self) -> ProviderFunctions:
+        return self._snapshot.providers.functions(self._definition.instance)
+
+    def read(self, runs: Sequence[OperationRun]) -> None:
+        """Read the resources of operations again."""
+        with self._snapshot.providers.run.log.bind(phase="verify"):
+            self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
+
+    def compare(self, runs: Iterable[OperationRun]) -> None:
+        """Note of which operations nothing is missing; of imperative ones that cannot be read."""
+        instance = self._definition.instance
+        unreadable = self._imperative or self._snapshot.failure(instance)
+        self.rows = {} if unreadable else _verified(runs, self._snapshot.rows(instance), self._functions)
+
+    def observed(self, run: OperationRun) -> Observation:
+        """Return what was read last of the resource of an operation."""
+        return self._snapshot.observation(self._definition.instance, run.name)
+
+    def take_observation(self, run: OperationRun) -> None:
+        """Give an operation what was read last of its resource."""
+        if not self._imperative:
+            run.is_, unread = self.observed(run)
+            run.result = run.result._replace(unread=unread)
+
+    def missing(self, run: OperationRun) -> list[Difference]:
+        """Return what of a change is not there, by what was read last."""
+        return [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
+
+    def is_done(self, run: OperationRun) -> bool:
+        """Return whether what was requested is there and can be read back."""
+        return not (self._imperative or run.sets_write_only or self.missing(run))
+
+
+def _verified(
     runs: Iterable[OperationRun], rows: Mapping[Name, Found], functions: ProviderFunctions
 ) -> dict[int, Mapping[str, Any]]:
     """Return, by number, the row of each operation of which certainly nothing is missing; all are compared at once.
 
-    For the others, see ``missing``.
+    For the others, see ``_missing``.
     """
     pairs = list(_comparable(runs, rows))
     places = equal_places([(run.step.entry, row) for run, row in pairs], functions)
@@ -59,7 +107,7 @@ def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Ite
             yield run, row
 
 
-def missing(run: OperationRun, seen: Observation, functions: ProviderFunctions) -> list[Difference]:
+def _missing(run: OperationRun, seen: Observation, functions: ProviderFunctions) -> list[Difference]:
     """Return what of a change is not there in what was ``seen`` after the call."""
     row, failure = seen
     requested = run.requested()
@@ -82,3 +130,20 @@ def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Differen
     for name, value in predicted.items():
         if not (value is UNKNOWN or same_value(row.get(name), value)):
             yield conceal_difference(definition, Difference(name, row.get(name), marked[name]))
+
+
+def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:
+    """Yield what is not as it should be, then each value that an update should have kept."""
+    stable = () if run.decision.action in CREATING else run.definition.stable
+    if named := "; ".join(_unequal(each) for each in differences if each.attribute not in stable):
+        yield f"did not converge: {named}"
+    for each in differences:
+        if each.attribute in stable:
+            yield f"did not keep {each.attribute}, which is stable: it was {show(each.should)} and is {show(each.is_)}"
+
+
+def _unequal(difference: Difference) -> str:
+    """Return a difference as text; only the provider's own comparison finds one between values that look the same."""
+    is_, should = show(difference.is_), show(difference.should)
+    hint = ", which insync does not call equal" if is_ == should and not is_secret(difference.should) else ""
+    return f"{difference.attribute} is {is_}, should be {should}{hint}"
