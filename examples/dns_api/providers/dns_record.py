@@ -179,8 +179,8 @@ class NotFoundError(ResourceError):
 
 
 def host(name: str) -> str:
-    """Return a host name in lower case, without the dot at its end."""
-    return name.lower().removesuffix(".")
+    """Return a host name in lower case, without dots at its end."""
+    return name.lower().rstrip(".")
 
 
 def canonical(kind: str, value: str) -> str:
