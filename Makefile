@@ -8,8 +8,8 @@ MAKEFLAGS += --no-print-directory
 
 BIN := .venv/bin
 SOURCES := resource_api types providers lib
-# Many tests wait for programs: four processes for two processors. tests/conftest.py says which files come first.
-PYTEST_ARGS ?= -q -n $(shell expr $$(nproc) \* 2) --dist loadfile --no-loadscope-reorder
+# Options of pytest for each batch of files, such as PYTEST_ARGS='-x --durations=5'.
+PYTEST_ARGS ?=
 
 # Where `make run` builds the example; a fresh directory unless given.
 DIR ?=
@@ -97,22 +97,28 @@ fuzz: .venv/.fuzz
 	@$(BIN)/python -m tests.fuzz --seconds '$(SECONDS)' $(if $(TARGET),--target '$(TARGET)')
 
 quick: .venv/.test
-	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process' tests/unit tests/lifecycle
+	@HYPOTHESIS_PROFILE=quick $(BIN)/python -m tests.batches tests/unit tests/lifecycle -- -m 'not process' $(PYTEST_ARGS)
 
-# Its tests have been run by `make lint`.
+# Its tests are run by `make lint`.
 LINTED := --ignore tests/test_layout.py
 
 # What hosts run is tested with the newest Python that is promised, too.
 .venv/python-trixie/python: .ci/newer-python | .venv/bin/python
 	@.ci/newer-python trixie .venv/python-trixie
 
-test: tools lint .venv/python-trixie/python
+# Lint is one process most of the time, so it shares the processors with the tests.
+test: tools .venv/.test .venv/python-trixie/python
 	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
-	@TESTS_SAMPLED=1 $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED)
+	@$(MAKE) lint & lint=$$!; \
+	TESTS_SAMPLED=1 $(BIN)/python -m tests.batches $(LINTED) -- $(PYTEST_ARGS) || { wait $$lint || true; exit 1; }; \
+	wait $$lint
+
+COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage
 
 test-all: tools lint .venv/python-trixie/python
 	@mkdir -p .venv/coverage .venv/faults
-	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults COVERAGE_FILE=.venv/coverage/data $(BIN)/python -m pytest $(PYTEST_ARGS) $(LINTED) --cov --cov-report=term
+	@HYPOTHESIS_PROFILE=whole FAULTS_ALL_POINTS=.venv/faults $(COVERAGE) run -m tests.batches $(LINTED) -- $(PYTEST_ARGS)
+	@$(COVERAGE) combine --quiet && $(COVERAGE) report
 	@$(BIN)/python -m tests.faults.report .venv/faults
 	@$(BIN)/python -m tests.watched_machine --but /tmp/rehearsals --but /var/cache/apt $(BIN)/python -m pytest -q -p no:cacheprovider \
 	  --basetemp /tmp/rehearsals -k 'not seen_on_the_machine' $(REHEARSALS)

@@ -38,6 +38,8 @@ _FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
 #: The kinds of namespaces that a run enters; of the last one only the children of a process become members.
 _NAMESPACES: Final = ("user", "ipc", "uts", "net", "cgroup", "mnt", "pid")
 _PARENT_DEATH_SIGNAL: Final = 1
+#: Stands for the process id of a server that other processes than the one that started it use.
+_SHARED: Final = 0
 #: Imported once: what the command loads when it needs it.
 _LIBRARIES: Final = ("jsonschema", "structlog", "yaml", "sqlite3", "sh", "difflib", "uuid", "ssl")
 
@@ -86,8 +88,13 @@ _servers: dict[int, _Server] = {}
 
 
 def _server() -> _Server:
-    """Return the server of this process."""
-    return _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), _Server())
+    """Return the server of this process, or the one that it shares."""
+    return _servers.get(_SHARED) or _servers.get(os.getpid()) or _servers.setdefault(os.getpid(), _Server())
+
+
+def share() -> None:
+    """Start a server for all processes that will be forked from this one."""
+    _servers[_SHARED] = _Server()
 
 
 def environment_of(home: Path, **more: str) -> dict[str, str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
-from collections import Counter
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -19,26 +18,18 @@ sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-#: The files that take longest, or long for how few tests they have.
-LONG: Final = """
-    examples/webserver/tests/test_webserver.py tests/faults/test_bundled_types.py tests/hostile/test_rehearsals.py
-    tests/lifecycle/test_machine.py tests/providers/test_agent_unit.py tests/providers/test_debian.py
-    tests/providers/test_git_checkout.py tests/providers/test_package.py tests/providers/test_postgresql_database.py
-    tests/providers/test_python_package.py tests/providers/test_python_venv.py tests/providers/test_service.py
-    tests/providers/test_service_scripts.py tests/providers/test_user_service.py
-    tests/scenarios/test_configured_providers.py tests/scenarios/test_rehearse.py
-    tests/scenarios/test_rehearse_kills.py tests/scenarios/test_secret_commands.py tests/unit/cli/test_scaffold.py
-""".split()  # noqa: SIM905 - shorter
-
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest: no process is left alone with one when all others have ended."""
+    """Take a sample of what is repeated, where one is asked for."""
     if os.environ.get("TESTS_SAMPLED"):
         items[:], left_out = sampling.sample(items)
         config.hook.pytest_deselected(items=left_out)
-    sizes, long = Counter(item.path for item in items), {ROOT / name for name in LONG}
-    items.sort(key=lambda item: (item.path not in long, -sizes[item.path]))
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of each collection of garbage, and unchanged in processes that are forked."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def main(names: Sequence[str]) -> None:
     """Run the laws of some types, and replace their rows in the page; those of types that are gone disappear."""
     with TemporaryDirectory() as directory:
         report = Path(directory, "laws.xml")
-        words = (sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", f"--junitxml={report}")
+        words = (sys.executable, "-m", "pytest", "-q", f"--junitxml={report}")
         tests = [f"tests/providers/test_{name}.py" for name in names]
         laws = " or ".join(chain(*COLUMNS.values(), ["test_the_laws_hold_on_the_machine"]))
         subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})

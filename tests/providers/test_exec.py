@@ -228,7 +228,7 @@ def test_a_command_of_another_user_can_open_its_output_by_name() -> None:
     """Its pipes belong to that user: /dev/stdout and /dev/stderr are opened with the user's rights."""
     ran = sh("echo out > /dev/stdout; echo err > /dev/stderr", user="games")
     assert ran.report.exit_code == 0, ran.lines
-    assert ran.output == ["out", "err"]
+    assert sorted(ran.output) == ["err", "out"]
     assert [line for line in ran.lines if line.endswith(": err")], ran.lines
 
 

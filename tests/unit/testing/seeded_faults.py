@@ -342,7 +342,7 @@ FAULTS: Final = [
         "        except NotFoundError:\n            return\n",
         "        except NotFoundError:\n            raise\n",
     ),
-    Fault("a form of the name is not canonical", DNS, 'name.lower().removesuffix(".")', "name.lower()"),
+    Fault("a form of the name is not canonical", DNS, 'name.lower().rstrip(".")', "name.lower()"),
     Fault(
         "`canonicalize` asks the system",
         DNS,

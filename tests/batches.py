@@ -1,0 +1,134 @@
+"""``python -m tests.batches [PATH ...] [-- PYTEST OPTION ...]``: run test files in batches, each in its own process.
+
+A process that has collected all tests has 220 MB, and each program that it starts costs several times what it costs a
+process that has collected a few files: page tables are copied, and then pages. So each batch is a pytest of its own,
+forked from this process, which has imported what all of them need. Twice as many as there are processors run side by
+side, because many tests wait for programs. What a batch printed is shown if it has failed. The exit code is 0, or the
+largest one of pytest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, NamedTuple
+
+import hypothesis.strategies  # noqa: F401 - imported once for all batches
+import pytest
+
+from tests import command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+#: The files that take longest: each is a batch, and they begin first, so that none is left alone at the end.
+LONG: Final = """
+    tests/providers/test_debian.py tests/providers/test_service.py tests/faults/test_bundled_types.py tests/test_docs.py
+    tests/hostile/test_bad_providers.py tests/hostile/test_canary.py tests/hostile/test_rehearsals.py
+    tests/hostile/test_workers.py tests/hostile/test_signals.py tests/unit/system/test_process.py
+    tests/unit/testing/test_compliance.py tests/fleet/test_hosted_commands.py tests/fleet/test_payload.py
+    tests/providers/test_git_checkout.py tests/providers/test_python_package.py
+    tests/scenarios/test_configured_providers.py tests/scenarios/test_logging.py tests/unit/cli/test_scaffold.py
+    examples/webserver/tests/test_webserver.py examples/workstation/tests/test_workstation.py
+""".split()  # noqa: SIM905 - shorter
+#: How many other files of one directory are a batch at most.
+_SIZE: Final = 4
+_OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+#: What the last line of pytest counts.
+_COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
+
+
+class Batch(NamedTuple):
+    """A pytest that runs some files, where it prints, and its temporary directory."""
+
+    name: str
+    output: IO[bytes]
+    directory: str
+
+
+def files(paths: Iterable[str]) -> list[str]:
+    """Return the test files at or below paths, relative to the project, sorted."""
+    found = {each for path in paths for each in ([path] if path.endswith(".py") else Path(path).rglob("test_*.py"))}
+    return sorted(map(str, found))
+
+
+def batches(names: Sequence[str]) -> list[list[str]]:
+    """Return the files that run together, the longest first."""
+    found = [[name] for name in LONG if name in names]
+    for _, group in groupby((name for name in names if name not in LONG), os.path.dirname):
+        together = list(group)
+        found += (together[place : place + _SIZE] for place in range(0, len(together), _SIZE))
+    return found
+
+
+def start(names: Sequence[str], options: Sequence[str]) -> tuple[int, Batch]:
+    """Start pytest with some files; return its process id and the batch."""
+    output, directory = tempfile.TemporaryFile(), tempfile.mkdtemp(prefix="ra-tests-")  # noqa: SIM115 - until it ends
+    pid = os.fork()
+    if pid == 0:
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        for place, descriptor in enumerate((nothing, output.fileno(), output.fileno())):
+            os.dup2(descriptor, place)
+        code = pytest.main([*_OPTIONS, f"--basetemp={directory}/t", *options, *names])
+        sys.stdout.flush()
+        os._exit(code)
+    return pid, Batch(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", output, directory)
+
+
+def end(batch: Batch) -> str:
+    """Return what a batch that has ended printed, and remove its files."""
+    shutil.rmtree(batch.directory, ignore_errors=True)
+    with batch.output as output:
+        output.seek(0)
+        return output.read().decode(errors="replace").strip()
+
+
+def run(waiting: list[list[str]], options: Sequence[str], jobs: int) -> tuple[Counter[str], int]:
+    """Run batches, ``jobs`` side by side; return what pytest has counted in all of them, and its largest exit code."""
+    counts: Counter[str] = Counter()
+    running: dict[int, Batch] = {}
+    largest = 0
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            running.update([start(waiting.pop(0), options)])
+        pid, status = os.wait()
+        if (batch := running.pop(pid, None)) is None:
+            continue
+        text, code = end(batch), abs(os.waitstatus_to_exitcode(status))
+        closing = text.rpartition("\n")[2]
+        counts.update({kind: int(number) for number, kind in _COUNTED.findall(closing)})
+        failed = code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
+        print(f"{text}\n{batch.name}: failed" if failed else f"{batch.name}: {closing}", flush=True)  # noqa: T201 - a command
+        largest = max(largest, code if failed else 0)
+    return counts, largest
+
+
+def main() -> int:
+    """Run the tests that are named, all of them by default; return the exit code."""
+    place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    parser = argparse.ArgumentParser(prog="python -m tests.batches")
+    parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
+    parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
+    arguments = parser.parse_args(sys.argv[1:place])
+    os.chdir(command.ROOT)
+    began = time.monotonic()
+    command.share()
+    names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
+    counts, code = run(batches(names), sys.argv[place + 1 :], arguments.jobs)
+    failed = sum(counts[kind] for kind in ("failed", "error", "errors"))
+    print(f"{len(names)} files in {time.monotonic() - began:.0f} seconds")  # noqa: T201 - a command
+    print(f"{counts['passed']} passed, {failed} failed, {counts['skipped']} skipped")  # noqa: T201 - a command
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
