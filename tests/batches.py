@@ -99,14 +99,15 @@ def run(waiting: list[list[str]], options: Sequence[str], jobs: int) -> tuple[Co
     while waiting or running:
         while waiting and len(running) < jobs:
             running.update([start(waiting.pop(0), options)])
-        pid, status = os.wait()
+        pid, status, used = os.wait3(0)
         if (batch := running.pop(pid, None)) is None:
             continue
         text, code = end(batch), abs(os.waitstatus_to_exitcode(status))
         closing = text.rpartition("\n")[2]
         counts.update({kind: int(number) for number, kind in _COUNTED.findall(closing)})
         failed = code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
-        print(f"{text}\n{batch.name}: failed" if failed else f"{batch.name}: {closing}", flush=True)  # noqa: T201 - a command
+        seconds = f"{used.ru_utime + used.ru_stime:.0f} s of processor time"
+        print(f"{text}\n{batch.name}: failed" if failed else f"{batch.name}: {closing}, {seconds}", flush=True)  # noqa: T201
         largest = max(largest, code if failed else 0)
     return counts, largest
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 #: What only changes an interpreter as it starts; a run with any other variable of its own is started anew.
-_FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE"}
+_FORKABLE: Final = {"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"}
 #: The kinds of namespaces that a run enters; of the last one only the children of a process become members.
 _NAMESPACES: Final = ("user", "ipc", "uts", "net", "cgroup", "mnt", "pid")
 _PARENT_DEATH_SIGNAL: Final = 1

@@ -1,4 +1,4 @@
-"""How much is tried of what can be tried many times: a sample by ``make test``, less by ``make quick``.
+"""How much is tried of what can be tried many times: a sample, unless ``make test-all`` tries the whole.
 
 The points of the fault sweeps are sampled by ``tests.faults``.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from hypothesis import settings
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-_EXAMPLES: Final = {"quick": 25, "sample": 40, "whole": 200}
-for _name, _examples in _EXAMPLES.items():
-    settings.register_profile(_name, deadline=None, max_examples=_examples)
+# Without a database nothing is written for each example; what fails is printed to be repeated.
+settings.register_profile("sample", deadline=None, max_examples=25, database=None, print_blob=True)
+settings.register_profile("whole", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
 
 
