@@ -110,7 +110,7 @@ LINTED := --ignore tests/test_layout.py
 test: tools .venv/.test .venv/python-trixie/python
 	@$(BIN)/python -m compileall -q -j 0 $(SOURCES)
 	@$(MAKE) lint & lint=$$!; \
-	TESTS_SAMPLED=1 $(BIN)/python -m tests.batches $(LINTED) -- $(PYTEST_ARGS) || { wait $$lint || true; exit 1; }; \
+	$(BIN)/python -m tests.batches --sampled $(LINTED) -- $(PYTEST_ARGS) || { wait $$lint || true; exit 1; }; \
 	wait $$lint
 
 COVERAGE := COVERAGE_FILE=$(CURDIR)/.venv/coverage/data $(BIN)/python -m coverage

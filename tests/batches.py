@@ -10,6 +10,7 @@ largest one of pytest.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 import hypothesis.strategies  # noqa: F401 - imported once for all batches
 import pytest
 
-from tests import command
+from tests import command, sampling
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,6 +45,25 @@ _SIZE: Final = 4
 _OPTIONS: Final = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 #: What the last line of pytest counts.
 _COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
+
+
+class Hooks:
+    """What pytest does in a batch beside what it does otherwise."""
+
+    def __init__(self, *, sampled: bool) -> None:
+        """Run all tests, or a sample of those that repeat others."""
+        self._sampled = sampled
+
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out what is not in the sample."""
+        if self._sampled:
+            items[:], left_out = sampling.sample(items)
+            config.hook.pytest_deselected(items=left_out)
+
+    def pytest_collection_finish(self) -> None:
+        """Keep what was collected out of each collection of garbage, and unchanged in processes that are forked."""
+        gc.collect()
+        gc.freeze()
 
 
 class Batch(NamedTuple):
@@ -69,7 +89,7 @@ def batches(names: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def start(names: Sequence[str], options: Sequence[str]) -> tuple[int, Batch]:
+def start(names: Sequence[str], options: Sequence[str], hooks: Hooks) -> tuple[int, Batch]:
     """Start pytest with some files; return its process id and the batch."""
     output, directory = tempfile.TemporaryFile(), tempfile.mkdtemp(prefix="ra-tests-")  # noqa: SIM115 - until it ends
     pid = os.fork()
@@ -77,7 +97,7 @@ def start(names: Sequence[str], options: Sequence[str]) -> tuple[int, Batch]:
         nothing = os.open(os.devnull, os.O_RDONLY)
         for place, descriptor in enumerate((nothing, output.fileno(), output.fileno())):
             os.dup2(descriptor, place)
-        code = pytest.main([*_OPTIONS, f"--basetemp={directory}/t", *options, *names])
+        code = pytest.main([*_OPTIONS, f"--basetemp={directory}/t", *options, *names], plugins=[hooks])
         sys.stdout.flush()
         os._exit(code)
     return pid, Batch(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more", output, directory)
@@ -91,14 +111,14 @@ def end(batch: Batch) -> str:
         return output.read().decode(errors="replace").strip()
 
 
-def run(waiting: list[list[str]], options: Sequence[str], jobs: int) -> tuple[Counter[str], int]:
+def run(waiting: list[list[str]], options: Sequence[str], hooks: Hooks, jobs: int) -> tuple[Counter[str], int]:
     """Run batches, ``jobs`` side by side; return what pytest has counted in all of them, and its largest exit code."""
     counts: Counter[str] = Counter()
     running: dict[int, Batch] = {}
     largest = 0
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.update([start(waiting.pop(0), options)])
+            running.update([start(waiting.pop(0), options, hooks)])
         pid, status, used = os.wait3(0)
         if (batch := running.pop(pid, None)) is None:
             continue
@@ -117,6 +137,7 @@ def main() -> int:
     place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(prog="python -m tests.batches")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
+    parser.add_argument("--sampled", action="store_true", help="run a third of the tests that repeat others")
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
     arguments = parser.parse_args(sys.argv[1:place])
@@ -124,7 +145,8 @@ def main() -> int:
     began = time.monotonic()
     command.share()
     names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
-    counts, code = run(batches(names), sys.argv[place + 1 :], arguments.jobs)
+    hooks = Hooks(sampled=arguments.sampled)
+    counts, code = run(batches(names), sys.argv[place + 1 :], hooks, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))
     print(f"{len(names)} files in {time.monotonic() - began:.0f} seconds")  # noqa: T201 - a command
     print(f"{counts['passed']} passed, {failed} failed, {counts['skipped']} skipped")  # noqa: T201 - a command

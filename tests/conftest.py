@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests import sampling
+from tests import sampling  # noqa: F401 - how many random examples are tried
 
 # Otherwise each process of the tests, and each pytest that a test starts, would compile what it imports, and hypothesis
 # would compute its tables of characters again.
@@ -17,19 +16,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take a sample of what is repeated, where one is asked for."""
-    if os.environ.get("TESTS_SAMPLED"):
-        items[:], left_out = sampling.sample(items)
-        config.hook.pytest_deselected(items=left_out)
-
-
-def pytest_collection_finish() -> None:
-    """Keep what was collected out of each collection of garbage, and unchanged in processes that are forked."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture
