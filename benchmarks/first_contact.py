@@ -11,15 +11,12 @@ import statistics
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from resource_api.fleet import documents, payload, sources
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
-from resource_api.fleet.job import make_job
-
-if TYPE_CHECKING:
-    from resource_api.fleet.job import Job
+from resource_api.fleet.job import Job, with_id
 
 _FILES: Final = 50
 _NEXT: Final = 10
@@ -53,7 +50,7 @@ def _job(directory: Path, digest: str) -> Job:
     fields = [documents.to_fields(each) for each in sources.read(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
-    return make_job("apply", generation=1, payload=digest, documents=fields, host=host, options=options)
+    return with_id(Job("apply", 1, payload=digest, documents=fields, host=host, options=options))
 
 
 def _carry(payloads: payload.Payloads, job: Job, cache: Path) -> tuple[float, float]:

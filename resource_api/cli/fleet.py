@@ -21,7 +21,7 @@ from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
 from resource_api.fleet import host_names, payload, rollout, runtimes, sources
 from resource_api.fleet.host_inputs import Given, HostInputs
-from resource_api.fleet.job import for_host, make_job
+from resource_api.fleet.job import Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Carrier, Host
     from resource_api.fleet.inventory import Inventory
-    from resource_api.fleet.job import Job
     from resource_api.fleet.ledger import Recorded
     from resource_api.fleet.payload import Payloads
     from resource_api.fleet.rollout import Rollout
@@ -325,20 +324,19 @@ class _Run:
         generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
         run, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask)
-        shared = make_job(
+        shared = Job(
             work.command,
-            generation=generation,
+            generation,
             payload=self._package,
             modules=self._modules,
             documents=[manifests.to_fields(each) for each in work.documents],
             files=work.files,
             options=work.options,
             traceparent=os.environ.get("TRACEPARENT"),
-            key=key,
         )
         started = time.time()
         display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
-        job_for = partial(self._job, work, shared, key)
+        job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         self._check_limit(min(settings["at_once"], len(work.hosts)))
         with closing(make_carrier(self._payloads, settings)) as carrier:

@@ -27,53 +27,39 @@ _KIND: Final = "job"
 class Job(NamedTuple):
     """One command for one host."""
 
-    #: The digest of all other fields, secrets by their keyed digest: the same job has the same id.
-    id: str
-    #: Counts up per project where jobs are made; a host does nothing that is older than what it has done.
-    generation: int
     #: One of ``COMMANDS``.
     command: str
+    #: Counts up per project where jobs are made; a host does nothing that is older than what it has done.
+    generation: int
     #: SHA-256 of the archive with this package.
     payload: str
     #: SHA-256 of the archive with the user's module path; None: there is none.
-    modules: str | None
+    modules: str | None = None
     #: The manifest's files in the order of reading: parsed ones with their positions, Python manifests as text.
-    documents: Sequence[Mapping[str, Any]]
+    documents: Sequence[Mapping[str, Any]] = ()
     #: The other files that the manifest names, by their path as it is written there: contents of assets, templates.
-    files: Mapping[str, bytes]
+    files: Mapping[str, bytes] = {}
     #: Values by name, secrets as ``Sensitive``; what is yet to be coerced with how it was given: ``given_inputs``.
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Any] = {}
     #: ``name``, ``groups`` and ``address``: what ``${host.…}`` means there.
-    host: Mapping[str, Any]
+    host: Mapping[str, Any] = {}
     #: The fields of ``Options`` and the other options of that command, by name.
-    options: Mapping[str, Any]
+    options: Mapping[str, Any] = {}
     #: The trace that this run is part of (W3C Trace Context), None: none.
-    traceparent: str | None
+    traceparent: str | None = None
+    #: The digest of all other fields, secrets by their keyed digest: the same job has the same id. Empty: none yet.
+    id: str = ""
 
 
-def make_job(
-    command: str,
-    *,
-    generation: int,
-    payload: str,
-    modules: str | None = None,
-    documents: Sequence[Mapping[str, Any]] = (),
-    files: Mapping[str, bytes] | None = None,
-    inputs: Mapping[str, Any] | None = None,
-    host: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    traceparent: str | None = None,
-    key: bytes = b"",
-) -> Job:
-    """Return a job with its id.
+def with_id(job: Job, key: bytes = b"") -> Job:
+    """Return a job as it is sent, with its id; its inputs may be those of ``manifest.input_values``.
 
     ``key``: up to 64 bytes with which secrets are digested for the id, so that nobody who knows the rest can guess
     them from it; the same key where the same job is made again.
     """
-    sent = {name: _sent(value) for name, value in (inputs or {}).items()}
-    body = (generation, command, payload, modules, list(documents), files or {}, sent, host or {})
-    job = Job("", *body, options or {}, traceparent)
-    return job._replace(id=_digest(job, key))
+    inputs = {name: _sent(value) for name, value in job.inputs.items()}
+    sent = job._replace(documents=list(job.documents), inputs=inputs, id="")
+    return sent._replace(id=_digest(sent, key))
 
 
 def for_host(
@@ -81,12 +67,11 @@ def for_host(
 ) -> Job:
     """Return a job for one host: with its inputs, and its ``options`` beside those that all hosts ``shared``.
 
-    What is shared is digested once, so that the id of a further host costs little. ``key`` as for ``make_job``.
+    What is shared is digested once, so that the id of a further host costs little. ``key`` as for ``with_id``.
     """
-    own = Job(
-        shared.id, 0, "", "", None, [], {}, {name: _sent(value) for name, value in inputs.items()}, host, options, None
-    )
-    return shared._replace(id=_digest(own, key), inputs=own.inputs, host=host, options={**shared.options, **options})
+    sent = {name: _sent(value) for name, value in inputs.items()}
+    own = Job(command="", generation=0, payload="", inputs=sent, host=host, options=options, id=shared.id)
+    return shared._replace(id=_digest(own, key), inputs=sent, host=host, options={**shared.options, **options})
 
 
 def given_inputs(job: Job) -> dict[str, Any]:

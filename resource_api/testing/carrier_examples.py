@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import documents
-from resource_api.fleet.job import make_job
+from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.payload import Archive, Payloads, modules, package
 from resource_api.manifest.mapping_reader import read
 from resource_api.model.values._namedtuple import NamedTuple
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from resource_api.fleet.job import Job
 
 _TYPE: Final = '''"""Files whose provider misbehaves."""
 
@@ -104,15 +103,16 @@ class Trial(NamedTuple):
         Path(place).mkdir(exist_ok=True)
         declared = {f"Effect[{place}/{name}]": dict(body) for name, body in resources.items()}
         document = read({"project": "trial", "resources": declared}, "trial.yaml")
-        return make_job(
+        job = Job(
             command,
-            generation=generation,
+            generation,
             payload=self.package.digest,
             modules=self.modules.digest,
             documents=[documents.to_fields(document)],
             host={"name": host, "groups": [], "address": host},
             options={"state": f"sqlite:{place}/state.db", **options},
         )
+        return with_id(job)
 
     def place(self, host: str) -> str:
         """Return the directory of a host: its files, its state, its effects."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet import documents, sources
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
-from resource_api.fleet.job import make_job
+from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.payload import Payloads, package
 from tests.fleet.sent_documents import sent_documents
 
@@ -97,16 +97,16 @@ class Bare:
             (self._directory / "site.yaml").write_text(manifest)
             read = sources.read(str(self._directory / "site.yaml"))
         self._generation += 1
-        job = make_job(
+        job = Job(
             command,
-            generation=self._generation,
+            self._generation,
             payload=self._archive.digest,
             documents=[documents.to_fields(each) for each in read],
             files=sources.contents(read, {}),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )
-        return sent_documents(carrier, Host("bare"), job)
+        return sent_documents(carrier, Host("bare"), with_id(job))
 
     def _interpreter(self, *given: str) -> str:
         """Return the path of a program that starts Python there."""

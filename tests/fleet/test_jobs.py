@@ -16,7 +16,7 @@ import tomlkit
 from resource_api.fleet import documents, sources
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
-from resource_api.fleet.job import Job, make_job
+from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.payload import Archive, Payloads, package
 from resource_api.manifest.input_values import FileInput, TextInput
 from resource_api.model.values.errors import ManifestError
@@ -67,9 +67,9 @@ class Machine:
         read = [] if site is None else sources.read(str(self.directory / site))
         inputs: Mapping[str, Any] = given.pop("inputs", {})
         options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
-        return make_job(
+        job = Job(
             command,
-            generation=generation,
+            generation,
             payload=self.archive.digest,
             documents=[documents.to_fields(each) for each in read],
             files=sources.contents(read, inputs),
@@ -77,6 +77,7 @@ class Machine:
             host=HOST,
             options=options,
         )
+        return with_id(job)
 
     def documents(self, job: Job, python: str | None = None) -> list[Mapping[str, Any]]:
         """Return what the host sends for a job; ``python``: its interpreter, if not that of the tests."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from resource_api.fleet.host.delivered_jobs import MOST, Journal, Report, Superseded
-from resource_api.fleet.job import Job, make_job
+from resource_api.fleet.job import Job, with_id
 from resource_api.model.values.errors import StateError
 from resource_api.state.store import StackName
 from tests.sampling import times
@@ -22,7 +22,7 @@ NAME = StackName("web", "default")
 
 def job(generation: int, inputs: int = 0) -> Job:
     """Return a job."""
-    return make_job("apply", generation=generation, payload="p", inputs={"size": inputs})
+    return with_id(Job("apply", generation, payload="p", inputs={"size": inputs}))
 
 
 def deliver(directory: Path, delivered: Job) -> str:

@@ -6,13 +6,13 @@ import pytest
 
 from resource_api import Sensitive
 from resource_api.fleet.carriers.carrier import HostEvent, end
-from resource_api.fleet.job import Job, decode, encode, for_host, make_job
+from resource_api.fleet.job import Job, decode, encode, for_host, with_id
 from resource_api.plugins.worker import protocol
 
 KEY = b"k" * 32
 
 
-def job(**given: object) -> Job:
+def job(*, key: bytes = KEY, **given: object) -> Job:
     """Return a job with every field, some of them replaced."""
     fields = {
         "generation": 3,
@@ -24,9 +24,8 @@ def job(**given: object) -> Job:
         "host": {"name": "web1", "groups": ["web"], "address": "10.0.0.1"},
         "options": {"noop": True},
         "traceparent": "00-1-2-01",
-        "key": KEY,
     }
-    return make_job("apply", **{**fields, **given})  # type: ignore[arg-type] - a test's own fields
+    return with_id(Job("apply", **{**fields, **given}), key)  # type: ignore[arg-type] - a test's own fields
 
 
 def received(sent: bytes) -> Job:
