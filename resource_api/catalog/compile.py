@@ -7,14 +7,13 @@ random, no log, no input or output; types come in as functions. A catalog and it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.catalog import defaults, graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
 from resource_api.catalog.edges import build_edges
 from resource_api.catalog.entries import EntryBuilder, ResourceTable
 from resource_api.catalog.entry_values import Evaluator
-from resource_api.catalog.expression_scope import Scope
 from resource_api.catalog.name_expressions import NameEvaluator
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.entries import Definitions
-    from resource_api.catalog.expression_scope import Contents, StackOutputs
+    from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Edge, Order
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Manifest
@@ -57,21 +56,11 @@ class Catalog(NamedTuple):
     missing: Mapping[str, str] = {}
 
 
-def compile_catalog(
-    manifest: Manifest,
-    inputs: Mapping[str, Any],
-    facts: Any,
-    definitions: Definitions,
-    contents: Contents | None = None,
-    *,
-    stacks: StackOutputs | None = None,
-) -> Catalog:
+def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
     """Return the catalog of a manifest. Raises ``ManifestError`` with every problem and every warning.
 
-    ``inputs``: values by name; ``facts``: a mapping of facts; ``definitions``: types and components by name;
-    ``contents``: makes assets and archives from their descriptions in the manifest; ``stacks``: outputs of other ones.
+    ``scope``: what the names in its expressions mean; ``definitions``: types and components by name.
     """
-    scope = Scope(manifest, inputs, facts, contents, stacks)
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
         from resource_api.catalog.functions import find_calls  # noqa: PLC0415 - only with named values

@@ -7,12 +7,11 @@ for is described in ``model.provider_functions``; methods that read the system d
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, ProviderError
-from resource_api.model.values.text import show
 from resource_api.model.values.values import Sensitive, copy_resource
 from resource_api.provider.base import call_arguments
 from resource_api.provider.context import Context
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import Question
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.provider.context import RunContext
-
-_SEVERITIES: Final = ("error", "warning")
 
 
 class PureCalls:
@@ -84,12 +81,13 @@ class PureCalls:
 
     def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
         """Yield what is wrong with each resource, or the exception that its check raised."""
+        flat = are_flat(resources)
+        if not flat:
+            self._mask.add(resources)
         if self._class is None:
             yield from self._provider().validate_each(self.context, resources)
             return
-        if self._definition.sensitive:
-            self._mask.add(resources)
-        for resource in map(dict, resources) if are_flat(resources) else map(copy_resource, resources):
+        for resource in map(dict, resources) if flat else map(copy_resource, resources):
             try:
                 answer = process_guard.call_contained(self._provider().validate, self.context, resource)
                 found: list[Problem] | Exception = [] if answer is None or answer == [] else _problems(answer)
@@ -160,9 +158,4 @@ class PureCalls:
 def _problems(answer: Any) -> list[Problem]:
     """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for one of no known severity."""
     given: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
-    found = [problem if isinstance(problem, Problem) else Problem(None, str(problem)) for problem in given]
-    for problem in found:
-        if problem.severity not in _SEVERITIES:
-            msg = f"a problem is an 'error' or a 'warning', not {show(problem.severity)}: {problem.message}"
-            raise ProviderError(msg)
-    return found
+    return [each.checked() if isinstance(each, Problem) else Problem(None, str(each)) for each in given]

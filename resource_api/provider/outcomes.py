@@ -95,8 +95,8 @@ class CallOutcomes(dict["Name", Outcome]):
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
     def log(self, level: str, names: list[Name], text: object, **fields: Any) -> None:
-        """Write a line about names; ``text`` may be any object that a provider passes, such as an exception."""
-        if self._log.enabled(level, self._definition.name):
+        """Write a line about names, none about no name; ``text`` may be any object, such as an exception."""
+        if names and self._log.enabled(level, self._definition.name):
             self.write(level, self.reference(names), f"{text}", names, **fields)
 
     def write(self, level: str, subject: str, text: str, names: Sequence[Name], **fields: Any) -> None:

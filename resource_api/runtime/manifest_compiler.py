@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import provider_config
 from resource_api.catalog.compile import compile_catalog
 from resource_api.catalog.entries import Definitions
+from resource_api.catalog.expression_scope import Scope
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.values import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +117,10 @@ class ManifestCompiler:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
         contents = self._contents or _content_reader()
-        return compile_catalog(manifest, inputs, self._facts, definitions, contents, stacks=stacks)
+        scope = Scope(manifest, inputs, self._facts, contents, stacks)
+        # Before any code of a type or a provider meets them.
+        self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
+        return compile_catalog(manifest, scope, definitions)
 
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of data in its manifest that others can write to."""

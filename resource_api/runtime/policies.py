@@ -118,7 +118,7 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: Any) -> Itera
             if not isinstance(each, (str, Problem)):
                 msg = f"a policy returns strings and Problems, not {type(each).__name__}"
                 raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
-            problem = each if isinstance(each, Problem) else Problem(None, each)
+            problem = each.checked() if isinstance(each, Problem) else Problem(None, each)
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
     except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
         place = f"{policy.file}:{loader.line_of(error, policy.file)}"

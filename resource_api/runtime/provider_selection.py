@@ -19,7 +19,6 @@ from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, nearest
 from resource_api.model.values.reference import split_instance
-from resource_api.model.values.values import is_secret
 from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
@@ -127,7 +126,6 @@ class ProviderSelector:
             raise ManifestError(problems)
         given = {name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs}
         catalog = self._compiler.compile(needed, given, pool, from_file=not isinstance(source, Mapping))
-        self._run.log.mask.add_inputs({name: each for name, each in catalog.scope.inputs.items() if is_secret(each)})
         for warning in catalog.warnings:
             self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
         found = catalog.instances[instance]

@@ -324,7 +324,6 @@ class Runtime(ResourceReader):
         """Mask the secrets of a catalog in everything that is logged from now on; warn of those that are too short."""
         inputs = {name: value for name, value in catalog.scope.inputs.items() if is_secret(value)}
         entries = [entry for entry in catalog.entries if entry.definition.sensitive]
-        self.log.mask.add_inputs(inputs)
         for entry in entries:
             self.log.mask.add(entry.should)
         if not (inputs or entries):

@@ -130,9 +130,11 @@ class Results:
         """End an operation as failed; ``action`` None: as decided; ``logged``: its provider has logged the reason."""
         run.status = Status.FAILED
         self._add_failure(run, str(run.step.reference))
-        if not (logged or run.step.entry.index in self._reported):
+        # The other half of a replacement may have failed before; a refresh may fail after a success.
+        if not logged and self._reported.get(run.step.entry.index, "success") == "success":
             self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
-        self._report(run, action or run.action, "failed", run.decision.differences, why)
+        changes = () if action is Action.REFRESH else run.decision.differences
+        self._report(run, action or run.action, "failed", changes, why)
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""

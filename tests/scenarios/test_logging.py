@@ -257,6 +257,12 @@ def test_an_action_is_logged_once(bench: Bench, action: str, shown: str) -> None
     assert lines == [f"Notice: Probe[a]: {shown}"]
 
 
+def test_a_report_about_no_resource_logs_nothing(bench: Bench) -> None:
+    """A provider may report a batch that is empty."""
+    lines = lines_of_set(bench, "context.created([])\ncontext.failed([], message='lost')")
+    assert [line for line in lines if "[]" in line or "lost" in line] == []
+
+
 def test_unchanged_logs_nothing(bench: Bench) -> None:
     """``context.unchanged`` logs no line."""
     assert not any("nchanged" in line for line in lines_of_set(bench, "context.unchanged('a')"))
@@ -417,6 +423,28 @@ def test_secrets_never_appear(bench: Bench) -> None:
     assert "password: <sensitive>" in texts[0]
     assert "password changed <sensitive>" in texts[4]
     assert bench.things("account")["a"]["password"] == "hunter23abc"
+
+
+@pytest.mark.parametrize(
+    "told", ["return [f'bad {should}']", "raise ValueError(f'bad {should}')", "context.warning(f'bad {should}')"]
+)
+@pytest.mark.parametrize(("kind", "value"), [("String", "${inputs.p}"), ("Sensitive[String]", "hunter22xyz")])
+def test_a_secret_is_masked_before_code_of_a_provider_is_called(bench: Bench, kind: str, value: str, told: str) -> None:
+    """Of an input in an attribute that is not sensitive by its type, too, and in a worker."""
+    bench.write("p", "hunter22xyz")
+    body = f"should = dict(should, v=getattr(should['v'], 'reveal', lambda: should['v'])())\n    {told}"
+    bench.type(
+        "checked",
+        f'{bench.NAMED} "v": Attribute("{kind}", "v"),',
+        provider=f"def get(self, context, names=None): return []\ndef validate(self, context, should):\n    {body}",
+        features=["validate"],
+    )
+    inputs = "inputs: {p: {type: 'Sensitive[String]', default: x}}"
+    manifest = f"{inputs}\nresources: {{'Checked[a]': {{v: '{value}'}}}}"
+    for options in (["--noop"], ["--noop", "-d"], ["--noop", "--json"]):
+        done = bench.apply(manifest, "-i", f"p=@{bench.home}/p", *options)
+        assert "bad {" in done.out + done.err, done
+        assert "hunter22xyz" not in done.out + done.err, done
 
 
 def test_log_lines_can_be_json(bench: Bench) -> None:

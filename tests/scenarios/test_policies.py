@@ -60,6 +60,15 @@ def test_noop_and_plan_enforce_policies(bench: Bench) -> None:
     assert bench.things("widget") == {}
 
 
+@pytest.mark.parametrize("severity", ["Error", "fatal", None])
+def test_an_unknown_severity_forbids(bench: Bench, severity: object) -> None:
+    """A policy that is misspelt is a policy that fails, and that forbids."""
+    bench.write("modules/policies/sizes.py", SIZES.replace('"warning"', repr(severity)))
+    done = bench.apply("resources: {'Widget[b]': {size: 45}}")
+    assert (done.code, bench.things("widget")) == (1, {})
+    assert f"a problem is an 'error' or a 'warning', not {severity!r}: is big" in done.err
+
+
 def test_the_stream_has_policy_warnings(bench: Bench) -> None:
     """A policy warning is a ``diagnostic`` event with code and reference."""
     (found,) = bench.stream("resources: {'Widget[b]': {size: 45}}").events("diagnostic")

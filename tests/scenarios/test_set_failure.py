@@ -339,6 +339,27 @@ def test_no_method_can_end_the_command(bench: Bench, method: str) -> None:
     assert "Error: Probe[a]: " in done.err or "site.yaml" in done.err
 
 
+@pytest.mark.parametrize("broken", ["raise ResourceError('refresh bad')", "context.fail('refresh bad')"])
+def test_a_failed_refresh_after_a_change_shows_its_reason(bench: Bench, broken: str) -> None:
+    """The change and the refresh of one resource are two steps, each with its own end."""
+    bench.probe(
+        f"""
+        def set(self, context, changes): self._done(changes)
+        def refresh(self, context, names): {broken}
+        """,
+        features=("refreshable",),
+    )
+    manifest = "resources: {'Widget[w]': {size: 1, notify: 'Probe[a]'}, 'Probe[a]': {size: 1}}"
+    done = bench.apply(manifest)
+    assert done.code == 1
+    assert [line for line in done.lines if line.startswith("Error: Probe[a]: ")] == [
+        "Error: Probe[a]: refresh failed: refresh bad"
+    ]
+    again = bench.stream(manifest.replace("1", "2"))
+    failed = [each for each in again.events("step_end") if each["status"] == "failed"]
+    assert [(each["action"], each["changes"]) for each in failed] == [("refresh", [])]
+
+
 @pytest.mark.parametrize("signal", ["SIGINT", "SIGTERM"])
 def test_a_signal_ends_the_running_call_and_skips_the_rest(bench: Bench, signal: str) -> None:
     """The running call completes, the rest is skipped, and the exit code is 130 or 143."""

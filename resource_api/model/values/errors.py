@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 
+#: The severities of a problem.
+SEVERITIES: Final = ("error", "warning")
+
+
 class Problem(NamedTuple):
     """One thing that is wrong, as data; a stage collects problems and raises them at once.
 
@@ -51,6 +55,13 @@ class Problem(NamedTuple):
     #: The source line as it should be written; it may hold what the line holds, and is no part of the text.
     paste: str = ""
     needs: str | None = None
+
+    def checked(self) -> Problem:
+        """Return itself, made by code of a user. Raise ``ProviderError`` for a severity that there is not."""
+        if self.severity not in SEVERITIES:
+            msg = f"a problem is an 'error' or a 'warning', not {self.severity!r:.80}: {self.message}"
+            raise ProviderError(msg)
+        return self
 
     def __str__(self) -> str:
         """Return ``site.yaml:14:5: File[/etc/motd]: unknown attribute 'x'; did you mean 'y'?``."""

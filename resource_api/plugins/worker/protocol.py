@@ -91,7 +91,7 @@ def problem(found: Any) -> Problem:
     if isinstance(found, str):
         return Problem(None, found)
     if isinstance(found, dict) and found.keys() <= set(Problem._fields) and isinstance(found.get("message"), str):
-        return Problem(**{"attribute": None, **found})
+        return Problem(**{"attribute": None, **found}).checked()
     msg = f"a problem is a text, or an object with a message, not {found!r:.80}"
     raise ProviderError(msg)
 

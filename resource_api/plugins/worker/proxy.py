@@ -76,8 +76,12 @@ class WorkerProvider:
 
     def validate_each(self, context: Context, resources: Iterable[Resource]) -> Iterator[list[Problem] | Exception]:
         """Yield what is wrong with each resource, found in one call."""
-        for found in self._answers(context, "validate", [[should] for should in resources]):
-            yield found if isinstance(found, Exception) else list(map(protocol.problem, found or ()))
+        for answer in self._answers(context, "validate", [[should] for should in resources]):
+            try:
+                found = answer if isinstance(answer, Exception) else list(map(protocol.problem, answer or ()))
+            except ProviderError as error:
+                found = error
+            yield found
 
     def insync_each(self, context: Context, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, found in one call."""
