@@ -36,7 +36,7 @@ from resource_api.runtime import saved_plan
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Carrier, Host
@@ -80,12 +80,12 @@ class _Work(NamedTuple):
     project: str
 
 
-def make_carrier(payloads: Payloads, settings: Mapping[str, Any]) -> Carrier:
-    """Return what takes jobs to hosts. Raise ``ResourceError`` where its library is not installed."""
+def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
+    """Return what takes jobs to hosts by these transports. Raise ``ResourceError`` where a library is not installed."""
     from resource_api.fleet.carriers.ssh_carrier import SshCarrier  # noqa: PLC0415 - with asyncio and asyncssh
 
     found = Runtimes(runtimes.directory(os.environ))
-    return SshCarrier(payloads, connections=settings["at_once"], runtime=found.find)
+    return SshCarrier(payloads, connections=settings["at_once"], runtime=found.find, transports=transports)
 
 
 def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
@@ -338,8 +338,9 @@ class _Run:
         display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
-        self._check_limit(min(settings["at_once"], len(work.hosts)))
-        with closing(make_carrier(self._payloads, settings)) as carrier:
+        transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
+        self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
+        with closing(make_carrier(self._payloads, settings, transports)) as carrier:
             gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
             fleet = FleetRun(
                 list(work.hosts),
@@ -376,11 +377,11 @@ class _Run:
         hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
         return ledger.begin(about, digest, hosts), key
 
-    def _check_limit(self, wanted: int) -> None:
+    def _check_limit(self, wanted: int, transports: Collection[str]) -> None:
         """Warn where this process may not have so many connections as hosts are wanted side by side."""
-        from resource_api.fleet.carriers.ssh import descriptor_limit  # noqa: PLC0415 - with asyncio
+        from resource_api.fleet.carriers.ssh_carrier import connection_limit  # noqa: PLC0415 - with asyncio
 
-        if (found := descriptor_limit(wanted)) < wanted:
+        if (found := connection_limit(wanted, transports)) < wanted:
             text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.report_problem(Problem(None, text, "warning"))
 

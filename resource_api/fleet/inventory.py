@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
-from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.carrier import LIBRARY, PROGRAM, Host
 from resource_api.fleet.host_inputs import indirect, source_of
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
@@ -28,6 +28,7 @@ FILE: Final = "hosts.yaml"
 
 _SECTIONS: Final = ("defaults", "hosts", "groups")
 _BECOME: Final = ("none", "sudo", "doas")
+_TRANSPORTS: Final = (LIBRARY, PROGRAM)
 _HIGHEST_PORT: Final = 65535
 #: Why a value cannot be a setting of a connection; empty: it can.
 _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
@@ -42,6 +43,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
     ),
     "via": lambda value: "" if _is_word(value) else "must be a host, or several with a comma between them",
     "identity": lambda value: "" if _is_text(value) else "must be the path of a key",
+    "transport": lambda value: "" if value in _TRANSPORTS else f"must be one of {', '.join(_TRANSPORTS)}",
     "timeout": lambda value: "" if _is_number(value) and value > 0 else "must be a number of seconds",
     "python": lambda value: "" if _is_text(value) and value.startswith("/") else "must be an absolute path",
 }
@@ -98,6 +100,11 @@ class Inventory(NamedTuple):
         address = host_names.address(name)
         given |= {key: value for key, value in (("user", address.user), ("port", address.port)) if value is not None}
         return Host(name, address.host, **given)
+
+    def transport(self, name: str) -> str:
+        """Return what connects to a host: ``asyncssh`` or ``ssh``."""
+        found = self.settings_of(name).connection.get("transport")
+        return LIBRARY if found is None else str(found.value)
 
     def settings_of(self, name: str) -> Settings:
         """Return what holds for a host, the more particular setting before the more general."""

@@ -92,14 +92,14 @@ def _fingerprint(server: Server) -> str:
 
 def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
     """All of the inventory, or those that are selected; as lines and as JSON."""
-    desk.write(db1={"via": "gate"})
+    desk.write(db1={"via": "gate", "transport": "ssh"})
     code, out, _ = desk.run("hosts", "list", "web,db1")
     port = desk.server.port
     assert code == 0
     assert out.splitlines() == [
         f"web1  root@127.6.0.1:{port}, groups web",
         f"web2  root@127.6.0.2:{port}, groups web",
-        f"db1  deploy@127.6.0.3:{port}, via gate, become sudo",
+        f"db1  deploy@127.6.0.3:{port}, via gate, transport ssh, become sudo",
     ]
     _, out, _ = desk.run("hosts", "list", "--json")
     assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone"]
@@ -221,16 +221,19 @@ def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:
 
 
 def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:
-    """Nothing but the extra is missing."""
+    """Nothing but the extra is missing; hosts that the program ``ssh`` reaches do not need it."""
     (desk.home / "without").mkdir()
     (desk.home / "without" / "sitecustomize.py").write_text("import sys\nsys.modules['asyncssh'] = None\n")
     desk.environment["PYTHONPATH"] = f"{desk.home}/without:{ROOT}"
-    for arguments in (
-        ("apply", "site.yaml", "--on", "web1"),
-        ("hosts", "trust", "web1", "--yes", "--fingerprint", "x"),
+    for arguments, otherwise in (
+        (("apply", "site.yaml", "--on", "web1"), "in the inventory transport: ssh"),
+        (("hosts", "trust", "web1", "--yes", "--fingerprint", "x"), "visit each host with ssh once"),
     ):
         code, _, err = desk.run(*arguments)
-        assert (code, err) == (
-            1,
-            "Error: hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'\n",
-        )
+        text = "hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'; or without it: "
+        assert (code, err) == (1, f"Error: {text}{otherwise}\n")
+    desk.server.known_hosts(desk.home / ".ssh" / "known_hosts")
+    desk.write(web1={"transport": "ssh"})
+    code, out, err = desk.run("apply", "site.yaml", "--on", "web1", "--state", "memory:")
+    assert (code, err) == (0, "")
+    assert "0 failed, 0 unreachable" in out

@@ -8,12 +8,15 @@ import json
 import subprocess
 import tarfile
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
 from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.ssh import Connections, Lost, Process
+from resource_api.fleet.carriers.ssh import Connections
+from resource_api.fleet.carriers.ssh_program import SshProgram
+from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.launch import Launch, Machine
 from resource_api.fleet.runtimes import Runtimes
 from resource_api.model.values.errors import UsageError
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from resource_api.fleet.carriers.transport import Process
     from tests.fleet.sshd import Server
 
 pytestmark = pytest.mark.process
@@ -48,7 +52,8 @@ def _run(
     """Return what the program says of itself on a host, or why it was not started."""
 
     async def run() -> dict[str, Any] | str:
-        connections = Connections({"HOME": str(home)})
+        environment = {"HOME": str(home)}
+        connections = SshProgram(environment) if host.transport == "ssh" else Connections(environment)
         launch = Launch(host.become, None if password is None else Sensitive(password), runtime)
         command = launch.command(["-I", "-S", "-c", _PROGRAM, "a b", "c"], host.python)
         async with await connections.start(host, command, terminal=launch.terminal) as process:
@@ -59,6 +64,8 @@ def _run(
                 return launch.problem or str(error)
             finally:
                 errors.cancel()
+                process.close()
+                await connections.close()
 
     return asyncio.run(run())
 
@@ -97,6 +104,12 @@ def _host(server: Server, address: str, **fields: Any) -> Host:
     return Host("web1", address, **given)
 
 
+@pytest.fixture(params=["asyncssh", "ssh"])
+def reached(request: pytest.FixtureRequest, server: Server) -> Callable[..., Host]:
+    """What returns a host with an address, for the library and for the program ``ssh``."""
+    return partial(_host, server, transport=request.param)
+
+
 def test_without_become_the_user_runs_the_program(home: Path, server: Server) -> None:
     """Its arguments and its input arrive as they are, whatever its login prints before."""
     printed = "echo 'RApi is not here'; printf '\\033]0;title\\007'; echo '[resource-api] Password:' >&2"
@@ -109,10 +122,10 @@ def test_without_become_the_user_runs_the_program(home: Path, server: Server) ->
 @pytest.mark.parametrize("become", ["sudo", "doas"])
 @pytest.mark.parametrize(("user", "password"), [("ops", None), ("ops", PASSWORD), ("deploy", PASSWORD)])
 def test_root_is_become_with_a_password_where_one_is_asked_for(
-    home: Path, server: Server, become: str, user: str, password: str | None
+    home: Path, reached: Callable[..., Host], become: str, user: str, password: str | None
 ) -> None:
     """A password that nobody asks for is not sent: it would be read as a part of the job."""
-    told = _run(home, _host(server, "127.2.0.2", user=user, become=become), password)
+    told = _run(home, reached("127.2.0.2", user=user, become=become), password)
     assert isinstance(told, dict), told
     assert (told["uid"], told["home"]) == (0, "/root")
 
@@ -129,11 +142,11 @@ def test_root_is_become_with_a_password_where_one_is_asked_for(
     ],
 )
 def test_who_may_not_become_root_is_said_why(
-    home: Path, server: Server, become: str, login: tuple[str, str | None], problem: str
+    home: Path, reached: Callable[..., Host], become: str, login: tuple[str, str | None], problem: str
 ) -> None:
     """A wrong password is sent once."""
     user, password = login
-    assert _run(home, _host(server, "127.2.0.3", user=user, become=become), password) == problem
+    assert _run(home, reached("127.2.0.3", user=user, become=become), password) == problem
 
 
 def test_an_interpreter_can_be_named(home: Path, server: Server) -> None:

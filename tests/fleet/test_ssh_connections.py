@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.fleet.carriers import ssh
+from resource_api.fleet.carriers import transport
 from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.ssh import Connections, Unreachable
+from resource_api.fleet.carriers.ssh import Connections
+from resource_api.fleet.carriers.transport import Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,22 +153,22 @@ def test_a_missing_key_is_named(home: Path, server: Server, tmp_path: Path) -> N
 
 def test_a_host_that_refuses_is_tried_three_times(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each attempt is one more connection."""
-    monkeypatch.setattr(ssh, "_WAIT", 0.01)
-    with _resetting(after=0) as (port, attempts):
+    monkeypatch.setattr(transport, "_WAIT", 0.01)
+    with resetting(after=0) as (port, attempts):
         with pytest.raises(Unreachable, match=rf"the connection was (ended before it was ready|reset) .*:{port}\)"):
             _connect(home, _host(server, "127.0.0.1", port=port))
-        assert len(attempts) == ssh.ATTEMPTS
+        assert len(attempts) == transport.ATTEMPTS
 
 
 def test_a_port_without_a_server_is_named(home: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has the address and the port."""
-    monkeypatch.setattr(ssh, "_WAIT", 0.01)
+    monkeypatch.setattr(transport, "_WAIT", 0.01)
     with pytest.raises(Unreachable, match=r"connection refused \(127.1.0.9:1\)"):
         _connect(home, _host(server, "127.1.0.9", port=1))
 
 
 @contextmanager
-def _resetting(after: int) -> Iterator[tuple[int, list[int]]]:
+def resetting(after: int) -> Iterator[tuple[int, list[int]]]:
     """Accept connections, read some bytes of each and reset it; yield the port, and a list that grows with each."""
     seen: list[int] = []
 
@@ -259,7 +260,7 @@ def test_a_jump_host_that_cannot_be_reached_is_named(
     home: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message names the jump host, not the host behind it."""
-    monkeypatch.setattr(ssh, "_WAIT", 0.01)
+    monkeypatch.setattr(transport, "_WAIT", 0.01)
     with pytest.raises(Unreachable, match=r"its jump host 127.1.2.9: connection refused \(127.1.2.9:1\)"):
         _connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
 
@@ -317,8 +318,8 @@ def test_connections_are_as_many_as_descriptors_allow() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
-        assert ssh.descriptor_limit(200) == 200
+        assert transport.descriptor_limit(200) == 200
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 400
-        assert ssh.descriptor_limit(before[1]) < before[1]
+        assert transport.descriptor_limit(before[1]) < before[1]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)

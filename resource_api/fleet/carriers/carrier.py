@@ -23,6 +23,10 @@ UNREACHABLE: Final = "unreachable"
 #: The job was sent, and the end did not come: what was done there is in doubt until the host is asked again.
 LOST: Final = "lost"
 
+#: What reaches a host: the library, or the program of OpenSSH.
+LIBRARY: Final = "asyncssh"
+PROGRAM: Final = "ssh"
+
 #: Events of one host in one run.
 MAX_EVENTS: Final = 1_000_000
 #: Bytes of a host's events that a carrier keeps; the host waits until they are read.
@@ -52,6 +56,8 @@ class Host(NamedTuple):
     groups: tuple[str, ...] = ()
     #: Where the password is that sudo or doas may ask for, as ``host_inputs.read_indirect`` takes it; None: nowhere.
     become_password: tuple[str, str, str] | None = None
+    #: ``asyncssh`` or ``ssh``: what connects to it.
+    transport: str = LIBRARY
 
 
 class HostEvent(NamedTuple):

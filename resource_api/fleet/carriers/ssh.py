@@ -10,34 +10,23 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import random
 import socket
 from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from resource_api.fleet.carriers import transport
 from resource_api.fleet.carriers.library_search import linker_cache
+from resource_api.fleet.carriers.transport import Lost, Unreachable, unreachable
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
-from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.fleet.carriers.carrier import Host
 
-#: A connection on which nothing comes for so many seconds is asked, so many times, before it counts as lost.
-KEEPALIVE_SECONDS: Final = 15
-KEEPALIVE_COUNT: Final = 3
-#: Attempts to connect before a job is sent; there is none after.
-ATTEMPTS: Final = 3
-#: Connections that are begun to the hosts behind one jump host in a second.
-VIA_RATE: Final = 10
-#: Bytes that a host may send before we have read them.
-WINDOW: Final = 64 * 1024
-#: Seconds until the exit code of a process must have followed the end of its output.
-_EXIT: Final = 2.0
 #: Modes of a terminal that passes on every byte: what it has, and what it has not (RFC 4254, 8).
 _RAW: Final = ("PTY_CS8",)
 _NOT_RAW: Final = (
@@ -47,9 +36,6 @@ _NOT_RAW: Final = (
 )
 #: Before the other ciphers: the library computes it three times as fast as ChaCha20.
 _CIPHERS: Final = "^aes256-gcm@openssh.com,aes128-gcm@openssh.com"
-#: Seconds before the second attempt, and the factor from one to the next; each is varied by half.
-_WAIT: Final = 0.4
-_GROWTH: Final = 2.5
 _PORT: Final = 22
 #: What an unknown host is asked for: a key, no certificate of an authority that is not known either.
 _PLAIN_KEYS: Final = (
@@ -63,19 +49,6 @@ _PLAIN_KEYS: Final = (
 _GLOBAL_KNOWN_HOSTS: Final = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 #: Hosts that are asked for their keys side by side.
 _KEYS_AT_ONCE: Final = 50
-#: Characters that are kept of what a host, or the library, says about a failure.
-_MAX_TEXT: Final = 300
-
-
-class Unreachable(ResourceError):  # noqa: N818 - reads as what it says
-    """A host to which there is no connection; the message says why, and what to do about it."""
-
-    #: Whether another attempt may succeed at once.
-    passing = False
-
-
-class Lost(ResourceError):  # noqa: N818 - reads as what it says
-    """A connection that was there and has ended."""
 
 
 class Place(NamedTuple):
@@ -121,15 +94,18 @@ class HostKey(NamedTuple):
 class Connections:
     """Connects to hosts, and keeps the connections to the jump hosts that they share."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        """Use the configuration of the user whose ``HOME`` is in ``environment``. Raise ``ResourceError``."""
-        self.library = _library()
+    def __init__(self, environment: Mapping[str, str], otherwise: str = "in the inventory transport: ssh") -> None:
+        """Use the configuration of the user whose ``HOME`` is in ``environment``.
+
+        ``otherwise`` is what can be done without the library: ``ResourceError`` says so where it is not installed.
+        """
+        self.library = _library(otherwise)
         self._directory = known_hosts_file(environment).parent
         self._client = _client(self.library)
         self._known: dict[tuple[str, ...], Any] = {}
         self._keys: dict[str, Sequence[Any]] = {}
         self._jumps: dict[str, asyncio.Task[Any]] = {}
-        self._begins: dict[str, float] = {}
+        self._pace = transport.JumpPace()
 
     def place(self, host: Host) -> Place:
         """Return where a host is reached. Raise ``Unreachable`` for a configuration that cannot be used."""
@@ -138,7 +114,7 @@ class Connections:
             found = self.library.SSHClientConnectionOptions(**given, client_keys=None)
         except (ValueError, OSError) as error:
             msg = f"the configuration of ssh cannot be used: {error}"
-            raise _unreachable(msg) from error
+            raise unreachable(msg) from error
         own = found.config.get("UserKnownHostsFile", [str(self._directory / "known_hosts")])
         machine = found.config.get("GlobalKnownHostsFile", _GLOBAL_KNOWN_HOSTS)
         via = host.via if host.via is not None else found.tunnel or ""
@@ -148,19 +124,12 @@ class Connections:
         return Place(name, found.host, found.port, "" if via == "none" else via, files, own_ciphers, own_identities)
 
     async def connect(self, host: Host, place: Place | None = None) -> Any:
-        """Return a connection, of asyncssh, after at most ``ATTEMPTS`` attempts. Raise ``Unreachable``.
+        """Return a connection, of asyncssh, after at most ``transport.ATTEMPTS`` attempts. Raise ``Unreachable``.
 
         ``place``: where the host is reached; None: what the configuration says.
         """
-        place = place or self.place(host)
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                return await self._attempt(host, place)
-            except Unreachable as error:
-                if not error.passing or attempt == ATTEMPTS:
-                    raise
-            await asyncio.sleep(_WAIT * _GROWTH ** (attempt - 1) * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
-        raise AssertionError
+        found = place or self.place(host)
+        return await transport.attempted(lambda: self._attempt(host, found))
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> Process:
         """Connect to a host, and start a command there by its login shell. Raise ``Unreachable``.
@@ -174,7 +143,9 @@ class Connections:
             modes = {getattr(library, name): int(name in _RAW) for name in (*_RAW, *_NOT_RAW)}
             options = {"request_pty": "force", "term_type": "dumb", "term_modes": modes}
         with _Explained(self, host, place, []):
-            opened = connection.create_process(command, encoding=None, window=WINDOW, env={}, send_env=[], **options)
+            opened = connection.create_process(
+                command, encoding=None, window=transport.WINDOW, env={}, send_env=[], **options
+            )
             process = await asyncio.wait_for(opened, host.connect_timeout)
         return Process(library, connection, process)
 
@@ -248,8 +219,8 @@ class Connections:
             "known_hosts": known,
             "connect_timeout": seconds,
             "login_timeout": seconds,
-            "keepalive_interval": KEEPALIVE_SECONDS,
-            "keepalive_count_max": KEEPALIVE_COUNT,
+            "keepalive_interval": transport.KEEPALIVE_SECONDS,
+            "keepalive_count_max": transport.KEEPALIVE_COUNT,
             "password_auth": False,
             "kbdint_auth": False,
             "agent_forwarding": False,
@@ -267,7 +238,7 @@ class Connections:
                 known = self.library.read_known_hosts(readable)
             except (ValueError, OSError) as error:
                 msg = f"the known hosts cannot be read: {error}"
-                raise _unreachable(msg) from error
+                raise unreachable(msg) from error
             self._known[files] = known
         return known
 
@@ -280,15 +251,8 @@ class Connections:
         """Return what leads a connection through the jump hosts of a place, if it has some."""
         if not place.via:
             return {"tunnel": None}
-        await self._limit_rate(place.via)
+        await self._pace.wait(place.via)
         return {"tunnel": await self._jump(place.via, host)}
-
-    async def _limit_rate(self, via: str) -> None:
-        """Wait until another connection may be begun behind some jump hosts."""
-        now = asyncio.get_running_loop().time()
-        begin = max(self._begins.get(via, 0.0), now)
-        self._begins[via] = begin + 1 / VIA_RATE
-        await asyncio.sleep(begin - now)
 
     async def _jump(self, via: str, host: Host) -> Any:
         """Return the connection to the last of some jump hosts, which all hosts behind it share."""
@@ -353,7 +317,7 @@ class Process:
     async def exit_code(self) -> int | None:
         """Return the exit code once the output has ended; None where there is none."""
         try:
-            await asyncio.wait_for(self._process.wait_closed(), _EXIT)
+            await asyncio.wait_for(self._process.wait_closed(), transport.EXIT_SECONDS)
         except TimeoutError:
             return None
         code: int | None = self._process.returncode
@@ -365,7 +329,7 @@ class Process:
 
     async def _read(self, stream: Any) -> bytes:
         try:
-            data: bytes = await stream.read(WINDOW)
+            data: bytes = await stream.read(transport.WINDOW)
         except self._lost as error:
             raise _lost(error) from error
         return data
@@ -392,11 +356,11 @@ class _Explained:
     def refuse(self, text: str) -> None:
         """Raise ``Unreachable`` with a text and the place."""
         msg = f"{text} ({self._place.shown})"
-        raise _unreachable(msg)
+        raise unreachable(msg)
 
     def _explain(self, error: Exception) -> Unreachable:
         text, passing = self._words(error)
-        return _unreachable(f"{text} ({self._place.shown})", passing=passing)
+        return unreachable(f"{text} ({self._place.shown})", passing=passing)
 
     def _words(self, error: Exception) -> tuple[str, bool]:
         """Return what went wrong, and whether another attempt may succeed."""
@@ -468,8 +432,8 @@ def host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[Hos
 
 
 async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> list[HostKey | Unreachable]:
-    connections = Connections(environment)
-    slots = asyncio.Semaphore(descriptor_limit(_KEYS_AT_ONCE))
+    connections = Connections(environment, "visit each host with ssh once")
+    slots = asyncio.Semaphore(transport.descriptor_limit(_KEYS_AT_ONCE))
 
     async def found(host: Host) -> HostKey | Unreachable:
         async with slots:
@@ -484,28 +448,10 @@ async def _host_keys(hosts: Sequence[Host], environment: Mapping[str, str]) -> l
         await connections.close()
 
 
-def descriptor_limit(wanted: int, reserved: int = 64) -> int:
-    """Return how many of ``wanted`` connections can be open at once, after raising the limit as far as is allowed."""
-    import resource  # noqa: PLC0415 - only for many hosts
-
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = 2 * wanted + reserved
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, (soft - reserved) // 2))
-
-
 def _lost(error: Exception) -> Lost:
     text = str(error)
     detail = "" if text in {"", "Connection lost"} else f": {_lower(text)}"
-    return Lost(escape(f"the connection was lost{detail}")[:_MAX_TEXT])
-
-
-def _unreachable(text: str, *, passing: bool = False) -> Unreachable:
-    found = Unreachable(escape(text)[:_MAX_TEXT])
-    found.passing = passing
-    return found
+    return transport.lost(f"the connection was lost{detail}")
 
 
 def _expanded(path: str) -> str:
@@ -516,13 +462,15 @@ def _lower(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
-def _library() -> Any:
+def _library(otherwise: str) -> Any:
     """Return asyncssh. Raise ``ResourceError`` where it is not installed."""
     try:
         with linker_cache():  # it looks for two libraries that few have, which would be a fifth of its import
             import asyncssh  # noqa: PLC0415 - only for hosts that are reached by ssh
     except ImportError as error:
-        msg = "hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'"
+        msg = (
+            f"hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'; or without it: {otherwise}"
+        )
         raise ResourceError(msg) from error
     asyncssh.set_log_level("CRITICAL")
     return asyncssh

@@ -1,7 +1,8 @@
 """A carrier whose hosts are reached by SSH: one connection, one channel and one process for each.
 
-All connections are in one thread with an event loop of its own. The caller's thread takes the events; a host whose
-events it does not take is not read any more, so no host costs more than its share of memory.
+All connections are in one thread with an event loop of its own; ``Host.transport`` says what makes each of them. The
+caller's thread takes the events; a host whose events it does not take is not read any more, so no host costs more than
+its share of memory.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.carriers import carrier, ssh
-from resource_api.fleet.carriers.ssh import Lost
+from resource_api.fleet.carriers import carrier, transport
+from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.channel import Channel
 from resource_api.fleet.host_inputs import read_indirect
 from resource_api.fleet.launch import Launch
@@ -24,16 +25,16 @@ from resource_api.model.values.errors import ResourceAPIError, ResourceError, re
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.fleet.carriers.carrier import Host, HostEvent
-    from resource_api.fleet.carriers.ssh import Process
+    from resource_api.fleet.carriers.transport import Process, Transport
     from resource_api.fleet.job import Job
     from resource_api.fleet.launch import Machine
     from resource_api.fleet.payload import Payloads
 
 #: Bytes that are written at once.
-_WRITE: Final = ssh.WINDOW
+_WRITE: Final = transport.WINDOW
 #: Hosts after which memory is freed: a connection that has ended refers to itself, and has 30 KiB.
 _COLLECT: Final = 64
 
@@ -48,20 +49,23 @@ class SshCarrier:
         environment: Mapping[str, str] | None = None,
         connections: int = 1000,
         runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
+        transports: Collection[str] = (carrier.LIBRARY,),
     ) -> None:
         """Send archives of ``payloads``, to at most so many hosts at once as descriptors allow.
 
         ``environment``: the variables that say where keys are; None: those of this process. ``runtime`` finds an
-        archive for a machine without Python. Raise ``ResourceError`` where the library for SSH is not installed.
+        archive for a machine without Python. ``transports``: what reaches the hosts, as ``Host.transport`` names it.
+        Raise ``ResourceError`` where the library for one of them is not installed.
         """
         self._payloads = payloads
-        self._connections = ssh.Connections(os.environ if environment is None else environment)
+        variables = os.environ if environment is None else environment
+        self._transports = {name: _transport(name, variables) for name in transports}
         #: Place → password: hosts share one, and a program that prints it may ask somebody for something.
         self._passwords: dict[tuple[str, str, str], Sensitive[str]] = {}
         self._reading = threading.Lock()
         self._runtime = runtime
         self._loop = asyncio.new_event_loop()
-        self._slots = asyncio.Semaphore(ssh.descriptor_limit(connections))
+        self._slots = asyncio.Semaphore(connection_limit(connections, transports))
         #: Host → its task, until its end has come. Only the thread of the loop changes it.
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._channels: dict[str, _Connected] = {}
@@ -146,7 +150,8 @@ class SshCarrier:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._connections.close()
+        for each in self._transports.values():
+            await each.close()
 
     async def _carry(self, host: Host, connected: _Connected) -> None:
         """Take the job to its host, and end with the host's end, whatever happens."""
@@ -186,7 +191,8 @@ class SshCarrier:
             password = await self._loop.run_in_executor(None, self._read_password, host.become_password)
         launch = Launch(host.become, password, self._runtime)
         command = launch.command(connected.channel.arguments(), host.python)
-        async with await self._connections.start(host, command, terminal=launch.terminal) as process:
+        reach = self._transports[host.transport]
+        async with await reach.start(host, command, terminal=launch.terminal) as process:
             connected.process = process
             errors = self._loop.create_task(_read_errors(process, connected, launch))
             try:
@@ -250,6 +256,26 @@ class _Connected:
                     await process.write(part[at : at + _WRITE])
         except Lost:  # whoever reads finds out why
             self._outgoing.clear()
+
+
+def connection_limit(wanted: int, transports: Collection[str]) -> int:
+    """Return how many of ``wanted`` hosts can be served side by side, as far as descriptors allow."""
+    if carrier.PROGRAM not in transports:
+        return transport.descriptor_limit(wanted)
+    from resource_api.fleet.carriers import ssh_program  # noqa: PLC0415 - see below
+
+    return transport.descriptor_limit(wanted, each=ssh_program.DESCRIPTORS)
+
+
+def _transport(name: str, environment: Mapping[str, str]) -> Transport:
+    """Return what reaches hosts. Raise ``ResourceError`` where its library is not installed."""
+    if name == carrier.PROGRAM:
+        from resource_api.fleet.carriers.ssh_program import SshProgram  # noqa: PLC0415 - few hosts are reached by it
+
+        return SshProgram(environment)
+    from resource_api.fleet.carriers.ssh import Connections  # noqa: PLC0415 - with asyncssh
+
+    return Connections(environment)
 
 
 async def _read_errors(process: Process, connected: _Connected, launch: Launch) -> None:

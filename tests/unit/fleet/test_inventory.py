@@ -27,7 +27,7 @@ defaults: {user: deploy, become: sudo, via: bastion.example.org, inputs: {worker
 hosts:
   "web[1:3]": {groups: [web], inputs: {role: front}}
   web2: {port: 2222, inputs: {role: canary}}
-  db1: {address: 10.0.0.9, groups: [db, web], become: none, timeout: 3}
+  db1: {address: 10.0.0.9, groups: [db, web], become: none, timeout: 3, transport: ssh}
   spare:
 groups:
   web: {inputs: {workers: 8}}
@@ -60,10 +60,12 @@ def test_a_host_is_reached_as_defaults_groups_and_its_keys_say() -> None:
         web,
         web._replace(name="web2", port=2222),
         Host(
-            "db1", "10.0.0.9", None, "postgres", "bastion.example.org", connect_timeout=3.0, groups=("web", "db")
+            "db1", "10.0.0.9", None, "postgres", "bastion.example.org", connect_timeout=3.0, groups=("web", "db"),
+            transport="ssh",
         ),
         web._replace(name="spare", groups=()),
     ]  # fmt: skip
+    assert [found.transport(name) for name in ("web1", "db1", "elsewhere")] == ["asyncssh", "ssh", "asyncssh"]
     assert inputs_of(found, "web1") == {"workers": 8, "role": "front"}
     assert inputs_of(found, "web2") == {"workers": 8, "role": "canary"}
     assert inputs_of(found, "spare") == {"workers": 2, "role": "none"}
@@ -104,7 +106,7 @@ def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
             "defaults: {address: x}",
             (
                 "hosts.yaml:1:12: unknown key address of defaults;"
-                " known are port, user, become, become_password, via, identity, timeout, python, inputs"
+                " known are port, user, become, become_password, via, identity, transport, timeout, python, inputs"
             ),
         ),
         ("hosts:\n  web1: {port: 0}", "hosts.yaml:2:16: port must be a number from 1 to 65535"),
@@ -113,6 +115,8 @@ def test_ten_thousand_hosts_share_what_they_have_in_common() -> None:
         ("hosts:\n  web1: {address: -x}", "hosts.yaml:2:19: address must be a name or an address of a host"),
         ("hosts:\n  web1: {via: ''}", "hosts.yaml:2:15: via must be a host, or several with a comma between them"),
         ("hosts:\n  web1: {identity: 3}", "hosts.yaml:2:20: identity must be the path of a key"),
+        ("hosts:\n  web1: {transport: scp}", "hosts.yaml:2:21: transport must be one of asyncssh, ssh"),
+        ("defaults: {transport: [ssh]}", "hosts.yaml:1:23: transport must be one of asyncssh, ssh"),
         ("hosts:\n  web1: {timeout: 0}", "hosts.yaml:2:19: timeout must be a number of seconds"),
         ("hosts:\n  web1: {python: python3}", "hosts.yaml:2:18: python must be an absolute path"),
         ("hosts:\n  web1: {groups: web}", "hosts.yaml:2:18: 'groups' must be a list of names"),

@@ -11,6 +11,7 @@ import click
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.fleet import inventory, runtimes
+from resource_api.fleet.carriers.carrier import LIBRARY
 from resource_api.fleet.runtimes import Runtimes
 from resource_api.fleet.selection import Selection
 from resource_api.model.values._namedtuple import NamedTuple
@@ -165,6 +166,7 @@ def _line(host: Host) -> str:
     user = f"{host.user}@" if host.user else ""
     port = f":{host.port}" if host.port else ""
     more = [f"via {host.via}"] if host.via else []
+    more += [f"transport {host.transport}"] if host.transport != LIBRARY else []
     more += [f"become {host.become}"] if host.become != "none" else []
     more += [f"groups {', '.join(host.groups)}"] if host.groups else []
     reached = f"{user}{host.address or host.name}{port}"
@@ -175,10 +177,11 @@ def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
     from resource_api.fleet import known_hosts  # noqa: PLC0415 - with asyncssh, which nothing else here needs
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - the same
+    from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
 
     shown = []
     for host, key in zip(found, ssh.host_keys(found, os.environ), strict=True):
-        if isinstance(key, ssh.Unreachable):
+        if isinstance(key, Unreachable):
             shown.append(_Key(host, None, "unreachable", str(key)))
             continue
         why = known_hosts.refusal(key, fingerprints)
