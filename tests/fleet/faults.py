@@ -56,6 +56,18 @@ ENDS: Final[Mapping[str, tuple[str, str]]] = {
     "stalls before the job": ("unreachable", "no answer within 2 s"),
     "stalls in its job": ("lost", "the connection was lost"),
 }
+#: The ends of those that differ where the program ``ssh`` leads to the host; the others are the channel's.
+PROGRAM_ENDS: Final[Mapping[str, tuple[str, str]]] = {
+    **{name: ENDS[name] for name in ("floods with errors", "kills its run", "has terminal sequences")},
+    **{name: ENDS[name] for name in ("is reset in its job", "stalls before the job")},
+    "is unknown": ("unreachable", "Could not resolve hostname nosuch.invalid"),
+    "has an unknown key": ("unreachable", "strict checking.; if it is right: resource-api hosts trust has an "),
+    "refuses": ("unreachable", "connect to host 127.4.9.1 port 1: Connection refused"),
+    "refuses our key": ("unreachable", "Permission denied"),
+    "is reset at once": ("unreachable", "Connection "),
+    "is reset in its greeting": ("unreachable", "Connection "),
+    "stalls in its job": ("lost", "the connection was lost: Timeout, server 127.4.9.9 not responding."),
+}
 #: Bytes from a host after which its connection is reset, or stalls; None: when its job is being done.
 CUTS: Final = {
     "is reset at once": (0, True),
@@ -69,16 +81,18 @@ CUTS: Final = {
 class Faults:
     """Hosts of a server that have faults."""
 
-    def __init__(self, server: Server, stack: ExitStack) -> None:
-        """Use a server; ``stack`` ends what the faults need."""
+    def __init__(self, server: Server, stack: ExitStack, transport: str = "asyncssh") -> None:
+        """Use a server; ``stack`` ends what the faults need, and ``transport`` leads to the hosts."""
         self._server = server
+        self._transport = transport
         self._stack = stack
         #: The connections of hosts that are cut, by name; who sees that a host does its job cuts its own.
         self.proxies: dict[str, Proxy] = {}
 
     def host(self, fault: str, number: int, name: str = "") -> Host:
         """Return a host with a fault, which is its name unless one is given; each has a number of its own."""
-        server, host = self._server, ssh_host(self._server, name or fault, number)
+        server = self._server
+        host = ssh_host(server, name or fault, number)._replace(transport=self._transport)
         if fault in PROFILES:
             server.profile(host.address, PROFILES[fault])
         if fault in CUTS:

@@ -1,6 +1,6 @@
 """Kill the machine that asks, a connection, or a run on a host, at any moment; then run again, and count effects.
 
-``python -m tests.fleet.kills ROUNDS [SEED]`` starts an sshd of its own, as root.
+``python -m tests.fleet.kills ROUNDS [SEED [TRANSPORT]]`` starts an sshd of its own, as root.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.carrier import LIBRARY, Host
 from resource_api.fleet.carriers.ssh_carrier import SshCarrier
 from resource_api.testing.carrier_examples import trial
 from tests.fleet.sshd import started_server
@@ -38,8 +38,9 @@ _ADDRESS: Final = "127.7.0.1"
 class Rounds:
     """Rounds on one host: each has new resources, a run that is killed, and one that is not."""
 
-    def __init__(self, server: Server, prepared: Trial, home: Path, seed: int) -> None:
+    def __init__(self, server: Server, prepared: Trial, home: Path, seed: int, transport: str = LIBRARY) -> None:
         """Use a server and what jobs need; ``home`` knows the server's keys."""
+        self.transport = transport
         self.server = server
         self.trial = prepared
         self.home = home
@@ -78,15 +79,16 @@ class Rounds:
             place = self.trial.place("web1")
             assert [name for name in names if not Path(place, name).exists()] == [], (number, kind)
 
-    def _start(self, names: list[str]) -> _Controller:
+    def _start(self, names: list[str]) -> Controller:
         """Start a process that takes a job to the host and says how it has ended."""
         self.generation += 1
         resources: Mapping[str, Mapping[str, Any]] = {name: {} for name in names}
         job = self.trial.job(resources, generation=self.generation, lock_timeout=_PATIENCE)
-        host = Host("web1", _ADDRESS, self.server.port, "root", identity=str(self.server.identity))
-        return _Controller(lambda: _ended(self.trial.payloads, host, job, self.home))
+        identity = str(self.server.identity)
+        host = Host("web1", _ADDRESS, self.server.port, "root", identity=identity, transport=self.transport)
+        return Controller(lambda: _ended(self.trial.payloads, host, job, self.home))
 
-    def _kill(self, kind: str, controller: _Controller) -> bool:
+    def _kill(self, kind: str, controller: Controller) -> bool:
         """Kill something of a run; return whether there was something to kill."""
         if kind == "controller":
             return controller.kill()
@@ -100,7 +102,7 @@ class Rounds:
                 os.kill(pid, signal.SIGKILL)
         return bool(processes)
 
-    def _await(self, *, running: bool, unless: _Controller | None = None) -> None:
+    def _await(self, *, running: bool, unless: Controller | None = None) -> None:
         """Wait until something runs on the host, or nothing any more; not where a controller has ended."""
         until = time.monotonic() + _PATIENCE
         while bool(self.server.processes(_ADDRESS)) != running and not (unless and unless.has_ended()):
@@ -108,10 +110,11 @@ class Rounds:
             time.sleep(0.01)
 
 
-class _Controller:
+class Controller:
     """A copy of this process that does one thing, and writes what has come of it."""
 
     def __init__(self, work: Callable[[], str]) -> None:
+        """Do ``work`` in the copy."""
         self._result, theirs = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
@@ -140,7 +143,7 @@ class _Controller:
 
 def _ended(payloads: Payloads, host: Host, job: Job, home: Path) -> str:
     """Take a job to its host and return how it has ended."""
-    carrier = SshCarrier(payloads, environment={"HOME": str(home)})
+    carrier = SshCarrier(payloads, environment={"HOME": str(home)}, transports=[host.transport])
     carrier.start(host, job)
     while (event := carrier.next_event(_PATIENCE)) is not None:
         if event.document["type"] == "end":
@@ -172,7 +175,8 @@ def _main(arguments: list[str]) -> None:
         with started_server(directory / "server", directory / "shared") as server:
             server.known_hosts(directory / "home/.ssh/known_hosts")
             prepared = trial(directory / "shared/trial", directory / "payload")
-            rounds = Rounds(server, prepared, directory / "home", int((arguments[1:] or ["0"])[0]))
+            seed, transport = [*arguments[1:], *("0", LIBRARY)[len(arguments) - 1 :]]
+            rounds = Rounds(server, prepared, directory / "home", int(seed), transport)
             rounds.run(int(arguments[0]))
             done = len(prepared.effects("web1"))
             sys.stdout.write(f"{dict(rounds.kills)}: {done} effects, each once\n")

@@ -59,6 +59,7 @@ MaxStartups 1000
 PidFile none
 Subsystem sftp /usr/lib/openssh/sftp-server
 PrintMotd no
+Banner /etc/ssh/test/banner
 """
 #: Arguments: an empty directory for mounts, the one with the keys and the configuration, the one that is shared.
 _BOOT: Final = f"""
@@ -204,6 +205,7 @@ def _write(keys: Path, port: int) -> None:
     _keygen("-s", str(keys / "authority"), "-I", "hosts", "-h", str(keys / "host.pub"))
     (keys / "authorized_keys").write_bytes((keys / "user.pub").read_bytes())
     (keys / "config").write_text(_CONFIG.format(port=port), encoding="ascii")
+    (keys / "banner").write_text("Authorised use only\nLast line, without its end", encoding="ascii")
     (keys / "shell").write_text(_SHELL, encoding="ascii")
     (keys / "passwords").write_text("".join(f"{user}:{PASSWORD}\n" for user in USERS), encoding="ascii")
 

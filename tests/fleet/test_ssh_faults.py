@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.fleet.carriers import ssh
 from resource_api.fleet.carriers.ssh_carrier import SshCarrier
 from resource_api.testing.carrier_examples import Trial, trial
-from tests.fleet.faults import ENDS, EVENT, HAVE, PATIENCE, Faults, Proxy, know, ssh_host
+from tests.fleet.faults import ENDS, EVENT, HAVE, PATIENCE, PROGRAM_ENDS, Faults, Proxy, know, ssh_host
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.process
 
 _GOOD: Final = ("good1", "good2", "good3")
+_ENDS: Final = {"asyncssh": ENDS, "ssh": PROGRAM_ENDS}
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def prepared(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Trial:
 @pytest.fixture
 def carrier(prepared: Trial, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SshCarrier]:
     """A carrier that is sooner tired of a silent host than others are."""
-    monkeypatch.setattr(ssh, "KEEPALIVE_SECONDS", 0.5)
-    found = SshCarrier(prepared.payloads, environment={"HOME": str(home)})
+    monkeypatch.setattr("resource_api.fleet.carriers.transport.KEEPALIVE_SECONDS", 0.5)
+    found = SshCarrier(prepared.payloads, environment={"HOME": str(home)}, transports=["asyncssh", "ssh"])
     yield found
     found.close()
 
@@ -55,14 +55,16 @@ def _take(carrier: SshCarrier, names: set[str], proxies: Mapping[str, Proxy]) ->
     return found
 
 
+@pytest.mark.parametrize("transport", _ENDS)
 def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
-    server: Server, home: Path, prepared: Trial, carrier: SshCarrier
+    server: Server, home: Path, prepared: Trial, carrier: SshCarrier, transport: str
 ) -> None:
     """Whatever hosts do, those beside them end well, and memory does not grow with what is sent."""
     know(server, home / ".ssh" / "known_hosts")
+    ends = _ENDS[transport]
     with ExitStack() as stack:
-        faults = Faults(server, stack)
-        hosts = {name: faults.host(name, number) for number, name in enumerate(ENDS, 10)}
+        faults = Faults(server, stack, transport)
+        hosts = {name: faults.host(name, number) for number, name in enumerate(ends, 10)}
         hosts |= {name: ssh_host(server, name, number) for number, name in enumerate(_GOOD)}
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         for name, host in hosts.items():
@@ -76,17 +78,20 @@ def test_each_fault_has_one_clear_end_and_harms_no_otherssh_host(
     assert all(document.get("message") != "mine" for name in _GOOD for document in found[name])
     wrong = {
         name: found[name][-1]
-        for name, (status, text) in ENDS.items()
+        for name, (status, text) in ends.items()
         if (found[name][-1]["status"], text in str(found[name][-1]["error"])) != (status, True)
     }
     assert wrong == {}
-    assert all(str(found[name][-1]["error"]).isprintable() for name in ENDS)
+    assert all(str(found[name][-1]["error"]).isprintable() for name in ends)
     assert grown < 48 << 10, grown
 
 
-def test_a_host_that_never_stops_costs_no_otherssh_host(server: Server, prepared: Trial, carrier: SshCarrier) -> None:
+@pytest.mark.parametrize("transport", _ENDS)
+def test_a_host_that_never_stops_costs_no_otherssh_host(
+    server: Server, prepared: Trial, carrier: SshCarrier, transport: str
+) -> None:
     """The others end while events of one go on for ever; it is read only as fast as its events are taken."""
-    flooding = ssh_host(server, "flooding", 100)
+    flooding = ssh_host(server, "flooding", 100)._replace(transport=transport)
     server.profile(flooding.address, f"{HAVE} exec yes '{EVENT % ('x' * 900)}'")
     hosts = {name: ssh_host(server, name, 101 + number) for number, name in enumerate(_GOOD)}
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

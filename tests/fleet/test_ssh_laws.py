@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pytest
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.carriers.carrier import Carrier
     from resource_api.fleet.payload import Payloads
+    from resource_api.testing.carrier_examples import Trial
     from tests.fleet.sshd import Server
 
 pytestmark = pytest.mark.process
@@ -29,6 +30,8 @@ _ADDRESSES: Final = {"web1": "127.3.0.1", "web2": "127.3.0.2"}
 class TestSshCarrier(CarrierCompliance):
     """Hosts are addresses of one server, to which root may log in."""
 
+    transport: ClassVar[str] = "asyncssh"
+
     @pytest.fixture(autouse=True)
     def _server(self, server: Server, home: Path) -> None:
         """Use the server of all tests."""
@@ -38,21 +41,32 @@ class TestSshCarrier(CarrierCompliance):
     @contextmanager
     def opened(self, payloads: Payloads) -> Iterator[Carrier]:
         """Return a carrier that knows the hosts."""
-        carrier = SshCarrier(payloads, environment={"HOME": str(self.home)})
+        carrier = SshCarrier(payloads, environment={"HOME": str(self.home)}, transports=[self.transport])
         yield carrier
         carrier.close()
 
     def host(self, name: str) -> Host:
         """Return a host of the server."""
         identity = str(self.server.identity)
-        return Host(name, _ADDRESSES[name], self.server.port, "root", identity=identity)
+        return Host(name, _ADDRESSES[name], self.server.port, "root", identity=identity, transport=self.transport)
 
     def unreachable(self) -> Host:
         """Return a host whose port nothing listens on."""
-        return Host("gone", "127.3.0.3", 1, "root", identity=str(self.server.identity))
+        return Host("gone", "127.3.0.3", 1, "root", identity=str(self.server.identity), transport=self.transport)
 
     def kill(self, carrier: Carrier, name: str) -> None:
         """Kill what the connection has started."""
         assert isinstance(carrier, SshCarrier)
         for pid in self.server.processes(_ADDRESSES[name]):
             os.kill(pid, signal.SIGKILL)
+
+
+class TestSshProgram(TestSshCarrier):
+    """The same hosts, reached by the program ``ssh``."""
+
+    transport = "ssh"
+
+    @pytest.mark.parametrize("lie", ["no frame", "too long"])
+    def test_what_is_no_event_ends_its_host(self, trial: Trial, lie: str) -> None:
+        """The others differ for the channel, which is the same."""
+        super().test_what_is_no_event_ends_its_host(trial, lie)

@@ -75,12 +75,14 @@ resources:
 """
 
 
-def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path) -> None:
+@pytest.mark.parametrize("transport", ["asyncssh", "ssh"])
+def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path, transport: str) -> None:
     """Not in arguments, environments, files, archives, reports, states, or on the wire, while a run and after it."""
     site, capture = home.parent / "site", home.parent / "capture"
-    _write(site, server)
+    _write(site, server, transport)
     since = time.time() - 1
     server.run("touch", "/stamp")
+    server.run("rm", "-rf", *(f"/hosts/{address}" for address in _ADDRESSES.values()))
     with _captured(capture, server.port), _applied(site, home) as process:
         doors = [f"/hosts/{address}/door" for address in _ADDRESSES.values()]
         wait_until(lambda: _waiting(site / "out") >= set(_SECRETS))
@@ -98,6 +100,7 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path) -> None:
         "files there": _changed(server),
         "files here": _files_since(home.parent, since, without={site / "secrets", site / "password"}),
     }
+    assert (b"RApi-connected" in processes) == (transport == "ssh")
     for place, control in (("processes", b"-I"), ("capture", b"SSH-2.0-"), ("report", b"<sensitive>")):
         assert control in found[place], place
     for place in ("archives", "files there", "files here"):
@@ -109,7 +112,7 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path) -> None:
 _ADDRESSES: Final = {"web1": "127.8.0.1", "web2": "127.8.0.2", "db1": "127.8.0.3"}
 
 
-def _write(site: Path, server: Server) -> None:
+def _write(site: Path, server: Server, transport: str) -> None:
     """Write a manifest, its modules, and an inventory that names the secrets."""
     for name, text in (("types/door.py", _TYPE), ("providers/door.py", _PROVIDER), ("site.yaml", _MANIFEST)):
         (site / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ def _write(site: Path, server: Server) -> None:
     for name, secret in _SECRETS.items():
         (site / "secrets" / name).write_text(secret)
     (site / "password").write_text(PASSWORD)
-    common = {"port": server.port, "identity": str(server.identity), "user": "root"}
+    common = {"port": server.port, "identity": str(server.identity), "user": "root", "transport": transport}
     hosts = {
         name: {"address": address, "inputs": {"code": {"file": "secrets/${host.name}"}}}
         for name, address in _ADDRESSES.items()
