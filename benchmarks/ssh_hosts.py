@@ -81,19 +81,21 @@ class Hosts:
         fields = Path(f"/proc/{self.server.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[13]) + int(fields[14])) / _TICKS
 
-    def ours(self, count: int) -> Iterator[Row]:
+    def ours(self, count: int, transport: str = "asyncssh") -> Iterator[Row]:
         """Yield the first run on hosts, one that changes nothing, and one that changes three files."""
+        by = "" if transport == "asyncssh" else f"`transport: {transport}`: "
         addresses = self.addresses(count)
         common = {"user": "ops", "port": self.server.port, "identity": str(self.server.identity)}
+        common["transport"] = transport
         inventory = {"defaults": common, "hosts": {f"host{n}": {"address": each} for n, each in enumerate(addresses)}}
         (self.directory / "hosts.json").write_text(json.dumps(inventory))
         self._write_manifest("one")
         run = [sys.executable, "-m", "resource_api", "apply", "site.json", "--hosts", "hosts.json"]
         run += ["--on", f"host[0:{count - 1}]"]
-        yield self.measure("first contact: sent, three files created", run, count)
-        yield self.measure("no change", run, count)
+        yield self.measure(f"{by}first contact: sent, three files created", run, count)
+        yield self.measure(f"{by}no change", run, count)
         self._write_manifest("two")
-        yield self.measure("three files changed", run, count)
+        yield self.measure(f"{by}three files changed", run, count)
 
     def _write_manifest(self, content: str) -> None:
         files = {f"File[/hosts/${{host.address}}/ops/{name}]": {"content": content} for name in _FILES}
@@ -163,6 +165,8 @@ def main() -> None:
 def _rows(hosts: Hosts, arguments: argparse.Namespace) -> Iterator[Row]:
     for count in arguments.counts:
         yield from hosts.ours(count)
+    for transport in ("asyncssh", "ssh"):
+        yield from hosts.ours(_FEW, transport)
     yield hosts.ssh(100)
     if arguments.peers:
         yield from hosts.pyinfra()
