@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from hypothesis import settings
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 settings.register_profile("sample", deadline=None, max_examples=25, database=None, print_blob=True)
 settings.register_profile("whole", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "sample"))
+
+
+#: By their names: the kits must not be imported before pytest rewrites their assertions.
+_KITS: Final = {"ProviderCompliance", "CarrierCompliance"}
 
 
 def times(factor: float) -> int:
@@ -48,7 +52,6 @@ def sample(items: Iterable[pytest.Item]) -> tuple[list[pytest.Item], list[pytest
 
 
 def _is_repeated(item: pytest.Item) -> bool:
-    """Return whether a test is a law that other types are tested for as well, or is done a second time in a worker."""
+    """Return whether a test is a law that others are tested for as well, or is done a second time in a worker."""
     bases = getattr(getattr(item, "cls", None), "__mro__", ())
-    # By its name: the kit must not be imported before pytest rewrites its assertions.
-    return "[in_a_worker" in item.name or any(each.__name__ == "ProviderCompliance" for each in bases)
+    return "[in_a_worker" in item.name or any(each.__name__ in _KITS for each in bases)
