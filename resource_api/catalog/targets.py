@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
     from resource_api.model.record import Record, StackState
+
+#: How many undeclared resources a warning names.
+_NAMED: Final = 5
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -41,11 +45,15 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
 
 def select(
-    catalog: Catalog, options: Options, recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict
+    catalog: Catalog,
+    options: Options,
+    recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict,
+    undeclared: Collection[int] = (),
 ) -> set[int] | None:
     """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing.
 
-    ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded.
+    ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
+    the indexes of resources that only state has, without their tags: any of them may have had a tag to skip.
     """
     if not options.partial:
         return None
@@ -59,17 +67,21 @@ def select(
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
-        chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}
+        chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     return chosen
 
 
-def unmatched_tags(catalog: Catalog, options: Options) -> Iterator[str]:
-    """Yield a warning for each tag of the options that no resource has."""
+def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
+    """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
     known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(given.difference(known)):
             hint = nearest(tag, known)
             yield f"{option} {tag}: no resource has this tag" + (f"; {hint}" if hint else "")
+    if options.skip_tags and undeclared:
+        names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
+        more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
+        yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"
 
 
 def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:

@@ -256,12 +256,27 @@ targets = _group(
     ),
 )
 
-selection = _group(
+#: What every command has that selects resources, also those that are only recorded.
+recorded_selection = _group(
     targets,
     click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
     click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
-    click.option("--tags", default="", metavar="T,...", help="Only resources with one of these tags."),
-    click.option("--skip-tags", default="", metavar="T,...", help="No resources with one of these tags."),
+)
+
+
+def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:
+    """Return the tags of a list. Refuse one without any: a variable that is not set must not mean everything."""
+    found = frozenset(tag.strip().lower() for tag in (value or "").split(",") if tag.strip())
+    if value is not None and not found:
+        msg = "it names no tag"
+        raise click.BadParameter(msg)
+    return found
+
+
+selection = _group(
+    recorded_selection,
+    click.option("--tags", callback=_tags, metavar="T,...", help="Only resources with one of these tags."),
+    click.option("--skip-tags", callback=_tags, metavar="T,...", help="No resources with one of these tags."),
 )
 
 planning = _group(
@@ -458,11 +473,9 @@ _STATE: Final = frozenset({"stack", "project"})
 
 def run_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of ``Runtime``'s methods from a command's parameters."""
-    names = ("noop", "targets", "excludes", "with_dependencies", "with_dependents", "replace", "prune", "prune_always")
-    found = {name: settings[name] for name in (*names, "strict", "parallel", "fail_fast") if name in settings}
-    for name in ("tags", "skip_tags"):
-        found[name] = frozenset(tag.strip().lower() for tag in settings.get(name, "").split(",") if tag.strip())
-    return found
+    selected = ("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags")
+    names = ("noop", *selected, "replace", "prune", "prune_always", "strict", "parallel", "fail_fast")
+    return {name: settings[name] for name in names if name in settings}
 
 
 def saved_plan_options(settings: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:

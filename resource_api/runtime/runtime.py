@@ -410,8 +410,9 @@ class Runtime(ResourceReader):
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
-        selected = targets.select(catalog, options, partial(matching.recorded_dependents, catalog, prior))
-        for warning in targets.unmatched_tags(catalog, options):
+        recorded_dependents = partial(matching.recorded_dependents, catalog, prior)
+        selected = targets.select(catalog, options, recorded_dependents, prior.orphans)
+        for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):
             queries = observe(catalog, prior, selected, snapshot)

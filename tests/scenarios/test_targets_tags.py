@@ -102,3 +102,46 @@ def test_errors_of_excluded_resources_are_reported(bench: Bench) -> None:
     """An error in a resource that is no target refuses the manifest."""
     done = bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {size: big}}", "--target", "Widget[a]")
     assert done.code == 65
+
+
+@pytest.mark.parametrize("option", ["--tags", "--skip-tags"])
+@pytest.mark.parametrize("text", ["", ",", " , "])
+@pytest.mark.parametrize("command", ["apply", "plan", "rehearse"])
+def test_a_list_without_a_tag_is_wrong_usage(bench: Bench, command: str, option: str, text: str) -> None:
+    """A variable of a script that is not set must not mean everything."""
+    done = bench.run(command, bench.write("site.yaml", MANIFEST), option, text)
+    assert (done.code, bench.things("widget")) == (64, {})
+    assert f"Invalid value for '{option}': it names no tag" in done.err
+
+
+@pytest.mark.parametrize("option", ["--tags", "--skip-tags"])
+def test_what_is_destroyed_is_not_selected_by_tags(bench: Bench, option: str) -> None:
+    """Tags are not recorded: a deletion that they cannot prevent is refused."""
+    kept = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    site = bench.write("site.yaml", MANIFEST)
+    assert bench.run("apply", site, **kept).code == 0
+    done = bench.run("destroy", site, option, "red", "--yes", **kept)
+    assert (done.code, sorted(bench.things("widget"))) == (64, ["a", "a*c", "b"])
+    assert "destroy deletes what is recorded, and tags are not: use --target or --exclude" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ("--skip-tags red", "a a*c b"),
+        ("--skip-tags token", "a a*c b"),
+        ("--tags red", "a a*c b"),
+        ("--tags a*c", "a b"),
+        ("--exclude Widget[b]", "a b"),
+        ("--target Token", "a a*c b"),
+    ],
+)
+def test_pruning_deletes_nothing_that_may_have_a_skipped_tag(bench: Bench, options: str, left: str) -> None:
+    """Of what is no longer declared only the reference is recorded, which also tells type and title."""
+    kept = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
+    assert bench.run("apply", bench.write("site.yaml", f"project: a{MANIFEST}"), **kept).code == 0
+    site = bench.write("site.yaml", "project: a\nresources: {'Widget[a]': {}, 'Token[1]': {}, 'Token[2]': {}}\n")
+    done = bench.run("apply", site, "--prune", *options.split(), **kept)
+    assert (done.code, " ".join(sorted(bench.things("widget")))) == (0, left), done
+    told = "--skip-tags leaves alone what is no longer declared, because tags are not recorded: Widget["
+    assert (told in done.err) == ("--skip-tags" in options)
