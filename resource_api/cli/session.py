@@ -69,6 +69,8 @@ class Session:
         self._targets: Sequence[Target] = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
         self._document: Mapping[str, Any] | None = None
         self._problems: Sequence[Problem] = ()
+        #: What has been read from standard input.
+        self._stdin = b""
         self.output = Output(settings, stream=self._streams)
         self.log = self.output.log
         self.log.mask.on_secret = self._on_secret
@@ -142,10 +144,10 @@ class Session:
         from resource_api.model.values.document import MAX_BYTES, manifest_error  # noqa: PLC0415 - the same
 
         try:
-            raw = sys.stdin.buffer.read(MAX_BYTES + 1)
+            self._stdin = sys.stdin.buffer.read(MAX_BYTES + 1)
         except OSError as error:
             raise manifest_error(STDIN, (0, 0), "unreadable", f"cannot be read: {error.strerror}") from error
-        return read_stdin(raw)
+        return read_stdin(self._stdin)
 
     @property
     def use_cache(self) -> bool:
@@ -193,7 +195,7 @@ class Session:
     def _source_lines(self) -> SourceLines:
         from resource_api.cli.source_lines import SourceLines  # noqa: PLC0415 - only for a problem
 
-        return SourceLines(self.settings, self.registry.attributes_of, self.log, self._began)
+        return SourceLines(self.settings, self.registry.attributes_of, self.log, self._began, self._stdin)
 
     def show(self, document: Callable[[], Any], lines: Callable[[], str | Iterable[str]]) -> None:
         """Print the result of a command: what ``document`` returns with ``--json``, what ``lines`` returns without."""

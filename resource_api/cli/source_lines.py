@@ -14,7 +14,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.cli import given_inputs
-from resource_api.manifest.read import READERS, read_file
+from resource_api.manifest.read import READERS, STDIN, read_file
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError
 from resource_api.render.excerpt import excerpt
@@ -59,12 +59,16 @@ class SourceLines:
         attributes: Callable[[str], AttributeSet | None],
         log: Log,
         began: float,
+        stdin: bytes = b"",
     ) -> None:
         """Show files that have not changed since ``began``; ``settings`` are the parameters of the command.
 
         ``attributes`` returns those of the type or component of a name. The secrets that ``log`` masks are never shown.
+        ``stdin`` is what standard input has held.
         """
-        self._manifest = settings.get("manifest") or ""
+        self._stdin = stdin
+        manifest = settings.get("manifest") or ""
+        self._manifest = STDIN if manifest == "-" else manifest
         self._given = [("-i ", text) for text in settings.get("given") or ()]
         self._given += [("", text) for text in settings.get("changes") or ()]
         self._type_name = settings.get("type_name") or ""
@@ -136,7 +140,8 @@ class SourceLines:
             self._known[place] = self._may_be_secret(*place)
         if self._known[place]:
             return []
-        return excerpt(lines[problem.line - 1], problem.line, problem.column, _FORMS.get(_suffix(problem.file), "yaml"))
+        form = _FORMS.get(self._suffix(problem.file), "yaml")
+        return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
 
     def _outline(self, file: str) -> _Outline:
         if file not in self._files:
@@ -145,14 +150,21 @@ class SourceLines:
 
     def _read(self, file: str) -> Sequence[str]:
         try:
-            if os.stat(file).st_ctime > self._began:  # noqa: PTH116 - text
+            if file != STDIN and os.stat(file).st_ctime > self._began:  # noqa: PTH116 - text
                 return ()
-            text = read_file(file)[0].decode(errors="backslashreplace")
+            raw = self._stdin if file == STDIN else read_file(file)[0]
         except (OSError, ValueError):
             return ()
-        if _suffix(file) == ".json":
+        text = raw.decode(errors="backslashreplace")
+        if self._suffix(file) == ".json":
             return text.split("\n")
-        return (_LINE_END if _suffix(file) == ".py" else _YAML_LINE_END).split(text)
+        return (_LINE_END if self._suffix(file) == ".py" else _YAML_LINE_END).split(text)
+
+    def _suffix(self, file: str) -> str:
+        """Return the suffix of a file; of standard input that of a file with its format."""
+        if file == STDIN:
+            return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
+        return os.path.splitext(file)[1].lower()  # noqa: PTH122 - text
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""
@@ -179,7 +191,7 @@ class SourceLines:
         if len(types) > _MOST_TYPES:
             return None
         secret, plain = set(outline.sensitive_inputs), set[str]()
-        if self._manifest and _suffix(self._manifest) in _FORMS:
+        if self._manifest and self._suffix(self._manifest) in _FORMS:
             secret |= self._outline(self._manifest).sensitive_inputs
         for name in types:
             if (declared := self._attributes(name[:1].lower() + name[1:])) is not None:
@@ -253,7 +265,3 @@ def _names(line: str, *, words: bool) -> set[str]:
 def _indentation(line: str) -> int:
     found = _INDENTATION.match(line)
     return found.end() if found else 0
-
-
-def _suffix(file: str) -> str:
-    return os.path.splitext(file)[1].lower()  # noqa: PTH122 - text

@@ -73,8 +73,10 @@ def read(
 def read_stdin(raw: bytes) -> Manifest:
     """Read a manifest from the bytes of standard input, JSON or YAML; includes are relative to the working directory.
 
-    Raises ``ManifestError``.
+    Raises ``ManifestError``, also where nothing was written to it: a program that failed before declares nothing.
     """
+    if not raw.strip():
+        raise document.manifest_error(STDIN, (0, 0), "unreadable", "standard input is empty: nothing has written to it")
     loader = _Loader(READERS, {})
     loader.parse(raw, _json_or_yaml, STDIN, "", 0)
     return assemble(loader.documents, loader.problems)

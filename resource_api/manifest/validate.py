@@ -43,7 +43,8 @@ def document_violation(data: Any) -> Violation | None:
     if type(data) is not dict:
         return Violation((), "a manifest is a mapping", "begin with a line such as resources:")
     if "format_version" in data:
-        return Violation(("format_version",), "this is a saved plan, not a manifest", "apply carries it out")
+        hint = "apply carries it out, given the name of its file"
+        return Violation(("format_version",), "this is a saved plan, not a manifest", hint)
     return None
 
 

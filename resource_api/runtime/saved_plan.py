@@ -171,8 +171,11 @@ def read(path: str) -> dict[str, Any] | None:
 
 
 def load(path: str) -> dict[str, Any]:
-    """Return the document of a saved plan. Raise ``ManifestError`` for anything else."""
+    """Return the document of a saved plan. Raise ``ManifestError`` for anything else, ``UsageError`` for ``-``."""
     if (document := read(path)) is None:
+        if path == "-":
+            msg = "a saved plan is not read from standard input; give the name of its file"
+            raise UsageError(msg)
         reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"  # noqa: PTH113 - text
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(document, path)

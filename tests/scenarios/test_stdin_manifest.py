@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,3 +67,45 @@ def test_it_names_its_project(bench: Bench, words: str, code: int) -> None:
     """There is no file whose name could be that of the project."""
     done = feed(bench, "resources: {}\n", *words.split())
     assert (done.code, "needs a project: write 'project: NAME'" in done.err) == (code, code == 64), done
+
+
+@pytest.mark.parametrize("text", ["", " \n\n"])
+@pytest.mark.parametrize("words", ["apply - --prune-always --project a", "destroy - --yes --project a", "validate -"])
+def test_an_empty_standard_input_is_no_empty_manifest(bench: Bench, words: str, text: str) -> None:
+    """A program that fails before it writes anything declares nothing, and must not have everything deleted."""
+    done = feed(bench, text, *words.split())
+    assert (done.code, done.err) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
+
+
+def test_a_closed_standard_input_is_empty(bench: Bench) -> None:
+    """Nothing else takes its number and is read as a manifest."""
+    closed = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-P", "-m", "resource_api", "validate", "-"]
+    done = subprocess.run(closed, cwd=bench.home, env=bench.environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (65, "<stdin>: standard input is empty: nothing has written to it\n")
+
+
+def test_a_problem_shows_its_line(bench: Bench) -> None:
+    """As one of a file does, in both formats; a line that may be secret is not shown."""
+    done = feed(bench, "project: a\nresources:\n  Widget[a]: {sise: 1}\n", "validate", "-")
+    assert done.err.splitlines()[1:] == ["    3 |   Widget[a]: {sise: 1}", "      |               ^^^^"], done
+    done = feed(bench, '{"project": "a",\r\n "resources": {"Widget[a]": {"sise": 1}}}', "validate", "-")
+    assert done.err.splitlines()[1:] == [
+        '    2 |  "resources": {"Widget[a]": {"sise": 1}}}',
+        "      |                              ^^^^^^",
+    ], done
+    secret = "project: a\ninputs:\n  pin: {type: 'Sensitive[Integer]', default: hunter2}\n"
+    done = feed(bench, secret, "validate", "-")
+    assert (done.code, "hunter2" in done.err, len(done.err.splitlines())) == (65, False, 1), done
+
+
+def test_a_saved_plan_is_a_file(bench: Bench) -> None:
+    """It is read more than once, and found again: the message asks for its name."""
+    assert feed(bench, "project: a\nresources: {}\n", "plan", "-", "-o", "later.json").code == 0
+    done = feed(bench, (bench.home / "later.json").read_text(), "apply", "-")
+    assert done.code == 65
+    assert "this is a saved plan, not a manifest; apply carries it out, given the name of its file" in done.err
+    done = feed(bench, (bench.home / "later.json").read_text(), "show", "-")
+    assert (done.code, done.err) == (
+        64,
+        "Error: a saved plan is not read from standard input; give the name of its file\n",
+    )
