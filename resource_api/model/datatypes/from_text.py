@@ -1,19 +1,19 @@
 """Text of the command line as a value of the attribute's data type.
 
 Values in manifests are never coerced; a command line has only text. The rules are those of ``puppet resource``:
-integers (decimal or hexadecimal), floats with a point, ``true`` and ``false``; among alternatives, the only one that
-fits, and String after all others. In addition to Puppet, arrays and hashes may be written as JSON.
+integers (decimal or hexadecimal), floats with a point, ``true`` and ``false``; where the data type has no such value,
+the text itself. In addition to Puppet, arrays and hashes may be written as JSON, and where the data type accepts the
+text too, only a number that is written as it is printed is one: ``9`` is, ``0644`` and ``1.10`` are text.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from resource_api.model.values import values
 from resource_api.model.values._lazy_regex import regex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
 
@@ -21,61 +21,48 @@ if TYPE_CHECKING:
 _INTEGER: Final = regex(r"[+-]?[0-9]{1,4000}\Z")
 _HEXADECIMAL: Final = regex(r"([+-]?)0[xX]([0-9a-fA-F]{1,3000})\Z")
 _FLOAT: Final = regex(r"[+-]?[0-9]{1,400}\.[0-9]{1,400}([eE][+-]?[0-9]{1,4})?\Z")
+_LONG: Final = regex(r"[0-9]{19}")
 _NOTHING: Final = object()
 
 
 def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
-    Raises ``ValueError`` with a sentence for the user if there is no such value, or more than one. The sentence does
-    not contain ``text`` if the data type holds secrets. ``words`` describe what a ``Pattern`` in it accepts.
+    Raises ``ValueError`` with a sentence for the user if there is no such value. The sentence does not contain
+    ``text`` if the data type holds secrets. ``words`` describe what a ``Pattern`` in it accepts.
     """
-    found = [branch for branch in datatype.leaves if branch.kind != "String"]
-    candidates: list[Any] = []
-    for branch in found:
-        value = _read(branch, text)
-        if (
-            value is not _NOTHING
-            and datatype.accepts(value)
-            and not any(values.same_value(value, c) for c in candidates)
-        ):
-            candidates.append(value)
-    if len(candidates) == 1:
-        return candidates[0]
-    if not candidates and datatype.accepts(text):
+    is_text = datatype.accepts(text)
+    for branch in datatype.leaves:
+        for read in _READERS.get(branch.kind, ()):
+            value = read(text)
+            if value is not _NOTHING and branch.accepts(value) and not (is_text and _is_other_spelling(value, text)):
+                return value
+    if is_text:
         return text
     from resource_api.model.datatypes import messages  # noqa: PLC0415 - only for a refusal
 
     shown = "the text" if datatype.sensitive else messages.quote_value(text)
-    if candidates:
-        meanings = "" if datatype.sensitive else f": {' or '.join(map(messages.quote_value, candidates))}"
-        msg = f"{shown} is ambiguous for {datatype.text}{meanings}"
-        raise ValueError(msg)
-    hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(found, text)
+    hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(datatype.leaves, text)
     wanted = messages.requirement(datatype, words)
     msg = f"{wanted}; {hint}" if hint else f"{wanted}, not {shown}{advice and '; '}{advice}"
     raise ValueError(msg)
 
 
-def _read(branch: DataType, text: str) -> Any:
-    """Return the value of ``text`` in one data type, or ``_NOTHING``."""
-    for read in _READERS.get(branch.kind, (_text,)):
-        value = read(text)
-        if value is not _NOTHING and branch.accepts(value):
-            return value
-    return _NOTHING
-
-
-def _text(text: str) -> Any:
-    return text
+def _is_other_spelling(value: Any, text: str) -> bool:
+    """Return whether ``text`` is a number in another spelling than it is printed in, such as ``0644`` and ``1.10``."""
+    return type(value) in {int, float} and str(value) != text
 
 
 def _integer(text: str) -> Any:
     if _INTEGER.match(text):
-        return int(text)
+        return _fitting(int(text))
     if found := _HEXADECIMAL.match(text):
-        return int(found[1] + found[2], 16)
+        return _fitting(int(found[1] + found[2], 16))
     return _NOTHING
+
+
+def _fitting(value: int) -> Any:
+    return value if -(2**63) <= value < 2**63 else _NOTHING
 
 
 def _float(text: str) -> Any:
@@ -93,7 +80,7 @@ def _json(text: str) -> Any:
     if not text.lstrip().startswith(("[", "{")):
         return _NOTHING
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_json)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_json, parse_int=_json_integer)
     except (ValueError, RecursionError):
         return _NOTHING
 
@@ -103,6 +90,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         _no_json("a key twice")
     return found
+
+
+def _json_integer(text: str) -> int:
+    value: int = _no_json(text) if (found := _integer(text)) is _NOTHING else found
+    return value
 
 
 def _no_json(constant: str) -> NoReturn:
@@ -115,19 +107,20 @@ _READERS: Final[dict[str, tuple[Callable[[str], Any], ...]]] = {
     "Float": (_float,),
     "Numeric": (_integer, _float),
     "Boolean": (_boolean,),
-    "Undef": (),
     "Array": (_json,),
     "Tuple": (_json,),
     "Hash": (_json,),
     "Struct": (_json,),
-    "Scalar": (*_SCALAR, _text),
-    "Any": (*_SCALAR, _json, _text),
-    "Data": (*_SCALAR, _json, _text),
+    "Scalar": _SCALAR,
+    "Any": (*_SCALAR, _json),
+    "Data": (*_SCALAR, _json),
 }
 
 
-def _advice(branches: list[DataType], text: str) -> str:
+def _advice(branches: Sequence[DataType], text: str) -> str:
     kinds = {branch.kind for branch in branches}
+    if kinds & _READERS.keys() - {"Boolean"} and _LONG.search(text):
+        return "an integer must fit 64 bits"
     if "Float" in kinds and _INTEGER.match(text):
         return "write a float with a point, 1.0"
     if kinds & {"Array", "Tuple"}:

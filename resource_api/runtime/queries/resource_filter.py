@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import re
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.codec import plain
@@ -68,7 +67,11 @@ class Filter(NamedTuple):
         except ValueError as error:
             raise self._wrong(str(error)) from error
         if self.operator in {"=", "!="}:
-            equal = partial(same_value, wanted)
+
+            def equal(value: Any) -> bool:
+                # What a number may be given for is text, once it is canonical.
+                return value == self.value if isinstance(value, str) else same_value(wanted, value)
+
             return equal if self.operator == "=" else lambda value: not equal(value)
         kind: Any = (int, float) if _is_number(wanted) else str
         if not isinstance(wanted, kind):

@@ -19,6 +19,7 @@ WIDGET: Final = TypeDefinition(
         "parts": Attribute("Optional[Array[String]]"),
         "mixed": Attribute("Optional[Variant[String, Boolean]]"),
         "weight": Attribute("Optional[Float]"),
+        "setting": Attribute(r"Optional[Variant[Pattern[/\A.*\z/], Integer]]"),
         "code": Attribute("Optional[Sensitive[String]]"),
     },
 )
@@ -26,7 +27,7 @@ ROWS: Final[list[dict[str, Any]]] = [
     {"name": "alpha", "size": 5, "colour": "red", "parts": ["bolt", "nut"]},
     {"name": "beta", "size": 10, "colour": "dark red", "mixed": True},
     {"name": "delta", "size": 50, "colour": Sensitive("red")},
-    {"name": "gamma", "weight": 0.5},
+    {"name": "gamma", "weight": 0.5, "setting": "9"},
 ]
 
 
@@ -45,6 +46,8 @@ ROWS: Final[list[dict[str, Any]]] = [
         ('parts = ["bolt", "nut"]', "alpha"),
         ("mixed = true", "beta"),
         ("mixed ~ true", "beta"),
+        ("setting = 9", "gamma"),
+        ("setting = 09", ""),
         ("name < c", "alpha beta"),
         ("size = 6", ""),
     ],
