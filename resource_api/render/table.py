@@ -47,8 +47,10 @@ def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
     names = _columns(rows)
     for values in (names, *([_value(row.get(name)) for name in names] for row in rows)):
         written = StringIO()
-        csv.writer(written, lineterminator="").writerow(values)
-        yield escape_lines(written.getvalue()) if terminal else written.getvalue()
+        end = "\r\n"  # also what makes the writer quote a value
+        csv.writer(written, lineterminator=end).writerow(values)
+        line = written.getvalue().removesuffix(end)
+        yield escape_lines(line) if terminal else line
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:

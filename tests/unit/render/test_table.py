@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from resource_api.render.table import table
+import csv
+
+import pytest
+
+from resource_api.render.table import comma_separated, table
 
 
 def test_names_and_values_of_other_hosts_are_escaped_and_cut() -> None:
@@ -12,3 +16,11 @@ def test_names_and_values_of_other_hosts_are_escaped_and_cut() -> None:
     assert header == "host  ti\\x1b[2Jtle"
     assert values == "web1  x\\x1b[31m"
     assert left == f"# not shown: {'n' * 39}…, \\x1b]0;x"
+
+
+@pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\r\nb", 'a"b', "a,b", "\n", "plain"])
+def test_a_program_reads_the_values_back(value: str) -> None:
+    """A value with a line break is quoted, whichever of the two characters it has."""
+    text = "\n".join(comma_separated([{"title": "x", "content": value}, {"title": "y"}], terminal=False))
+    assert list(csv.reader(text.splitlines(keepends=True))) == [["title", "content"], ["x", value], ["y", ""]]
+    assert (text == f"title,content\nx,{value}\ny,") == (value == "plain")
