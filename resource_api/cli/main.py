@@ -105,11 +105,9 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="resource-api")
 def cli() -> None:
-    r"""Describe machines and services, see what would change, change it.
+    """Describe machines and services, see what would change, change it.
 
-    \b
-    Start with: resource-api resource user root
-    Then read: resource-api help apply
+    Begin with 'resource-api resource user root' and 'resource-api help apply'.
     """
 
 

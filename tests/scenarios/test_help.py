@@ -160,6 +160,7 @@ def test_without_arguments_the_commands_are_shown_in_groups(bench: Bench) -> Non
     done, asked = bench.run(), bench.run("help")
     assert (done.code, asked.code) == (64, 0)
     assert asked.out == bench.run("--help").out
+    assert "\n  Begin with 'resource-api resource user root' and 'resource-api help apply'.\n" in asked.out
     assert done.err.strip() == asked.out.strip()
     places = [asked.out.index(f"\n{title}:\n") for title in cli.COMMAND_GROUPS]
     assert places == sorted(places)
