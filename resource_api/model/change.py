@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import Sensitive, copy_resource, is_flat, is_secret, same_value
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
         from resource_api.model.values.line_diff import count_changes  # noqa: PLC0415 - only for such a text
 
         return f"{verb} {count_changes(is_, should)}"
-    return f"{verb} from {show(is_)} to {show(should)}"
+    return f"{verb} from {show_attribute(is_)} to {show_attribute(should)}"
 
 
 def is_text_change(difference: Difference) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog.canonicalize import check_values
 from resource_api.model.provider_functions import Planned
 from resource_api.model.values.errors import reason
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_unknown, may_be, same_value
 from resource_api.plan.diff import ComparisonError
 
@@ -118,4 +118,4 @@ def _broken_value_rules(
 def _texts(definition: TypeDefinition, name: str, planned: Any, other: Any) -> tuple[str, str]:
     if name in definition.sensitive or name in definition.write_only:
         return "<sensitive>", "another value"
-    return show(planned), show(other)
+    return show_attribute(planned), show_attribute(other)

@@ -15,7 +15,7 @@ from resource_api.model.step import Decision, Replacement, ReplacementReason
 from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_undecided, is_unknown
 from resource_api.plan.diff import compare
 from resource_api.plan.provider_plan import predict
@@ -121,7 +121,8 @@ def _replacing_attributes(
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
             fixed[attribute] = (
-                f"'{attribute}' can only be set at creation: it is {show(is_)} and should be {show(should)}"
+                f"'{attribute}' can only be set at creation:"
+                f" it is {show_attribute(is_)} and should be {show_attribute(should)}"
             )
     declared = [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)

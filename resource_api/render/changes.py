@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,11 +32,11 @@ class Style(NamedTuple):
 
     def value(self, value: Any) -> str:
         """Return a value on one line; ``(none)`` for None. A long one is cut and ends in its length."""
-        return "(none)" if value is None else self.cut(self.mask(show(value)))
+        return self.cut(self.mask(show_attribute(value)))
 
     def pair(self, is_: Any, should: Any) -> str:
         """Return ``is → should``; two long values begin shortly before their first difference."""
-        shown = [self.mask(show(value)) for value in (is_, should)]
+        shown = [self.mask(show_attribute(value)) for value in (is_, should)]
         if self.diff == "full" or min(map(len, shown)) <= _WIDEST:
             return f"{self.value(is_)} → {self.value(should)}"
         same = next((at for at, pair in enumerate(zip(*shown, strict=False)) if pair[0] != pair[1]), 0)

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import is_text_change
-from resource_api.model.values.text import escape_lines, show
+from resource_api.model.values.text import escape_lines, show_attribute
 from resource_api.system.log_renderers import line
 
 if TYPE_CHECKING:
@@ -60,6 +60,6 @@ def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:
     if event.change is not None and is_text_change(event.change):
         under = [f"  {line}" for line in text_diff(event.change, style, most=most)]
     elif event.change is not None:
-        for whole in (style.mask(show(value)) for value in event.change[1:3]):
+        for whole in (style.mask(show_attribute(value)) for value in event.change[1:3]):
             text = text.replace(whole, style.cut(whole), 1)
     return "\n".join((line(event._replace(text=text), color=style.color), *under))

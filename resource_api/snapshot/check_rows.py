@@ -12,7 +12,7 @@ from resource_api.catalog.canonicalize import check_values, find_suspect, first_
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import Sensitive, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
@@ -192,8 +192,8 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
             if key in definition.sensitive or is_secret(value):
                 return f"get returned a value of '{key}' that is not canonical"
             return (
-                f"get returned {show(value)} for '{key}', which is not canonical;"
-                f" it should be {show(canonical.get(key))}"
+                f"get returned {show_attribute(value)} for '{key}', which is not canonical;"
+                f" it should be {show_attribute(canonical.get(key))}"
             )
     return ""
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Difference, conceal_difference, exists
 from resource_api.model.implied_secrets import mark_secrets
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
 
@@ -139,11 +139,12 @@ def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> It
         yield f"did not converge: {named}"
     for each in differences:
         if each.attribute in stable:
-            yield f"did not keep {each.attribute}, which is stable: it was {show(each.should)} and is {show(each.is_)}"
+            was, is_ = show_attribute(each.should), show_attribute(each.is_)
+            yield f"did not keep {each.attribute}, which is stable: it was {was} and is {is_}"
 
 
 def _unequal(difference: Difference) -> str:
     """Return a difference as text; only the provider's own comparison finds one between values that look the same."""
-    is_, should = show(difference.is_), show(difference.should)
+    is_, should = show_attribute(difference.is_), show_attribute(difference.should)
     hint = ", which insync does not call equal" if is_ == should and not is_secret(difference.should) else ""
     return f"{difference.attribute} is {is_}, should be {should}{hint}"

@@ -207,7 +207,7 @@ def test_an_undeclared_property_can_be_predicted(shelf: Shelf) -> None:
     assert " colour: (none) → red (predicted)" in str(plan)
     expected = {"attribute": "colour", "is": None, "should": "red", "message": None, "kind": "add"}
     assert plan.to_dict()["steps"][0]["predicted"] == [expected]
-    assert shelf.apply(a={"size": 1}).steps[0].error == "did not converge: colour is undef, should be red"
+    assert shelf.apply(a={"size": 1}).steps[0].error == "did not converge: colour is (none), should be red"
     shelf.rows["a"]["colour"] = "blue"
     shelf.foresee = lambda _name, _is, should: Planned(should, unknown={"colour"} - should.keys())
     plan = shelf.plan(a={"size": 2}, b={"colour": "${Cup[a].colour}"})

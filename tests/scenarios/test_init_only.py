@@ -54,7 +54,7 @@ def test_setting_it_where_it_was_undefined_is_an_error(bench: Bench) -> None:
     bench.put("widget", a={"size": 1})
     done = bench.apply(OTHER)
     assert done.code == 1
-    assert "undef" in done.err
+    assert "(none)" in done.err
     assert "elm" in done.err
 
 

@@ -178,7 +178,7 @@ FIELDS: Final[dict[str, tuple[dict[str, str], Callable[[Any], bool]]]] = {
     "phase": ({"message": "reloading"}, lambda value: value == "refresh"),
     "attribute": ({"message": "Updating size: resized", "subject": "Gadget[new]"}, lambda value: value == "size"),
     "is": (
-        {"message": "Updating inside: changed from {old: [<sensitive>]} to undef", "subject": "Gadget[new]"},
+        {"message": "Updating inside: changed from {old: [<sensitive>]} to (none)", "subject": "Gadget[new]"},
         lambda value: value == {"old": ["<sensitive>"]},
     ),
     "should": ({"message": "Updating size: resized", "subject": "Gadget[new]"}, lambda value: value == 2),

@@ -80,7 +80,7 @@ def command(empty: Command) -> Command:
         )
         owed = {("service", "s"): [A]}
         store.commit(WEB, Commit([record("/a"), second._replace(should={"content": secret})], owed=owed))
-        store.commit(WEB, Commit(outputs={"sum": "12\n34", "list": [1], "password": {"inner": [secret]}}))
+        store.commit(WEB, Commit(outputs={"none": None, "sum": "12\n34", "list": [1], "password": {"inner": [secret]}}))
         store.finish_run(
             WEB, {"run": "r1", "command": "apply", "started": 0, "summary": {"created": 2, "exit_code": 1}}
         )
@@ -133,6 +133,7 @@ class TestInspecting:
         """A text is printed as it is, other values as JSON, and a sensitive one cannot be revealed."""
         assert command.ok("output", "sum") == "12\n34\n"
         assert command.ok("output", "list") == "[1]\n"
+        assert (command.ok("output", "none"), "none: null\n" in command.ok("output")) == ("null\n", True)
         assert json.loads(command.ok("output", "list", "--json")) == [1]
         assert "password: {inner: [<sensitive>]}" in command.ok("output")
         assert "sesame" not in command.ok("output", "--json")

@@ -41,9 +41,14 @@ def show(value: Any) -> str:
     if type(value) is str:
         return value if value and value == value.strip() and value.isprintable() else f"'{escape(value)}'"
     if value is None or value is True or value is False:
-        return {None: "undef", True: "true", False: "false"}[value]
+        return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(show, value)) + "]"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{show(k)}: {show(v)}" for k, v in value.items()) + "}"
     return escape(str(value))
+
+
+def show_attribute(value: Any) -> str:
+    """Return the value of an attribute as ``show`` does; ``(none)`` where it has none."""
+    return "(none)" if value is None else show(value)

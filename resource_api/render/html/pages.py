@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference, is_text_change
-from resource_api.model.values.text import show
+from resource_api.model.values.text import show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style
 from resource_api.render.html import timeline as html_timeline
@@ -59,7 +59,7 @@ def _change(difference: Difference, most: int) -> str:
 
 
 def _value(value: Any) -> str:
-    shown = "(none)" if value is None else show(value)
+    shown = show_attribute(value)
     return e(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}… ({len(shown)} characters)")
 
 

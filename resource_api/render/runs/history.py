@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.text import escape, show
+from resource_api.model.values.text import escape, show_attribute
 from resource_api.render import text
 from resource_api.render.runs.text import change_lines
 
@@ -102,7 +102,7 @@ def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"~ {escape(each['reference'])}"
         for name in _COMPARED:
             if name in each:
-                yield f"    {name}: {show(each[name][0])} → {show(each[name][1])}"
+                yield f"    {name}: {show_attribute(each[name][0])} → {show_attribute(each[name][1])}"
         for attribute, pair in each.get("attributes", {}).items():
             for sign, change in zip("-+", pair, strict=True):
                 lines = change_lines([change]) if change else [f"{escape(attribute)}: not changed"]

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from resource_api import Sensitive
 from resource_api.model.values.masking import Mask
-from resource_api.model.values.text import escape, show
+from resource_api.model.values.text import escape, show, show_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +71,8 @@ def test_shown_values_are_one_printable_line(text: str) -> None:
 def test_values_are_shown_without_needless_quotes() -> None:
     """Without quotes where that is unambiguous."""
     shown = [show(v) for v in ("red", "", " a", "a\nb", None, True, 3, [1, "x"], {"k": False}, Sensitive("s"))]
-    assert shown == ["red", "''", "' a'", r"'a\nb'", "undef", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
+    assert shown == ["red", "''", "' a'", r"'a\nb'", "null", "true", "3", "[1, x]", "{k: false}", "<sensitive>"]
+    assert (show_attribute(None), show_attribute("red"), show([None])) == ("(none)", "red", "[null]")
 
 
 @pytest.mark.parametrize("line", range(1, 9))
