@@ -123,6 +123,19 @@ def test_one_type_that_cannot_be_read_hides_no_other(widgets: Bench) -> None:
     assert "Widget[alpha]" in done.out
 
 
+def test_a_type_that_cannot_be_listed_hides_no_other(widgets: Bench) -> None:
+    """It is an error where it is named, and left out of a pattern; alone it is an error of the command."""
+    named = widgets.run("resource", "file,widget")
+    assert (named.code, named.lines) == (1, ["Error: file: files cannot be listed; name them"])
+    assert "Widget[alpha]" in named.out
+    matched = widgets.run("resource", "fi*,widg*", "-v")
+    assert (matched.code, "Widget[alpha]" in matched.out) == (0, True)
+    assert "Info: file: is left out: files cannot be listed; name them" in matched.lines
+    alone = widgets.run("resource", "file,")
+    assert (alone.code, alone.out, alone.err) == (1, "", "Error: files cannot be listed; name them\n")
+    assert "exe* matches no type that can be listed (-v says why)" in widgets.run("resource", "exe*").err
+
+
 def editor(bench: Bench, *edits: str) -> dict[str, str]:
     """Return the environment with an editor that makes one of the ``edits``, of Python, each time."""
     bench.write(

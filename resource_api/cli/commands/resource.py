@@ -142,14 +142,9 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
         msg = "NAME and ATTR=VALUE need exactly one TYPE"
         raise UsageError(msg)
     reader = session.reader
-    found = (
-        types_of_resources.listable_types(reader) if every_type else types_of_resources.find_types(reader, text or "")
-    )
-    definitions = list(found)
+    definitions, named = types_of_resources.find_types(reader, "*" if every_type else text or "")
     filter_tests(settings["filters"], definitions)
-    listed, complete = types_of_resources.read_types(
-        reader, definitions, strict=settings["strict"], optional=every_type
-    )
+    listed, complete = types_of_resources.read_types(reader, definitions, named, strict=settings["strict"])
     code = _finish(session, listed, None, None)
     return code if complete else code or 1
 

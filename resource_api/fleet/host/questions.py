@@ -65,8 +65,9 @@ def resource(run: HostRun) -> int:
     filters, changes = list(options.get("filters") or ()), list(options.get("changes") or ())
     if every_type or any(mark in (text or ",") for mark in ",*?"):
         types = types_of_resources
-        found = list(types.listable_types(run.runtime) if every_type else types.find_types(run.runtime, text or ""))
-        listed, complete = types.read_types(run.runtime, found, strict=strict, optional=every_type)
+        listed, complete = types.read_types(
+            run.runtime, *types.find_types(run.runtime, "*" if every_type else text or ""), strict=strict
+        )
         return _send(run, listed, None, filters, complete=complete)
     definition = types_of_resources.find_type(run.runtime, str(text))
     selected = _selected(run, definition.name)

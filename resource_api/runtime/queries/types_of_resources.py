@@ -9,7 +9,7 @@ from resource_api.model.values.reference import capitalize_type
 from resource_api.runtime.resource_reader import check_has_resources
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.runtime.queries.selected_resources import Listed, Rows
@@ -29,37 +29,46 @@ def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
         raise UsageError(str(error)) from error
 
 
-def find_types(reader: ResourceReader, text: str) -> list[TypeDefinition]:
-    """Return the types that ``user,group`` or ``ssh*`` mean, each once; of a pattern those that have resources.
+def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
+    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the names of those that are named.
 
-    Raise ``UsageError`` where there is none, and for the name of a type that has none.
+    A pattern, such as ``*`` for all types, means those that can be listed; why one is left out is an info line, of one
+    whose file is broken a warning. Raise ``UsageError`` where there is none, and for the name of a type that has no
+    resources.
     """
     found: dict[str, TypeDefinition] = {}
+    named = set[str]()
     for part in filter(None, (part.strip() for part in text.split(","))):
-        names = [part]
         if is_pattern(part):
-            from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
-
-            matches = matcher(part)
-            if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
-                msg = f"{part} matches no type"
-                raise UsageError(msg)
-        for name in names:
-            definition = find_type(reader, name)
-            if not is_pattern(part):
-                check_has_resources(definition)
-            if definition.attributes:
-                found[definition.name] = definition
+            found |= {definition.name: definition for definition in _matching_types(reader, part)}
+        else:
+            definition = find_type(reader, part)
+            check_has_resources(definition)
+            found[definition.name] = definition
+            named.add(definition.name)
     if not found:
         msg = "name a type, several as TYPE,TYPE, or all with --all"
         raise UsageError(msg)
-    return list(found.values())
+    return list(found.values()), named
 
 
-def listable_types(reader: ResourceReader) -> Iterator[TypeDefinition]:
-    """Yield the types for ``--all``; why one is left out is an info line, of one whose file is broken a warning."""
+def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
+    from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
+
+    matches = matcher(pattern)
+    if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
+        msg = f"{pattern} matches no type"
+        raise UsageError(msg)
+    found = list(_listable_types(reader, names))
+    if not found:
+        msg = f"{pattern} matches no type that can be listed (-v says why)"
+        raise UsageError(msg)
+    return found
+
+
+def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[TypeDefinition]:
     log = reader.run.log
-    for name in reader.registry.names():
+    for name in names:
         try:
             definition = reader.registry.type(name)
         except DefinitionError as error:
@@ -88,11 +97,11 @@ def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
 
 
 def read_types(
-    reader: ResourceReader, definitions: Sequence[TypeDefinition], *, strict: str, optional: bool
+    reader: ResourceReader, definitions: Sequence[TypeDefinition], named: Collection[str], *, strict: str
 ) -> tuple[Listed, bool]:
     """Return the resources of each type, and whether all could be read; what could not is an error in the log.
 
-    ``optional``: a type that cannot be listed is no error.
+    A type that cannot be listed is an error only if it is ``named``, or if there is no other.
     """
     log = reader.run.log
     listed: list[tuple[TypeDefinition, Rows]] = []
@@ -101,12 +110,12 @@ def read_types(
         name = definition.name
         try:
             rows, failures = reader.read(name, strict=strict)
-        except CannotList as error:
-            if not optional:
-                raise
-            log.write("info", name, f"is left out: {error}", name)
-            continue
         except (DefinitionError, ProviderError) as error:
+            if isinstance(error, CannotList) and len(definitions) == 1:
+                raise
+            if isinstance(error, CannotList) and name not in named:
+                log.write("info", name, f"is left out: {error}", name)
+                continue
             rows, failures = [], {name: str(error)}
         listed.append((definition, rows))
         for reference, why in failures.items():
