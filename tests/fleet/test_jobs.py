@@ -167,6 +167,9 @@ def test_resources_are_listed_selected_and_changed(machine: Machine) -> None:
     assert machine.motd.read_text() == "hi"
     wrong = machine.job("resource", site=None, type_name="file", name="/x", changes=["colour=red"])
     assert machine.refusal(wrong) == (64, "File[/x]: unknown attribute 'colour'")
+    secret = machine.job("resource", site=None, type_name="user", name="root", changes=["password=@/etc/hostname"])
+    refused = "password=@FILE and password=env:NAME cannot be given to other hosts"
+    assert machine.refusal(secret) == (64, f"{refused}; give the secret as an input of a manifest")
 
 
 def test_a_job_is_done_once(machine: Machine) -> None:

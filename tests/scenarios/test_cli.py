@@ -471,6 +471,20 @@ def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
     assert "hunter22abc" not in bench.run("resource", "account", "--json").out
 
 
+@pytest.mark.parametrize("given", ["@word", "env:WORD"])
+def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench, given: str) -> None:
+    """As an input and a configuration are; of an attribute that is no secret the text is meant."""
+    bench.write("word", "hunter22abc\n")
+    done = bench.run("resource", "account", "a", f"password={given}", f"note={given}", WORD="hunter22abc")
+    assert (done.code, "hunter22abc" in done.out + done.err) == (0, False), done
+    kept = bench.things("account")["a"]
+    assert (kept["password"], kept["note"]) == ("hunter22abc", given)
+    missing = bench.run("resource", "account", "a", "password=@nosuch")
+    assert (missing.code, missing.err) == (64, "Error: cannot read nosuch: No such file or directory\n")
+    missing = bench.run("resource", "account", "a", "password=env:NOSUCH")
+    assert (missing.code, missing.err) == (64, "Error: password: the environment has no variable 'NOSUCH'\n")
+
+
 def test_types_are_listed_with_their_documentation(bench: Bench) -> None:
     """Types on the module path and bundled types are listed, sorted by name."""
     done = bench.run("types")

@@ -94,7 +94,7 @@ def resource(
         from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    given = one_resource.attributes(definition, name, changes) if name is not None else {}
+    given = one_resource.attributes(definition, name, changes, _read_secret) if name is not None else {}
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
     identity, code = partial(one_resource.identity, definition, name, given), 0
@@ -223,6 +223,10 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             raise UsageError(msg) from error
         found[key] = Sensitive(coerced) if attribute.datatype.sensitive else coerced
     return found
+
+
+def _read_secret(attribute: str, text: str) -> str:
+    return given_inputs.indirect_value(attribute, text)[0]
 
 
 def _change(

@@ -78,7 +78,7 @@ def resource(run: HostRun) -> int:
         for reference, why in failures.items():
             run.log.write("err", reference, why, definition.name, reference=reference, status="failed")
         return _send(run, [(definition, rows)], name, filters, complete=not failures)
-    given = one_resource.attributes(definition, name, changes)
+    given = one_resource.attributes(definition, name, changes, _read_secret)
     identity = partial(one_resource.identity, definition, name, given)
     read = partial(run.runtime.read_all, definition.name, identity, strict=strict, selected=selected)
     if not given.keys() <= set(definition.namevars):
@@ -88,6 +88,14 @@ def resource(run: HostRun) -> int:
         if code := report(run, changed):
             return code
     return _send(run, [(definition, read())], None, filters, complete=True)
+
+
+def _read_secret(attribute: str, text: str) -> str:
+    if text.startswith(("@", "env:")):
+        which = f"{attribute}=@FILE and {attribute}=env:NAME"
+        msg = f"{which} cannot be given to other hosts; give the secret as an input of a manifest"
+        raise UsageError(msg)
+    return text
 
 
 def _send(run: HostRun, listed: Listed, pattern: str | None, filters: Sequence[str], *, complete: bool) -> int:

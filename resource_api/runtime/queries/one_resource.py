@@ -9,7 +9,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import Sensitive, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.report import Report
@@ -64,8 +64,13 @@ def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], t
     return [definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)]
 
 
-def attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) -> dict[str, Any]:
-    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``."""
+def attributes(
+    definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
+) -> dict[str, Any]:
+    """Return the values of ``ATTR=VALUE`` pairs, coerced to each attribute's data type. Raise ``UsageError``.
+
+    ``read_secret`` returns what the text of a sensitive attribute means, from its name and the text.
+    """
     from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for changes
 
     found: dict[str, Any] = {}
@@ -80,6 +85,8 @@ def attributes(definition: TypeDefinition, name: str, changes: Sequence[str]) ->
             raise UnknownName(msg, attribute)
         try:
             declared = definition.attributes[attribute]
+            if declared.datatype.sensitive:
+                text = read_secret(attribute, text)
             value = from_text.coerce(declared.datatype, text, declared.must_be)
         except ValueError as error:
             msg = f"{Reference(definition.name, name)}: {attribute} {error}"
