@@ -53,10 +53,14 @@ def select(
     """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing.
 
     ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
-    the indexes of resources that only state has, without their tags: any of them may have had a tag to skip.
+    the indexes of resources that only state has, without their tags: any of them may have had a tag to skip. Where
+    nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused.
     """
     if not options.partial:
         return None
+    if undeclared and len(undeclared) == len(catalog.entries):
+        _refuse_unrecorded_tags(catalog, options)
+        undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
         chosen = _with_related(
@@ -69,6 +73,16 @@ def select(
     if options.skip_tags:
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     return chosen
+
+
+def _refuse_unrecorded_tags(catalog: Catalog, options: Options) -> None:
+    """Raise ``UsageError`` for a tag that no recorded resource has as its type or title: others are not recorded."""
+    known = {tag for entry in catalog.entries for tag in tags(entry)}
+    for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
+        for tag in sorted(given.difference(known)):
+            what = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
+            msg = f"{option} {tag}: {what}"
+            raise UsageError(msg)
 
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:

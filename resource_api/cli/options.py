@@ -256,13 +256,6 @@ targets = _group(
     ),
 )
 
-#: What every command has that selects resources, also those that are only recorded.
-recorded_selection = _group(
-    targets,
-    click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
-    click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
-)
-
 
 def _tags(_context: click.Context, _option: click.Parameter, value: str | None) -> frozenset[str]:
     """Return the tags of a list. Refuse one without any: a variable that is not set must not mean everything."""
@@ -274,7 +267,9 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
 
 
 selection = _group(
-    recorded_selection,
+    targets,
+    click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
+    click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
     click.option("--tags", callback=_tags, metavar="T,...", help="Only resources with one of these tags."),
     click.option("--skip-tags", callback=_tags, metavar="T,...", help="No resources with one of these tags."),
 )

@@ -37,15 +37,15 @@ class SelectionOptions(ExecutionOptions, total=False):
     with_dependencies: bool
     #: Also what depends on the targets.
     with_dependents: bool
+    #: Only resources that have one of these tags, in lower case.
+    tags: Strings
+    #: No resources that have one of these tags, in lower case.
+    skip_tags: Strings
 
 
 class PlanOptions(SelectionOptions, total=False):
     """Everything that ``plan`` and ``apply`` can be asked for."""
 
-    #: Only resources that have one of these tags, in lower case.
-    tags: Strings
-    #: No resources that have one of these tags, in lower case.
-    skip_tags: Strings
     #: References of resources that are replaced even if nothing differs; patterns as in ``targets``.
     replace: Strings
     #: Delete what state records as ours and the manifest no longer declares.

@@ -114,15 +114,28 @@ def test_a_list_without_a_tag_is_wrong_usage(bench: Bench, command: str, option:
     assert f"Invalid value for '{option}': it names no tag" in done.err
 
 
-@pytest.mark.parametrize("option", ["--tags", "--skip-tags"])
-def test_what_is_destroyed_is_not_selected_by_tags(bench: Bench, option: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "code", "left"),
+    [
+        ("--tags red", 64, "a a*c b"),
+        ("--skip-tags red", 64, "a a*c b"),
+        ("--skip-tags widget,red", 64, "a a*c b"),
+        ("--skip-tags widget", 0, "a a*c b"),
+        ("--skip-tags a*c", 0, "a*c"),
+        ("--tags a*c", 0, "a b"),
+    ],
+)
+def test_what_is_destroyed_is_selected_by_type_and_title_alone(
+    bench: Bench, options: str, code: int, left: str
+) -> None:
     """Tags are not recorded: a deletion that they cannot prevent is refused."""
     kept = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db"}
     site = bench.write("site.yaml", MANIFEST)
     assert bench.run("apply", site, **kept).code == 0
-    done = bench.run("destroy", site, option, "red", "--yes", **kept)
-    assert (done.code, sorted(bench.things("widget"))) == (64, ["a", "a*c", "b"])
-    assert "destroy deletes what is recorded, and tags are not: use --target or --exclude" in done.err
+    done = bench.run("destroy", site, *options.split(), "--yes", **kept)
+    assert (done.code, " ".join(sorted(bench.things("widget")))) == (code, left), done
+    told = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
+    assert (told in done.err) == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.noop
 @options.manifest_inputs
-@options.recorded_selection
+@options.selection
 @options.execution
 @options.reports
 @options.diff

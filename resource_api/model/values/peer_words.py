@@ -53,7 +53,6 @@ _NOOP: Final = ("--noop", "")
 _ROOT: Final = ("", "the run has the rights of the user who starts it: start it by sudo")
 _READS_ONLY: Final = ("", "this command changes nothing; leave it out")
 _CONFIRMS: Final = ("", "destroy shows what it would delete, and asks on a terminal; its help has the other way")
-_TAGS_UNRECORDED: Final = ("", "destroy deletes what is recorded, and tags are not: use --target or --exclude")
 _LOCK: Final = ("", "one run at a time changes state; its lock ends with its process")
 _VAULT: Final = ("", "secrets are sensitive inputs: -i NAME=@FILE; --key encrypts those in state")
 _NO_INIT: Final = ("", "nothing has to be prepared: 'plan MANIFEST' and 'apply MANIFEST' are enough")
@@ -518,12 +517,9 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         [f"option {command}" for command in ("plan", "validate", "graph", "types", "describe", "schema", "output")],
         dict.fromkeys(("--noop", "-n", "--dry-run", "--check", "-C", "--diff", "-D"), _READS_ONLY),
     ),
-    "option destroy": {
-        **dict.fromkeys(
-            ("-y", "-auto-approve", "--auto-approve", "--assume-yes", "--non-interactive", "--approve", "-f"), _CONFIRMS
-        ),
-        **dict.fromkeys(("--tags", "-t", "--tag", "--skip-tags", "--skip-tag", "--exclude-tags"), _TAGS_UNRECORDED),
-    },
+    "option destroy": dict.fromkeys(
+        ("-y", "-auto-approve", "--auto-approve", "--assume-yes", "--non-interactive", "--approve", "-f"), _CONFIRMS
+    ),
     "option": {
         **dict.fromkeys(("--dry-run", "--dry", "--check", "-n", "-C", "-W", "--why-run", "--preview"), _NOOP),
         **dict.fromkeys(("--limit", "-l", "--subset", "--hosts"), _TARGET),
