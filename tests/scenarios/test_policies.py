@@ -66,7 +66,7 @@ def test_an_unknown_severity_forbids(bench: Bench, severity: object) -> None:
     bench.write("modules/policies/sizes.py", SIZES.replace('"warning"', repr(severity)))
     done = bench.apply("resources: {'Widget[b]': {size: 45}}")
     assert (done.code, bench.things("widget")) == (1, {})
-    assert f"a problem is an 'error' or a 'warning', not {severity!r}: is big" in done.err
+    assert f"a problem is an 'error' or a 'warning', not {severity}: is big" in done.err
 
 
 def test_the_stream_has_policy_warnings(bench: Bench) -> None:

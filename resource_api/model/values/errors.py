@@ -59,7 +59,7 @@ class Problem(NamedTuple):
     def checked(self) -> Problem:
         """Return itself, made by code of a user. Raise ``ProviderError`` for a severity that there is not."""
         if self.severity not in SEVERITIES:
-            msg = f"a problem is an 'error' or a 'warning', not {self.severity!r:.80}: {self.message}"
+            msg = f"a problem is an 'error' or a 'warning', not {self.severity!s:.80}: {self.message}"
             raise ProviderError(msg)
         return self
 

@@ -47,7 +47,8 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
             found[definition.name] = definition
             named.add(definition.name)
     if not found:
-        msg = "name a type, several as TYPE,TYPE, or all with --all"
+        nothing = f"{text} matches no type that can be listed (-v says why)"
+        msg = nothing if is_pattern(text) else "name a type, several as TYPE,TYPE, or all with --all"
         raise UsageError(msg)
     return list(found.values()), named
 
@@ -59,11 +60,7 @@ def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
         msg = f"{pattern} matches no type"
         raise UsageError(msg)
-    found = list(_listable_types(reader, names))
-    if not found:
-        msg = f"{pattern} matches no type that can be listed (-v says why)"
-        raise UsageError(msg)
-    return found
+    return list(_listable_types(reader, names))
 
 
 def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[TypeDefinition]:
