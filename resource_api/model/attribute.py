@@ -223,10 +223,15 @@ def _kind_problems(name: object, attribute: Attribute) -> list[str]:
 
 
 def _value_problems(attribute: Attribute) -> list[str]:
-    """Check the default, and that a namevar is not secret."""
+    """Check the default, and that a namevar is a single value and not secret."""
     found: list[str] = []
     if attribute.kind == "namevar" and attribute.datatype.sensitive:
         found.append("a namevar cannot be sensitive; it is shown in every message")
+    if attribute.kind == "namevar" and attribute.datatype.holds_collections:
+        found.append(
+            f"a namevar cannot be a list or a mapping, which its data type {attribute.type} accepts; "
+            "write one such as String, Integer or Scalar, or make several attributes namevars"
+        )
     if attribute.default is MISSING:
         return found
     if attribute.kind == "read_only":

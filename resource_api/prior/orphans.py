@@ -146,7 +146,9 @@ def _definition(record: Record, functions: Callable[[str], ProviderFunctions]) -
         return functions(record.instance).definition
     except DefinitionError:
         names = record.name if isinstance(record.name, tuple) else (record.name,)
-        attributes = {f"name{number}": Attribute("Any", "A name.", kind="namevar") for number in range(len(names))}
+        attributes = {
+            f"name{number}": Attribute("Optional[Scalar]", "A name.", kind="namevar") for number in range(len(names))
+        }
         ensure = Attribute("Enum[present, absent]", "Whether it exists.")
         unknown = TypeDefinition(name=record.type, docs="Gone.", attributes={**attributes, "ensure": ensure})
         return unknown.for_instance(record.instance)

@@ -115,7 +115,7 @@ def _definition(registry: Registry, name: str) -> TypeDefinition:
     try:
         return registry.type(name)
     except DefinitionError:
-        return TypeDefinition(name=name, attributes={"name": Attribute("Any", kind="namevar")})
+        return TypeDefinition(name=name, attributes={"name": Attribute("Optional[Scalar]", kind="namevar")})
 
 
 def _declared(attribute: Attribute | None, value: Any) -> bool:

@@ -56,6 +56,13 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
     (f'{NAME}, "tag": Attribute("String", "x")', ["'tag'", "reserved"]),
     (f'{NAME}, "A": Attribute("String", "x")', ["'A'"]),
     ('"a": Attribute("String", "x")', ["namevar"]),
+    *(
+        (f'"a": Attribute("{datatype}", "x", kind="namevar")', ["'a'", "list or a mapping", datatype])
+        for datatype in (
+            *("Array[String]", "Hash", "Any", "Data", "Struct[{x => String}]", "Tuple[String]"),
+            *("Variant[String, Array[String]]", "Optional[Hash]", "NotUndef"),
+        )
+    ),
     (f'{NAME}, "a": Attribute("String", "x", kind="parameter", write_only=True)', ["'a'", "write_only"]),
 ]
 

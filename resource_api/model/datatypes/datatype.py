@@ -23,6 +23,8 @@ _UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
     "Boolean": frozenset({bool}),
     "Undef": frozenset({type(None)}),
 }
+#: The data types of which some values are lists or mappings.
+_COLLECTIONS: Final = frozenset({"Any", "Data", "Array", "Tuple", "Hash", "Struct"})
 
 
 class DataType(NamedTuple):
@@ -123,6 +125,11 @@ class DataType(NamedTuple):
     def holds_contents(self) -> bool:
         """Whether it is or contains ``Asset`` or ``Archive``."""
         return self.kind in {"Asset", "Archive"} or any(part.holds_contents for part in self.parts)
+
+    @property
+    def holds_collections(self) -> bool:
+        """Whether it accepts lists or mappings."""
+        return any(leaf.kind in _COLLECTIONS for leaf in self.leaves)
 
     @property
     def has_pattern(self) -> bool:
