@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,8 @@ _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "tags": frozenset,
     "skip_tags": frozenset,
 }
+#: The values of ``strict``.
+STRICT: Final = ("error", "warning", "off")
 
 
 class Options(NamedTuple):
@@ -83,11 +86,34 @@ class CacheRequest(NamedTuple):
 
 
 def to_options(given: Mapping[str, Any], **more: Any) -> Options:
-    """Return the options of a run from keywords. Raise ``TypeError`` for one that does not exist."""
-    found = {name: _COLLECTIONS.get(name, lambda same: same)(value) for name, value in given.items()}
+    """Return the options of a run from keywords.
+
+    Raise ``TypeError`` for one that does not exist, and ``UsageError`` for one with a value of another kind.
+    """
+    found = {name: _value(name, value) for name, value in given.items()}
     if found.get("prune_always"):
         found["prune"] = True
     return Options(**found, **more)
+
+
+def _value(name: str, value: Any) -> Any:
+    """Return the value of an option, a collection as one that does not change. Raise ``UsageError``."""
+    if name in _COLLECTIONS:
+        texts = None if isinstance(value, str) or not hasattr(value, "__iter__") else _COLLECTIONS[name](value)
+        if texts is None or not all(isinstance(text, str) for text in texts):
+            raise _wrong(name, "a list of text", value)
+        return texts
+    if name == "strict" and value not in STRICT:
+        raise _wrong(name, f"one of {', '.join(STRICT)}", value, nearest(str(value), STRICT))
+    if name == "parallel" and (type(value) is not int or value < 1):
+        raise _wrong(name, "a whole number from 1", value)
+    if isinstance(Options._field_defaults.get(name), bool) and type(value) is not bool:
+        raise _wrong(name, "True or False", value)
+    return value
+
+
+def _wrong(name: str, wanted: str, value: Any, hint: str = "") -> UsageError:
+    return UsageError(f"{name} must be {wanted}, not {value!r}" + (f"; {hint}" if hint else ""))
 
 
 def apply_options(planned: Options, now: Options) -> Options:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.options import to_options
 from resource_api.model.values.errors import ProviderError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.plugins.provider_pool import ProviderPool
@@ -90,7 +91,8 @@ class ResourceReader:
         with ProviderPool(self.registry, self.run) as providers:
             tools = self._tools(providers, type_name, selected)
             names = names(tools) if callable(names) else names
-            rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
+            snapshot = Snapshot(providers, to_options({"strict": strict}).strict)
+            rows, failures = snapshot.existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
     def read_all(

@@ -226,13 +226,10 @@ def apply(
 
 def _read_options(found: Mapping[str, Any]) -> Options:
     """Return the options of a saved plan. Raise ``TypeError`` for one that does not exist or is of another kind."""
-    options = to_options(found)
-    for name, value, default in zip(Options._fields, options, Options(), strict=True):
-        texts = value if isinstance(value, (tuple, frozenset)) else ()
-        if type(value) is not type(default) or not all(isinstance(text, str) for text in texts):
-            msg = f"the option '{name}' is of another kind"
-            raise TypeError(msg)
-    return options
+    try:
+        return to_options(found)
+    except UsageError as error:
+        raise TypeError(str(error)) from error
 
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:

@@ -8,12 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from resource_api import Registry, Runtime
 from resource_api.model.options import Options, to_options
+from resource_api.model.values.errors import UsageError
 from resource_api.runtime.options import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
@@ -126,6 +127,36 @@ def test_a_misspelt_option_is_an_error_at_run_time(tmp_path: Path) -> None:
     """Nothing is read before."""
     with pytest.raises(TypeError, match="no_op"):
         Runtime(Registry()).plan(tmp_path / "missing.yaml", no_op=True)  # type: ignore[call-arg] # the mistake under test
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"strict": "err"}, "strict must be one of error, warning, off, not 'err'"),
+        ({"strict": "Error"}, "strict must be one of error, warning, off, not 'Error'; did you mean 'error'?"),
+        ({"strict": None}, "strict must be one of error, warning, off, not None"),
+        ({"parallel": "4"}, "parallel must be a whole number from 1, not '4'"),
+        ({"parallel": 0}, "parallel must be a whole number from 1, not 0"),
+        ({"parallel": True}, "parallel must be a whole number from 1, not True"),
+        ({"targets": "W[a]"}, "targets must be a list of text, not 'W[a]'"),
+        ({"tags": 3}, "tags must be a list of text, not 3"),
+        ({"replace": [1]}, "replace must be a list of text, not [1]"),
+        ({"prune": "no"}, "prune must be True or False, not 'no'"),
+    ],
+)
+def test_a_value_of_another_kind_is_refused_with_the_choices(option: dict[str, Any], message: str) -> None:
+    """It is an error of the library's own; above all, a misspelt ``strict`` turns no check off."""
+    runtime = Runtime(Registry())
+    for call in (runtime.plan, runtime.apply):
+        with pytest.raises(UsageError) as caught:
+            call({"project": "p", "resources": {}}, **option)  # type: ignore[operator] # the mistake under test
+        assert str(caught.value).startswith(message)
+
+
+def test_a_misspelt_strict_is_refused_where_resources_are_read() -> None:
+    """As it is for a run."""
+    with pytest.raises(UsageError, match="one of error, warning, off"):
+        Runtime(Registry.from_path()).resources("file", ["/"], strict="Warning")
 
 
 def test_every_declared_option_exists() -> None:
