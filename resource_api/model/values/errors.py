@@ -22,8 +22,9 @@ Only the errors and their ``Problem`` belong here.
 
 from __future__ import annotations
 
+import copyreg
 from errno import ENOMEM
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -131,6 +132,10 @@ class ResourceAPIError(Exception):
     exit_code: ClassVar[int] = 1
     #: The name in an argument ``NAME=VALUE`` of the command line that is wrong.
     attribute: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle its message and fields; ``Exception`` would call ``__init__`` with the message alone."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # not in typeshed
 
 
 def diagnostic_code(error: ResourceAPIError) -> str:

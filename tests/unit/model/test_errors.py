@@ -2,9 +2,61 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from typing import TYPE_CHECKING, Any, Final
+
 import pytest
 
+from resource_api.agent import trust
+from resource_api.fleet.carriers import ssh
+from resource_api.fleet.host import delivered_jobs
 from resource_api.model.values import errors
+from resource_api.plugins.worker import process
+from resource_api.rehearse import result
+from resource_api.state.sqlite import database
+from resource_api.system.overlay import isolated_run, kept_layer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The modules that define errors of the tree.
+MODULES: Final = (errors, trust, ssh, delivered_jobs, process, result, database, isolated_run, kept_layer)
+#: The errors that are made of more than a message.
+MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {
+    errors.UsageError: ("no such thing", "size"),
+    errors.UnknownName: ("no such thing", "size"),
+    errors.DataTypeError: ("unknown", 7),
+    errors.ManifestError: ([errors.Problem("size", "is wrong", file="site.yaml", line=3, column=5, hint="mend it")],),
+    errors.CommandError: ("it failed", ["apt", "update"], 2, "no network"),
+    errors.StateDamaged: ("it is damaged", "mends it"),
+    process.WorkerLost: ("was killed", ", perhaps"),
+}
+
+
+def tree(base: type[errors.ResourceAPIError] = errors.ResourceAPIError) -> Iterator[type[errors.ResourceAPIError]]:
+    """Yield every class of the tree that this program defines."""
+    if base.__module__.startswith("resource_api."):
+        yield base
+        for each in base.__subclasses__():
+            yield from tree(each)
+
+
+def pickled(error: errors.ResourceAPIError) -> object:
+    """Return an error as another process gets it."""
+    return pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+
+
+@pytest.mark.parametrize("kind", sorted(set(tree()), key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickled])
+def test_an_error_is_copied_and_pickled_with_its_fields(
+    kind: type[errors.ResourceAPIError], duplicate: Callable[[Any], Any]
+) -> None:
+    """It passes from a process of a pool to another."""
+    error = kind(*MADE_OF.get(kind, ("it failed",)))
+    error.place = ("types/queue.py", 3, 1)  # type: ignore[attr-defined] # a field that is set later
+    found = duplicate(error)
+    assert (type(found), str(found), found.args, vars(found)) == (kind, str(error), error.args, vars(error))
 
 
 @pytest.mark.parametrize(
