@@ -104,6 +104,15 @@ def test_a_program_converges(box: Box) -> None:
     assert box.apply("--detailed-exitcodes", "--isolate").returncode == 0
 
 
+def test_a_close_that_fails_is_a_warning(box: Box) -> None:
+    """The program says so instead of ``closed``."""
+    program = box.program()
+    program.write_text(program.read_text().replace('send("closed")', 'send("raised", text="the lock is gone")'))
+    done = box.apply()
+    assert done.returncode == 0
+    assert "Warning: thing: close of its provider failed: the lock is gone" in done.stderr
+
+
 LOST = {
     "os._exit(3)": "the worker of 'thing' ended with exit code 3 while in set",
     "os.kill(os.getpid(), 9)": "the worker of 'thing' was killed by SIGKILL while in set, perhaps for want of memory",

@@ -335,3 +335,15 @@ def test_a_method_without_its_feature_is_never_called(box: Box, isolate: str) ->
     assert box.run("apply", "site.json").code == 0
     lines = (box.path / "bad.calls").read_text(encoding="utf-8").splitlines()
     assert {line.split('"')[1] for line in lines} == {"get", "set"}
+
+
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+def test_a_close_that_raises_is_a_warning(box: Box, isolate: str) -> None:
+    """In a worker too, with the line that raised; it changes no outcome."""
+    box.type("bad")
+    raising = "    def close(self):\n        raise OSError('it is gone already')\n"
+    box.provider("bad", "from json_store import JsonStore\n\nclass Provider(JsonStore):\n" + raising)
+    box.env["RESOURCE_API_ISOLATE"] = isolate
+    done = box.run("apply", "site.json")
+    assert done.code == 0
+    assert "Warning: bad: close of its provider failed: it is gone already (providers/bad.py:5 in close)" in done.text

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Changes
 from resource_api.model.provider_functions import Planned
-from resource_api.model.values.errors import DefinitionError, ProviderError
+from resource_api.model.values.errors import DefinitionError, ProviderError, reason
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.call import (
     CallTimeout,
@@ -244,8 +244,11 @@ class _WorkerPool:
         self.begin_close()
         while self._closing:
             for frame in self._closing.pop().end(CLOSE_TIMEOUT):
-                if frame.kind in {"line", "conceal"}:
+                if frame.kind in {"log", "conceal"}:
                     apply_report(self._run, self.no_call, frame)
+                elif frame.kind == "raised":
+                    text = f"close of its provider failed: {reason(protocol.decode_error(frame.body))}"
+                    self._run.log.write("warning", self._definition.instance, text, self._definition.name)
 
     def _take(self) -> WorkerProcess:
         """Return an idle worker, or a new one."""
