@@ -205,6 +205,24 @@ class TypeDefinition(AttributeSet):
             return resource[self.namevars[0]]
         return tuple(resource[namevar] for namevar in self.namevars)
 
+    def title_of(self, row: Mapping[str, Any]) -> str:
+        """Return a title for a row: one that the title patterns read as its namevars, wherever there is one.
+
+        Otherwise it is the values of the namevars, separated by spaces.
+        """
+        named = {namevar: str(row[namevar]) for namevar in self.namevars}
+        for template in self._title_templates:
+            title = template.format_map(named)
+            read = self.namevars_from_title(title) or {}
+            if {namevar: str(value) for namevar, value in read.items()} == named:
+                return title
+        return " ".join(named.values())
+
+    @cached_property
+    def _title_templates(self) -> tuple[str, ...]:
+        """The titles that the title patterns describe, such as ``{path}:{name}``."""
+        return tuple(filter(None, map(_template, self.title_regexes)))
+
     def absent_row(self, name: Name) -> dict[str, Any]:
         """Return the row of a resource that does not exist."""
         row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
@@ -243,6 +261,22 @@ class TypeDefinition(AttributeSet):
 def _ruby(pattern: str) -> str:
     """Return a pattern of Ruby in Python's syntax (named groups, end of value), because Puppet's types have those."""
     return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
+
+
+def _template(regex: re.Pattern[str]) -> str:
+    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
+    from re import _parser  # type: ignore[attr-defined] # noqa: PLC0415 - the only reader of patterns; for listings only
+
+    groups = {number: name for name, number in regex.groupindex.items()}
+    found = ""
+    for kind, content in _parser.parse(regex.pattern):
+        if kind is _parser.LITERAL:
+            found += chr(content).replace("{", "{{").replace("}", "}}")
+        elif kind is _parser.SUBPATTERN and content[0] in groups:
+            found += f"{{{groups[content[0]]}}}"
+        elif kind is not _parser.AT:
+            return ""
+    return found
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:

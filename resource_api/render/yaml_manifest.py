@@ -45,7 +45,7 @@ def manifest(listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]
     found = False
     for definition, rows in listed:
         attributes = sorted(definition.attributes.items(), key=_rank)
-        for text, row in sorted((title(definition, row), row) for row in rows):
+        for text, row in sorted((definition.title_of(row), row) for row in rows):
             if why := _undeclarable(definition, text, row):
                 yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
                 continue
@@ -66,11 +66,6 @@ def _resource(
     yield from lines
 
 
-def title(definition: TypeDefinition, row: Mapping[str, Any]) -> str:
-    """Return a title for a row: the values of its namevars, separated by spaces."""
-    return " ".join(str(row[namevar]) for namevar in definition.namevars)
-
-
 def _attributes(
     attributes: Sequence[tuple[str, Attribute]], title: str | None, row: Mapping[str, Any]
 ) -> Iterator[str]:
@@ -80,7 +75,7 @@ def _attributes(
         value = row.get(name)
         if value is None or is_secret(value):
             continue
-        if attribute.kind == "read_only" or isinstance(value, Content):
+        if attribute.kind == "read_only" or _holds_content(value):
             comments.append(f"    # {name}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
@@ -107,12 +102,21 @@ def _value_problem(value: Any) -> str:
     """Return why no manifest can hold a value; empty when one can."""
     if isinstance(value, str):
         return character_problem(value, key=False)
+    if isinstance(value, Content):
+        return f"only the SHA-256 of its {value.word} is known"
     if isinstance(value, float):
         return "" if isfinite(value) else "a number is finite"
     if isinstance(value, dict):
         keys = (character_problem(str(key), key=True) for key in value)
         return next(filter(None, keys), "") or _value_problem(list(value.values()))
     return next(filter(None, map(_value_problem, value)), "") if isinstance(value, list) else ""
+
+
+def _holds_content(value: Any) -> bool:
+    """Return whether a value is or contains an asset or an archive, of which only the digest is known."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return isinstance(value, Content) or (isinstance(value, list) and any(map(_holds_content, value)))
 
 
 def _rank(item: tuple[str, Any]) -> tuple[int, int]:
@@ -125,7 +129,9 @@ def _comment(value: Any) -> str:
         return escape(str(value))
     import json  # noqa: PLC0415 - few values are written so
 
-    return escape(json.dumps(value, ensure_ascii=False) if isinstance(value, (dict, list)) else _scalar(value))
+    return escape(
+        json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (dict, list)) else _scalar(value)
+    )
 
 
 def _entry(key: str, value: Any, indent: str) -> Iterator[str]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.codec import plain
 from resource_api.model.values.reference import Reference
-from resource_api.render import yaml_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,14 +46,14 @@ def _title_test(definition: TypeDefinition, pattern: str) -> Callable[[Any], boo
     from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
 
     matches = matcher(str(Reference(definition.name, pattern)))
-    return lambda row: matches(str(Reference(definition.name, yaml_manifest.title(definition, row))))
+    return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))
 
 
 def documents(listed: Listed) -> list[dict[str, Any]]:
     """Return the resources as flat objects, sorted by type and title; of several types each with its reference."""
     found = []
     for definition, rows in listed:
-        titled = ((yaml_manifest.title(definition, row), row) for row in rows)
+        titled = ((definition.title_of(row), row) for row in rows)
         for title, row in sorted(titled, key=itemgetter(0)):
             reference = {"reference": str(Reference(definition.name, title))} if len(listed) > 1 else {}
             found.append({**reference, "title": title, **plain(row)})

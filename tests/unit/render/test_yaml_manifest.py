@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import Attribute, Sensitive, TypeDefinition
+from resource_api import Asset, Attribute, Sensitive, TypeDefinition
 from resource_api.manifest import yaml_reader
 from resource_api.model.values import expression
 from resource_api.render import yaml_manifest
@@ -104,3 +104,68 @@ def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() ->
     listed = "\n".join(yaml_manifest.resources(needing, [{"name": "a", "text": "\x00"}])) + "\n"
     assert "# Thing[a] is left out: " in listed
     assert yaml_reader.read(listed.encode(), "x.yaml").data == {"resources": {}}
+
+
+def test_a_value_that_holds_contents_is_a_comment() -> None:
+    """As a content alone is, because only its digest is known."""
+    definition = TypeDefinition(
+        name="thing",
+        attributes={
+            "name": Attribute("String", kind="namevar"),
+            "one": Attribute("Optional[Asset]"),
+            "all": Attribute("Optional[Array[Struct[{file => Asset}]]]"),
+            "seen": Attribute("Optional[Array[Asset]]", kind="read_only"),
+        },
+    )
+    asset = Asset("ab" * 32)
+    row = {"name": "a", "one": asset, "all": [{"file": asset}], "seen": [asset]}
+    assert list(yaml_manifest.resources(definition, [row])) == [
+        "resources:",
+        "  Thing[a]: {}",
+        "    # one: sha256:abababababab",
+        '    # all: [{"file": "sha256:abababababab"}]',
+        '    # seen: ["sha256:abababababab"]',
+    ]
+
+
+def test_a_resource_whose_mandatory_content_is_not_known_is_left_out() -> None:
+    """Without it, the whole manifest would be refused."""
+    attributes = {"name": Attribute("String", kind="namevar"), "parts": Attribute("Array[Asset]")}
+    definition = TypeDefinition(name="thing", attributes=attributes)
+    row = {"name": "a", "parts": [Asset("ab" * 32)]}
+    assert list(yaml_manifest.resources(definition, [row])) == [
+        "resources:",
+        "  # Thing[a] is left out: only the SHA-256 of its asset is known",
+        "  {}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "name", "title"),
+    [
+        ([r"\A(?<pkg>.*[^\/])\/(?<mgr>.*)\z", r"(?<pkg>.*)"], ("a", "yum"), "a/yum"),
+        ([r"\A(?<pkg>.*[^\/])\/(?<mgr>.*)\z", r"(?<pkg>.*)"], ("b", "apt"), "b/apt"),
+        ([r"(?<pkg>\S+)\z", r"(?<mgr>\w+): (?<pkg>\S+)\z"], ("a", "apt"), "a"),
+        ([r"(?<pkg>\S+)\z", r"(?<mgr>\w+): (?<pkg>\S+)\z"], ("a", "yum"), "yum: a"),
+        ([r"(?<pkg>\S+) of \{(?<mgr>\w+)\}\z"], ("a", "yum"), "a of {yum}"),
+        ([r"(?<pkg>[a-z]+)-(?<mgr>[a-z]+)\z"], ("a-b", "yum"), "a-b yum"),
+        ([r"(?<pkg>\w+)[\/:](?<mgr>\w+)\z"], ("a", "yum"), "a yum"),
+        ([], ("a", "yum"), "a yum"),
+    ],
+)
+def test_a_title_is_one_that_the_type_reads_as_the_same_resource(
+    patterns: list[str], name: tuple[str, str], title: str
+) -> None:
+    """Wherever one of its title patterns describes such a title; otherwise it has the namevars in a row."""
+    definition = TypeDefinition(
+        name="tp",
+        attributes={
+            "pkg": Attribute("String", kind="namevar"),
+            "mgr": Attribute("String", kind="namevar", default="apt"),
+        },
+        title_patterns=[{"pattern": pattern} for pattern in patterns],
+    )
+    pkg, mgr = name
+    lines = list(yaml_manifest.resources(definition, [{"pkg": pkg, "mgr": mgr}]))
+    assert definition.title_of({"pkg": pkg, "mgr": mgr}) == title
+    assert lines[2:] == [f"    pkg: {pkg}", f"    mgr: {mgr}"]
