@@ -17,6 +17,7 @@ END: Final = r"$(?!\n)"
 # Compiled with the first pattern, because many runs have none.
 _PIECE: Final = r"""\\k<(?P<back>\w+)>|\\(?P<escape>.)|(?P<set>\[\^?\]?)
     |\(\?(?P<flags>[a-z]*-?[a-z]*)(?P<scope>[:)])|\(\?P?<(?P<name>[A-Za-z_]\w*)>|(?P<note>\(\?\#[^)]*\))
+    |(?P<again>\{(?:\d+\}[+?]|(?:\d*,\d+|\d+,)\}\+))
     |(?P<open>\((?P<special>\?)?)|(?P<close>\))|(?P<start>\^)|(?P<end>\$)"""
 _MEMBER: Final = r"\[:(?P<posix>\^?\w+):\]|\\(?P<escape>.)|(?P<close>\])|(?P<other>.)"
 _QUANTIFIERS: Final = ("*", "+", "?", "{")
@@ -56,7 +57,8 @@ def translate(source: str) -> re.Pattern[str]:
     r"""Compile the text between Puppet's slashes; the ``pattern`` of the result is in the shared dialect.
 
     ``^`` and ``\A`` match the value's start, ``$``, ``\z`` and ``\Z`` its end; digits, word characters and white space
-    are ASCII, as in Ruby. Raises ``PatternError``.
+    are ASCII, as in Ruby. So are POSIX classes such as ``[:alpha:]``, which in Ruby are Unicode: within ``[]`` no class
+    of Unicode has a spelling that Python and ECMA share. Raises ``PatternError``.
     """
     translator = _Translator(source)
     translator.run()
@@ -116,6 +118,10 @@ class _Translator:
                 msg = f"no group is called '{found['back']}'"
                 raise PatternError(msg, at)
             self.emit(rf"(?:\{self.names[found['back']]})", at)
+        elif repeated := found["again"]:
+            times, sign = repeated[:-1], repeated[-1]
+            msg = f"'{repeated}' means other things in Ruby and elsewhere; write (?:...{times}){sign}, or {times} alone"
+            raise PatternError(msg, at)
         elif found["scope"]:
             self.flags(found)
         elif found["name"] or found["open"]:

@@ -292,6 +292,16 @@ def test_a_pattern_has_one_meaning_in_every_dialect(source: str, target: str, go
     assert [text for text in bad if regex.search(text)] == []
 
 
+@pytest.mark.parametrize("repeated", ["{2}+", "{2}?", "{1,3}+", "{2,}+", "{,3}+"])
+def test_a_repetition_that_is_repeated_in_ruby_only_is_refused(repeated: str) -> None:
+    """Python would take it as possessive or lazy; in groups it is the same everywhere, as are lazy ranges."""
+    with pytest.raises(DataTypeError, match=r"write \(\?:\.\.\.\{") as caught:
+        datatypes.parse(rf"Pattern[/\Aa{repeated}\z/]")
+    assert caught.value.column == 13
+    accepts = datatypes.parse(rf"Pattern[/\A(?:a{repeated[:-1]}){repeated[-1]}[{repeated}]a{{1,3}}?\z/]").accepts
+    assert accepts(f"aa{repeated[0]}a")
+
+
 @given(st.text(alphabet="ab^$\\AzZ.[](){}|*+?-:<>imx/d&~\n", max_size=14))
 def test_any_text_is_translated_or_raises_pattern_error(source: str) -> None:
     """An expression for which Python only warns is refused, too."""
