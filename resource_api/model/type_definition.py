@@ -90,7 +90,8 @@ class TypeDefinition(AttributeSet):
         #: The provider of its resources: ``vm_host@lab``, or the type's name for the default provider.
         self.instance = name
         self.docs = docs
-        self.features = frozenset(features)
+        names = () if isinstance(features, str) or not hasattr(features, "__iter__") else tuple(features)
+        self.features: frozenset[str] = frozenset(name for name in names if isinstance(name, str))
         self.automatic: Mapping[str, Mapping[str, Any]] = {
             "require": autorequires or {},
             "before": autobefore or {},
@@ -112,9 +113,11 @@ class TypeDefinition(AttributeSet):
         self.verbs: Mapping[str, str] = {} if verbs is None else verbs
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
-            for feature in sorted(self.features - FEATURES, key=str)
+            for feature in sorted(self.features - FEATURES)
         )
         problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]
+        if (features and not names) or not all(isinstance(name, str) for name in names):
+            problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {features!r}")
         if problems:
             raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
         self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
@@ -363,8 +366,16 @@ def _pattern_problems(definition: TypeDefinition) -> list[str]:
 def _automatic_problems(definition: TypeDefinition) -> list[str]:
     problems = []
     for word, types in definition.automatic.items():
+        keyword, how = f"auto{word}{'s' * (word == 'require')}", "{'file': '$path'} or {'file': ['/etc', '$path']}"
+        if not hasattr(types, "items"):
+            problems.append(f"{keyword} must be a mapping of types to titles, such as {how}, not {types!r}")
+            continue
         for type_name, titles in types.items():
-            for title in [titles] if isinstance(titles, str) or callable(titles) else titles:
+            listed = [titles] if isinstance(titles, str) or callable(titles) else titles
+            if not hasattr(listed, "__iter__"):
+                problems.append(f"{keyword}: titles are written as {how}, not {titles!r}")
+                continue
+            for title in listed:
                 if callable(title):
                     continue
                 if not isinstance(title, str):

@@ -57,7 +57,8 @@ class Registry:
         self._versions: dict[tuple[str, str], _TypeVersion] = {}
         #: The same as ``_providers``, of a version of a type that is not the first on the module path.
         self._versioned: dict[tuple[str, str], Mapping[str, builtins.type[Any]]] = {}
-        self.warn: Callable[[str], None] = lambda _message: None
+        self._unheard: list[str] = []
+        self._warn: Callable[[str], None] = self._unheard.append
 
     @classmethod
     def from_path(
@@ -95,7 +96,14 @@ class Registry:
             raise DefinitionError(msg)
         self._types[definition.name] = definition
         for warning in definition.warnings:
-            self.warn(warning)
+            self._warn(warning)
+
+    def send_warnings(self, warn: Callable[[str], None]) -> None:
+        """Have ``warn`` called with each warning from now on, and with those that nobody has received yet."""
+        self._warn = warn
+        for warning in self._unheard:
+            warn(warning)
+        self._unheard.clear()
 
     def register_provider(self, name: str, provider: builtins.type[Any], implementation: str = "") -> None:
         """Add a provider class of the type ``name``, one of several if it has a name of its own, ``implementation``.

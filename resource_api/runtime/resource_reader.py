@@ -29,7 +29,7 @@ class ResourceReader:
         """Use ``registry``, and ``run`` for the log, cancellation and isolation; nothing is read yet."""
         self.registry = registry
         self.run = run
-        registry.warn = lambda message: run.log.write("warning", "", message)
+        registry.send_warnings(lambda message: run.log.write("warning", "", message))
 
     def resources(
         self,

@@ -107,6 +107,17 @@ SOURCES: list[tuple[str, list[str]]] = [
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
         ["nope"],
     ),
+    *(
+        (f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, {keyword}={value})", [keyword, word])
+        for keyword, value, word in (
+            ("features", "'canonicalize'", "set of names"),
+            ("features", "5", "set of names"),
+            ("features", "[['canonicalize']]", "set of names"),
+            ("autorequires", "['file']", "mapping of types to titles"),
+            ("autonotify", "'file'", "mapping of types to titles"),
+            ("autobefore", "{'file': 5}", "titles are written as"),
+        )
+    ),
 ]
 
 

@@ -251,3 +251,15 @@ def test_a_change_is_a_pair(coins: dict[str, dict[str, Any]]) -> None:
     assert is_ is None
     assert change.is_ is is_
     assert change.should is should
+
+
+def test_the_warnings_of_a_registered_type_reach_the_log_of_a_runtime(caplog: pytest.LogCaptureFixture) -> None:
+    """Once, whether the type is registered before the runtime is made or afterwards."""
+    registry = Registry()
+    attributes = {"name": Attribute("String", kind="namevar")}
+    registry.register_type(TypeDefinition(name="before", attributes=attributes, features={"paralel"}))
+    for _ in range(2):
+        Runtime(registry)
+    registry.register_type(TypeDefinition(name="after", attributes=attributes, features={"paralel"}))
+    text = "type '{}': unknown feature 'paralel' is ignored; did you mean 'parallel'?"
+    assert [record.getMessage() for record in caplog.records] == [text.format("before"), text.format("after")]
