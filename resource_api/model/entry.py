@@ -191,10 +191,10 @@ class Entry:
 
     @property
     def own_names(self) -> set[str]:
-        """The texts by which its own attributes may name it: title, and the only namevar, canonical and as written."""
+        """The texts that name it: its title, the only namevar as written, and the title of its canonical name."""
         namevars = self.definition.namevars
-        only = (self.name, self.inputs.get(namevars[0])) if len(namevars) == 1 else ()
-        return {self.title, *map(str, only)}
+        only = (self.inputs.get(namevars[0]),) if len(namevars) == 1 else ()
+        return {self.title, *map(str, only), self.definition.title_of(self.definition.absent_row(self.name))}
 
     @property
     def absent(self) -> bool:

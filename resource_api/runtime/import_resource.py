@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.catalog.identity import names_entry
 from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.report import Summary
@@ -32,16 +33,17 @@ def import_resource(
 ) -> Summary:
     """Record the existing resource that the manifest declares as ``target`` (a reference or URN) as ours.
 
-    ``name``, unless None, must be the name that is declared for it. Raise ``UsageError`` when ``target`` is not
-    declared, ``ResourceError`` when it cannot be read or does not exist.
+    ``name``, unless None, must be the name that is declared for it, in any spelling. Raise ``UsageError`` when
+    ``target`` is not declared, ``ResourceError`` when it cannot be read or does not exist.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
     with bound, runtime.lock("import"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         entry = _declared(catalog, target)
-        if name is not None and name not in entry.own_names:
-            msg = f"{entry.reference} is declared as '{entry.name}', not '{name}'; declare what is to be imported"
+        if name is not None and not names_entry(name, entry, providers.functions(entry.instance)):
+            declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
+            msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
         stack = runtime.name(catalog)
         instances = configure_instances(catalog, runtime.store.load(stack), providers)

@@ -57,6 +57,18 @@ def test_the_command_line_finds_a_resource_by_another_spelling(bench: Bench) -> 
     assert bench.things("token")["ABC"]["tint"] == "BLUE"
 
 
+def test_an_import_takes_a_name_in_any_spelling(bench: Bench) -> None:
+    """On the command line and in the manifest; another name is refused with the one that is declared."""
+    bench.put("token", ABC={"tint": "RED"})
+    bench.write("site.yaml", "resources: {'Token[0xabc]': {tint: red}}")
+    wrong = bench.run("import", "site.yaml", "Token[0xabc]", "abd")
+    assert (wrong.code, "Token[0xabc] is declared as 'ABC', not 'abd'" in wrong.err) == (64, True), wrong.err
+    assert "imported." in bench.run("import", "site.yaml", "Token[0xabc]", "abc").out
+    bench.put("token", ABC={"tint": "RED"}, DEF={"tint": "RED"})
+    done = bench.apply("resources: {'Token[d]': {id: def, tint: red, lifecycle: {import: '0xDEF'}}}")
+    assert (done.code, "1 imported" in done.out) == (0, True), done
+
+
 def test_an_exception_is_reported_for_one_resource(bench: Bench) -> None:
     """An exception in ``canonicalize`` is reported once, with the line of the resource, and nothing is read or set."""
     done = bench.apply("resources:\n  Token[1]: {tint: red}\n  Token[2]: {tint: boom}\n  Token[3]: {}\n")

@@ -92,6 +92,21 @@ def test_a_listing_can_be_applied(bench: Bench) -> None:
     assert bench.apply(listed.out, "--detailed-exitcodes").code == 0
 
 
+@pytest.mark.parametrize("name", ["php-yum", "label"])
+def test_an_import_takes_a_name_that_a_title_pattern_reads(bench: Bench, name: str) -> None:
+    """Such as a listing shows; so does the manifest. A message shows no tuple."""
+    bench.put("pair", **{"php/yum": {"package": "php", "manager": "yum"}})
+    assert "Pair[php-yum]:" in bench.run("resource", "pair").out
+    bench.write("site.yaml", "resources: {'Pair[label]': {package: php, manager: yum}}")
+    wrong = bench.run("import", "site.yaml", "Pair[label]", "php-gem")
+    assert (wrong.code, "is declared as 'php-yum', not 'php-gem'" in wrong.err) == (64, True), wrong.err
+    assert "imported." in bench.run("import", "site.yaml", "Pair[label]", name).out
+    site = "resources: {{'Pair[label]': {{package: php, manager: yum, lifecycle: {{import: {}}}}}}}"
+    refused = bench.apply(site.format("php-gem"))
+    assert (refused.code, "it is declared as php-yum, not php-gem" in refused.err) == (65, True), refused.err
+    assert bench.apply(site.format(name)).code == 0
+
+
 def test_a_row_without_a_namevar_is_a_provider_error(bench: Bench) -> None:
     """A row from ``get`` without one of the namevars fails the resource at every level of strictness."""
     bench.put("pair", **{"php/yum": {"package": "php"}})

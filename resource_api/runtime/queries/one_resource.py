@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.catalog.identity import canonical_name
 from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import Sensitive, reveal
@@ -44,24 +45,12 @@ def change(
 
 def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:
     """Return the canonical name of a title of the command line, with the namevars among the ``given`` attributes."""
-    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for a name
-
     named = {key: value for key, value in given.items() if key in definition.namevars}
-    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
-    row = {**(captured or {}), **named}
-    if len(row) != len(definition.namevars):
-        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
-        msg = f"{Reference(definition.name, title)}: the title does not hold every namevar; add {missing} as ATTR=VALUE"
-        raise UsageError(msg)
     try:
-        for key in row.keys() - named.keys():
-            if isinstance(row[key], str):
-                namevar = definition.attributes[key]
-                row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
+        return [canonical_name(tools, title, named)]
     except ValueError as error:
         msg = f"{Reference(definition.name, title)}: {error}"
         raise UsageError(msg) from error
-    return [definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)]
 
 
 def attributes(
