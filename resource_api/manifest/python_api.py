@@ -69,6 +69,31 @@ class PendingValue:
     __hash__ = object.__hash__
 
 
+class SecretInput(Sensitive[Any]):
+    """A secret input: it is used as it is, and in ``m.text``; every text made of it otherwise raises ``TypeError``."""
+
+    __slots__ = ()
+
+    def __str__(self) -> NoReturn:
+        """Raise ``TypeError``: the text would not hold the secret, and be applied all the same."""
+        msg = "a secret cannot be formatted, the text would hold <sensitive>; write m.text('... {0} ...', value)"
+        raise TypeError(msg)
+
+    def __format__(self, spec: str) -> NoReturn:
+        """Raise ``TypeError``, as ``str`` does."""
+        str(self)
+        raise AssertionError
+
+
+def _guarded(value: Any) -> Any:
+    """Return an input with its secrets as ``SecretInput``."""
+    if isinstance(value, dict):
+        return {key: _guarded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_guarded(item) for item in value]
+    return SecretInput(value) if isinstance(value, Sensitive) else value
+
+
 class DeclaredResource:
     """A declared resource: its attributes are pending values; the object itself is a reference in relationships."""
 
@@ -125,7 +150,7 @@ class ManifestApi:
 
     def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
         """Begin with no declarations; ``file`` is the author's, for line numbers."""
-        self.inputs = View(inputs)
+        self.inputs = View(_guarded(inputs))
         self.facts = Facts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(getattr(facts, "host", {}))
@@ -138,9 +163,11 @@ class ManifestApi:
     ) -> DeclaredResource:
         """Declare a resource; keywords are attributes or metaparameters.
 
-        Raises ``ManifestError`` for a second resource of the same name.
+        Raises ``ManifestError`` for a second resource of the same name, and ``TypeError`` for a type or a title that
+        is no text; numbers and paths may be titles.
         """
-        reference = Reference(type_name[:1].lower() + type_name[1:], title)
+        _check_type_name(type_name)
+        reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
         body = {**(attributes or {}), **more}
         plain = {name: _relation(value) if name in METAPARAMETERS else _plain(value) for name, value in body.items()}
         self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)
@@ -221,6 +248,26 @@ class ManifestApi:
         """Return the declarations as a manifest's data, and the call that declared each key, by section."""
         data = {name: section for name, section in self._sections.items() if section or name != "values"}
         return data, self._calls
+
+
+def _check_type_name(type_name: Any) -> None:
+    if not isinstance(type_name, str):
+        msg = f"the type must be text such as 'file', not {type_name!r:.80}"
+        raise TypeError(msg)
+    name, bracket, title = type_name.partition("[")
+    if bracket:
+        msg = f"type and title are two arguments: write m.resource({name.lower()!r}, {title.removesuffix(']')!r}, ...)"
+        raise TypeError(msg)
+
+
+def _title(type_name: str, title: Any) -> str:
+    """Return a title as text. Raise ``TypeError``."""
+    if isinstance(title, str):
+        return title
+    if type(title) is int or hasattr(title, "__fspath__"):
+        return str(title)
+    msg = f"the title must be text, not {title!r:.80}; write m.resource({type_name!r}, 'TITLE', ...)"
+    raise TypeError(msg)
 
 
 def _plain(value: Any) -> Any:

@@ -350,6 +350,25 @@ def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench, decl
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
 
 
+@pytest.mark.parametrize("text", ['f"pw {m.inputs.pw}"', '"pw " + str(m.inputs.pw)', '"pw %s" % m.inputs.pw'])
+def test_a_secret_cannot_be_formatted_in_a_python_manifest(bench: Bench, text: str) -> None:
+    """The text would hold ``<sensitive>``, and be applied; the error has the line and names ``m.text``."""
+    bench.write("word", "hush-hush")
+    manifest = """
+        INPUTS = {{"pw": {{"type": "Sensitive[String]"}}}}
+        def manifest(m):
+            m.account("a", note={})
+        """
+    bench.write("site.py", manifest.format(text))
+    done = bench.run("validate", "site.py", "-i", "pw=@word")
+    assert (done.code, "site.py:3:" in done.err, "m.text('... {0} ...', value)" in done.err) == (65, True, True), done
+    assert "hush" not in done.err
+    for given in ("m.inputs.pw", 'm.text("pw {0}", m.inputs.pw)'):
+        bench.write("site.py", manifest.format(given))
+        assert bench.run("apply", "site.py", "-i", "pw=@word").code == 0
+        assert bench.calls("account", "set")[-1]["note"] == "Sensitive"
+
+
 def test_an_output_may_be_declared_sensitive(bench: Bench) -> None:
     """A mapping of exactly ``value`` and ``sensitive`` is masked, known or not; with another key it is a value."""
     bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"

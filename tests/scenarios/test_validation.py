@@ -324,6 +324,10 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
         ("m.widget('a', colour='\\0')", "resources.Widget[a].colour: a string cannot hold"),
         ("m.widget('a', labels={1: 2})", "resources.Widget[a].labels: a key must be"),
         ("m.widget('\\x1b')", "resources: a key cannot hold"),
+        ("m.resource('Widget[a]', {'size': 1})", "type and title are two arguments: write m.resource('widget', 'a', "),
+        ("m.resource(None, 'a')", "the type must be text such as 'file', not None"),
+        ("m.widget(None)", "the title must be text, not None; write m.resource('widget', 'TITLE', ...)"),
+        ("m.widget({'size': 1})", "the title must be text, not {'size': 1}; write m.resource('widget', 'TITLE', ...)"),
         ("m.output('a', m.widget('a').serial == 3)", "${Widget[a].serial} is not known yet and cannot be tested"),
     ],
 )
