@@ -94,7 +94,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     defaults.check_unused(table, evaluator, diagnostics)
     if diagnostics.problems:
         _warn_of_missing(table, diagnostics)
-        raise ManifestError([*diagnostics.problems, *diagnostics.warnings])
+        raise ManifestError(diagnostics.distinct)
     catalog = _catalog(manifest, table, order, scope)
     return catalog._replace(warnings=diagnostics.warnings, instances=instances, missing=table.missing)
 

@@ -24,6 +24,14 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
+        #: What is wrong with defaults, and which problems repeat that for another resource.
+        self._of_defaults: set[tuple[str, str, str | None, str]] = set()
+        self._repeated: set[int] = set()
+
+    @property
+    def distinct(self) -> list[Problem]:
+        """All problems and warnings; what is wrong with a default only for the first resource that inherits it."""
+        return [*(each for at, each in enumerate(self.problems) if at not in self._repeated), *self.warnings]
 
     @property
     def many(self) -> bool:
@@ -40,7 +48,16 @@ class Diagnostics:
         """Add a problem of a resource or component that has no position yet; a warning is kept apart."""
         place = self.manifest.place(named.declaration, problem.attribute)
         placed = problem._replace(reference=str(named.reference), file=place.file, line=place.line, column=place.column)
-        (self.problems if problem.severity == "error" else self.warnings).append(placed)
+        if problem.severity != "error":
+            self.warnings.append(placed)
+            return
+        declared = named.declaration
+        if problem.attribute is not None and self.manifest.inherits(declared, problem.attribute):
+            key = declared.file, declared.type, problem.attribute, problem.message
+            if key in self._of_defaults:
+                self._repeated.add(len(self.problems))
+            self._of_defaults.add(key)
+        self.problems.append(placed)
 
     def declaration_error(
         self, declaration: Declaration, message: str, code: str, attribute: str | None = None

@@ -191,9 +191,9 @@ class Manifest(NamedTuple):
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(what, Declaration):
-            inherited = attribute not in what.attributes and attribute not in what.meta
-            found = self._default(what, within) if within and inherited else None
-            return found or what.place(*within)
+            if attribute is not None and self.inherits(what, attribute):
+                return self.defaults_place(what.file, what.type, *within)
+            return what.place(*within)
         if isinstance(what, (Input, ConfiguredProvider, Moved, Removed)):
             return what.origin.place(*within)
         path = (*what, *within)
@@ -201,10 +201,10 @@ class Manifest(NamedTuple):
         best = max(candidates, key=lambda each: _depth(each.data, path), default=None)
         return Origin(best, path).place() if best else Place(file or self.file)
 
-    def _default(self, declared: Declaration, inner: Sequence[str | int]) -> Place | None:
-        if inner[0] not in self.defaults.get(declared.file, {}).get(declared.type, {}):
-            return None
-        return self.defaults_place(declared.file, declared.type, *inner)
+    def inherits(self, declared: Declaration, attribute: str) -> bool:
+        """Return whether a declaration has an attribute from the ``defaults`` of its file alone."""
+        own = attribute in declared.attributes or attribute in declared.meta
+        return not own and attribute in self.defaults.get(declared.file, {}).get(declared.type, {})
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> Place:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""

@@ -463,3 +463,29 @@ def test_values_may_refer_to_each_other_100_deep(bench: Bench, *, used: bool) ->
         done = bench.validate(chain(length))
         assert (done.code, len(done.lines)) == (65, 1)
         assert all("values refer to each other more than 100 deep" in line for line in done.lines)
+
+
+def test_a_mistake_in_defaults_is_reported_once(bench: Bench) -> None:
+    """With the first resource that inherits it; what a resource declares itself is reported for each."""
+    done = bench.apply(
+        """
+        defaults:
+          Widget: {size: big, bogus: 1, colour: "${inputs.nope}"}
+        resources:
+          Widget[a]: {}
+          Widget[b]: {}
+          Widget[c]: {size: big, colour: "${inputs.nope}"}
+          Widget[d]: {size: [], colour: red, bogus: 2}
+        """
+    )
+    assert done.code == 65
+    places = re.findall(r"site\.yaml:(\d+:\d+): (\S+): (\S+)", done.err)
+    assert places == [
+        ("2:12", "Widget[a]", "size"),
+        ("2:23", "Widget[a]", "unknown"),
+        ("2:33", "Widget[a]", "${inputs.nope}:"),
+        ("6:15", "Widget[c]", "size"),
+        ("6:26", "Widget[c]", "${inputs.nope}:"),
+        ("7:15", "Widget[d]", "size"),
+        ("7:38", "Widget[d]", "unknown"),
+    ]
