@@ -15,7 +15,7 @@ from resource_api.model.values.errors import Problem, reason
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.attribute import AttributeSet
     from resource_api.model.datatypes.datatype import DataType
@@ -72,8 +72,13 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, A
     return found
 
 
-def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[Problem]:
-    """Return the known values of one resource that their data types refuse, as explained by ``jsonschema``."""
+def check_values(
+    definition: AttributeSet, resource: Mapping[str, Any], written: Mapping[str, Any] | None = None
+) -> list[Problem]:
+    """Return the known values of one resource that their data types refuse, as explained by ``jsonschema``.
+
+    ``written`` has its values with their references.
+    """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
     problems = []
     for name, value in resource.items():
@@ -87,7 +92,7 @@ def check_values(definition: AttributeSet, resource: Mapping[str, Any]) -> list[
         from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
 
         attribute = definition.attributes[name]
-        for path, message in schemas.explain(attribute.datatype, value, attribute.must_be):
+        for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, (written or {}).get(name)):
             place = place_text(path)
             problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))
     return problems
@@ -113,9 +118,13 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
 
 
 def canonicalize(
-    provider: ProviderFunctions, resources: Sequence[Resource]
+    provider: ProviderFunctions,
+    resources: Sequence[Resource],
+    written: Callable[[int], Mapping[str, Any]] = lambda _place: {},
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
     """Return the canonical form of each resource of one type, and the problems by the place of the resource.
+
+    ``written`` returns the values with their references, of the resource at a place.
 
     A resource with problems is returned as it was. When the provider raises for all of them, it is called for each, and
     the exception becomes the problem of the resource that causes it.
@@ -124,7 +133,7 @@ def canonicalize(
     problems = {}
     for place in sorted(find_suspect(provider, resources)):
         resource = resources[place]
-        if found := [*check_values(definition, resource), *missing_attributes(definition, resource)]:
+        if found := [*check_values(definition, resource, written(place)), *missing_attributes(definition, resource)]:
             problems[place] = found
     valid = [place for place in range(len(resources)) if place not in problems]
     canonical = list(resources)

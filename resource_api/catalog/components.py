@@ -110,7 +110,7 @@ class Expander:
             if value is None and not attribute.datatype.optional:
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
-                self._check_type(component, definition, name, value)
+                self._check_type(component, definition, name, value, given.get(name))
             secret = attribute.datatype.sensitive and value is not None
             found[name] = Sensitive(value) if secret else value
         return found
@@ -138,7 +138,9 @@ class Expander:
             return [self._evaluate(item) for item in value]
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
 
-    def _check_type(self, component: ComponentInstance, definition: ComponentDefinition, name: str, value: Any) -> None:
+    def _check_type(
+        self, component: ComponentInstance, definition: ComponentDefinition, name: str, value: Any, written: Any
+    ) -> None:
         """Check a known value; a pending one is checked as part of the attributes that use it."""
         attribute = definition.attributes[name]
         datatype = attribute.datatype
@@ -147,7 +149,7 @@ class Expander:
         from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
         from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
 
-        for path, message in schemas.explain(datatype, value, attribute.must_be):
+        for path, message in schemas.explain(datatype, value, attribute.must_be, written):
             place = place_text(path)
             self._error(component, name, f"{name}{place} {message}", "type_mismatch")
 

@@ -70,4 +70,5 @@ def _value_problems(known: AttributeSet, name: str, written: Any, evaluator: Eva
         return
     # Assets and archives are made for resources only: here their descriptions stand.
     if not is_unknown(value) and not known.attributes[name].datatype.holds_contents:
-        yield from canonicalize.check_values(known, {name: known.attributes[name].datatype.conceal(value)})
+        concealed = known.attributes[name].datatype.conceal(value)
+        yield from canonicalize.check_values(known, {name: concealed}, {name: written})

@@ -9,6 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.catalog import canonicalize
+from resource_api.catalog.defaults import defaults_of
 from resource_api.catalog.identity import identify
 from resource_api.model.entry import EMPTY
 from resource_api.model.values import expression
@@ -222,7 +223,7 @@ class Evaluator:
         """Fill in defaults, check and canonicalize resources of one type, and set their identities."""
         provider = self._table.provider(entries[0].instance)
         filled = [self._fill_defaults(entry) for entry in entries]
-        canonical, problems = canonicalize.canonicalize(provider, filled)
+        canonical, problems = canonicalize.canonicalize(provider, filled, lambda place: self._declared(entries[place]))
         for place, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
             entry.should = should
             if should is not before:
@@ -232,6 +233,10 @@ class Evaluator:
                 self._diagnostics.add(entry, problem)
             if not found or not any(problem.severity == "error" for problem in found):
                 identify(entry, self._table, self._diagnostics, self._scope)
+
+    def _declared(self, entry: Entry) -> Mapping[str, Any]:
+        """Return the values of an entry with their references."""
+        return {**defaults_of(self._diagnostics.manifest, entry.declaration), **entry.declaration.attributes}
 
     def _fill_defaults(self, entry: Entry) -> Resource:
         """Return the values of an entry with its type's defaults; keep what was written, mostly only the names."""

@@ -86,7 +86,7 @@ def complete_should(
     """Return ``should`` with ``values`` that have become known, checked and canonical; and what is wrong with it."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
-    (canonical,), problems = canonicalize.canonicalize(functions, [filled])
+    (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _place: entry.pending)
     errors = [problem.message for problem in problems.get(0, ()) if problem.severity == "error"]
     if not errors and functions.check_policies is not None:
         return canonical, functions.check_policies(entry, canonical)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -348,6 +349,31 @@ def test_a_sensitive_input_is_not_taken_from_the_command_line(bench: Bench, decl
     assert "hunter2abc" not in done.err + done.out
     assert bench.things("account")["a"]["note"] == "hunter2abc"
     assert bench.calls("account", "set") == [{"name": "str", "ensure": "str", "note": "Sensitive"}]
+
+
+def test_a_reference_with_the_wrong_data_type_is_explained(bench: Bench) -> None:
+    """It is in quotes already: the message says that a whole reference keeps its data type, wherever it stands."""
+    done = bench.apply(
+        """
+        inputs: {n: {type: Integer, default: 5}, all: {type: Array, default: [5]}}
+        defaults: {Widget: {colour: "${inputs.n}"}}
+        resources:
+          Widget[a]: {}
+          Widget[b]: {colour: 5}
+          Widget[c]: {colour: red, parts: ["${inputs.n}", 5]}
+          Widget[d]: {colour: red, parts: "${inputs.all}"}
+          Widget[e]: {colour: "n ${inputs.n}"}
+        """
+    )
+    assert done.code == 65
+    kept = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
+    assert re.findall(r"(\w\]: \w+\S*) must be a string, not an integer; (.*)", done.err) == [
+        ("a]: colour", kept),
+        ("b]: colour", "write it in quotes"),
+        ("c]: parts[0]", kept),
+        ("c]: parts[1]", "write it in quotes"),
+        ("d]: parts[0]", kept),
+    ]
 
 
 @pytest.mark.parametrize("text", ['f"pw {m.inputs.pw}"', '"pw " + str(m.inputs.pw)', '"pw %s" % m.inputs.pw'])

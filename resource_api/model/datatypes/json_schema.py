@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from resource_api.model.datatypes import messages, predicates, refusals
 from resource_api.model.datatypes.regex_dialect import END
 from resource_api.model.values.assets import ORIGINS
+from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -171,10 +172,11 @@ _BUILDERS: Final[Mapping[str, Callable[[DataType, Dialect], Schema]]] = {
 }
 
 
-def explain(datatype: DataType, value: Any, words: str = "") -> list[tuple[Path, str]]:
+def explain(datatype: DataType, value: Any, words: str = "", written: Any = None) -> list[tuple[Path, str]]:
     """Return what is wrong with ``value``, as (path within it, message); empty if ``datatype`` accepts it.
 
-    ``words`` describe what a ``Pattern`` in it accepts: ``an absolute path``.
+    ``words`` describe what a ``Pattern`` in it accepts: ``an absolute path``. ``written`` is the value with its
+    references.
 
     Unknown values are accepted everywhere. No message shows a value or key that is sensitive by its type or its
     wrapper: a problem within it is reported for the whole.
@@ -184,13 +186,13 @@ def explain(datatype: DataType, value: Any, words: str = "") -> list[tuple[Path,
     try:
         errors = _validator(datatype).iter_errors(value)
     except ModuleNotFoundError:
-        problems = dict.fromkeys(refusals.problems(datatype, value, words))
+        problems = dict.fromkeys(refusals.problems(datatype, value, words, written))
     else:
-        problems = {problem: None for error in errors for problem in _problems(error, words)}
+        problems = {problem: None for error in errors for problem in _problems(error, words, written)}
     return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
 
 
-def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
+def _problems(error: ValidationError, words: str, written: Any) -> Iterator[tuple[Path, str]]:
     """Yield an error of jsonschema as our messages; among alternatives, only those of the one that was meant."""
     datatype: DataType = error.schema["datatype"]  # type: ignore[index] # each schema of ours is a mapping that has it
     value: Any = error.instance
@@ -199,7 +201,7 @@ def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
         meant = [index for index, branch in enumerate(datatype.branches) if messages.meant_for(branch, kind)]
         if len(meant) == 1:
             causes = [cause for cause in error.context if cause.schema_path[0] == meant[0]]
-            yield from (problem for cause in causes for problem in _problems(cause, words))
+            yield from (problem for cause in causes for problem in _problems(cause, words, written))
             return
     if datatype.kind in {"Any", "Data"}:
         yield refusals.misfit(datatype, value, path)
@@ -210,7 +212,7 @@ def _problems(error: ValidationError, words: str) -> Iterator[tuple[Path, str]]:
     elif error.validator in {"required", "additionalProperties"} and kind is dict:
         yield from ((path, message) for message in messages.key_problems(datatype, value))
     else:
-        yield path, messages.refusal(datatype, value, words)
+        yield path, messages.refusal(datatype, value, words, referred=is_reference_at(written, path))
 
 
 _SIZES: Final = frozenset({"minItems", "maxItems", "minProperties", "maxProperties"})

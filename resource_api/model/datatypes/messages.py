@@ -61,6 +61,10 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
 }
 
 
+#: What to do about the value of a reference, which is in quotes already.
+_REFERRED: Final = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
+
+
 def meant_for(datatype: DataType, kind: type) -> bool:
     """Return whether a data type without alternatives is meant for values of this Python type."""
     return datatype.kind in _KIN.get(kind, ())
@@ -71,15 +75,15 @@ def is_value_type(kind: type) -> bool:
     return kind in _NAMES
 
 
-def refusal(datatype: DataType, value: Any, words: str = "") -> str:
+def refusal(datatype: DataType, value: Any, words: str = "", *, referred: bool = False) -> str:
     """Return the message that ``datatype`` does not accept ``value``, with advice where there is some.
 
-    ``words`` describe what a ``Pattern`` in it accepts.
+    ``words`` describe what a ``Pattern`` in it accepts. ``referred``: the value is that of a reference.
     """
     wanted = requirement(datatype, words)
     if type(value) is str and _is_shown(datatype, value) and (hint := nearest_word(datatype, value)):
         return f"{wanted}; {hint}"
-    return f"{wanted}, not {describe_value(datatype, value)}{_advice(datatype, value)}"
+    return f"{wanted}, not {describe_value(datatype, value)}{_advice(datatype, value, referred=referred)}"
 
 
 def requirement(datatype: DataType, words: str = "") -> str:
@@ -175,7 +179,7 @@ def kind_of(value: Any) -> str:
     return _NAMES.get(type(value)) or type(value).__name__
 
 
-def _advice(datatype: DataType, value: Any) -> str:
+def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
     """Return advice to quote what YAML reads as a number or boolean (``mode: 0644``), or how to write an asset."""
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
     if contents and type(value) in {str, dict}:
@@ -189,7 +193,9 @@ def _advice(datatype: DataType, value: Any) -> str:
         for branch in branches
     )
     wants_it = type(value) is not bool and any(meant_for(b, int) or meant_for(b, float) for b in branches)
-    return "; write it in quotes" if wants_text and not wants_it else ""
+    if not wants_text or wants_it:
+        return ""
+    return f"; {_REFERRED}" if referred else "; write it in quotes"
 
 
 def size_problem(datatype: DataType, value: Any) -> str:

@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.datatypes import messages, predicates
+from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.values import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 
-def problems(datatype: DataType, value: Any, words: str = "", path: Path = ()) -> Iterator[tuple[Path, str]]:
+def problems(
+    datatype: DataType, value: Any, words: str = "", written: Any = None, path: Path = ()
+) -> Iterator[tuple[Path, str]]:
     """Yield what is wrong with ``value``, as (path within it, message); nothing if ``datatype`` accepts it.
 
-    ``words`` describe what a ``Pattern`` in it accepts.
+    ``words`` describe what a ``Pattern`` in it accepts; ``written`` is the whole value with its references.
     """
     try:
         if datatype.accepts_known(value):
@@ -35,14 +38,14 @@ def problems(datatype: DataType, value: Any, words: str = "", path: Path = ()) -
         yield misfit(datatype, value, path)
         return
     meant = [branch for branch in datatype.branches if messages.meant_for(branch, type(value))]
-    if type(value) not in {list, dict} or len(meant) != 1:
-        yield path, messages.refusal(datatype, value, words)
-        return
-    found = list(_part_problems(meant[0], value, words, path))
-    yield from found or [(path, messages.refusal(datatype, value, words))]
+    found = []
+    if type(value) in {list, dict} and len(meant) == 1:
+        found = list(_part_problems(meant[0], value, words, written, path))
+    referred = is_reference_at(written, path)
+    yield from found or [(path, messages.refusal(datatype, value, words, referred=referred))]
 
 
-def _part_problems(datatype: DataType, value: Any, words: str, path: Path) -> Iterator[tuple[Path, str]]:
+def _part_problems(datatype: DataType, value: Any, words: str, written: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield what is wrong with a list or a mapping that is of the right kind: its size, its keys, its parts."""
     if datatype.kind == "Struct":
         known = dict(zip(dict(datatype.fields), datatype.parts, strict=True))
@@ -60,7 +63,7 @@ def _part_problems(datatype: DataType, value: Any, words: str, path: Path) -> It
         kinds = chain(datatype.parts, repeat(datatype.parts[-1]))
         parts = [(number, part, item) for number, (part, item) in enumerate(zip(kinds, value, strict=False))]
     for step, part, item in parts:
-        yield from problems(part, item, words, (*path, step))
+        yield from problems(part, item, words, written, (*path, step))
 
 
 def _size(datatype: DataType, value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -73,6 +73,23 @@ class Expression(NamedTuple):
         return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
 
 
+def is_reference_at(written: Any, place: Sequence[str | int]) -> bool:
+    """Return whether what stands at a place in a value as ``written`` comes from one reference that is a whole value.
+
+    Such a value keeps the data type of what it refers to.
+    """
+    for step in place:
+        if isinstance(written, dict):
+            written = written.get(step)
+        elif isinstance(written, list) and type(step) is int and step < len(written):
+            written = written[step]
+    try:
+        found = parse(written) if isinstance(written, str) else None
+    except ValueError:
+        return False
+    return isinstance(found, Expression) and len(found.parts) == 1
+
+
 def escape_expressions(text: str) -> str:
     """Return ``text`` with each ``${`` written so that ``parse`` returns it literally."""
     return text.replace("${", "$${")
