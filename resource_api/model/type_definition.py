@@ -213,13 +213,13 @@ class TypeDefinition(AttributeSet):
 
         Otherwise it is the values of the namevars, separated by spaces.
         """
-        named = {namevar: str(row[namevar]) for namevar in self.namevars}
+        named = {namevar: _text(row[namevar]) for namevar in self.namevars}
         for template in self._title_templates:
             title = template.format_map(named)
             read = self.namevars_from_title(title) or {}
-            if {namevar: str(value) for namevar, value in read.items()} == named:
+            if {namevar: _text(value) for namevar, value in read.items()} == named:
                 return title
-        return " ".join(named.values())
+        return " ".join(map(str, named.values()))
 
     @cached_property
     def _title_templates(self) -> tuple[str, ...]:
@@ -264,6 +264,10 @@ class TypeDefinition(AttributeSet):
 def _ruby(pattern: str) -> str:
     """Return a pattern of Ruby in Python's syntax (named groups, end of value), because Puppet's types have those."""
     return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _template(regex: re.Pattern[str]) -> str:

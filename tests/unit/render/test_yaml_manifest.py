@@ -97,6 +97,15 @@ def test_a_resource_that_no_manifest_can_name_is_a_comment(title: str) -> None:
     assert yaml_reader.read(text.encode(), "x.yaml").data == {"resources": {"Thing[b]": {}}}
 
 
+def test_a_namevar_that_is_undefined_is_not_its_word_in_a_title() -> None:
+    """``a None`` would name another resource than that whose second namevar is left out."""
+    number = {"name": Attribute("String", kind="namevar"), "port": Attribute("Optional[Integer]", kind="namevar")}
+    patterns = [{"pattern": r"(?<name>\S+)\/(?<port>\S+)\z"}]
+    definition = TypeDefinition(name="thing", attributes=number, title_patterns=patterns)
+    assert definition.title_of({"name": "a", "port": 5}) == "a/5"
+    assert definition.title_of({"name": "a", "port": None}) == "a None"
+
+
 def test_a_resource_whose_mandatory_value_no_manifest_can_hold_is_a_comment() -> None:
     """Without it the rest could not be declared."""
     text = Attribute("String", "t")
