@@ -102,8 +102,6 @@ def _value_problem(value: Any) -> str:
     """Return why no manifest can hold a value; empty when one can."""
     if isinstance(value, str):
         return character_problem(value, key=False)
-    if isinstance(value, Content):
-        return f"only the SHA-256 of its {value.word} is known"
     if isinstance(value, float):
         return "" if isfinite(value) else "a number is finite"
     if isinstance(value, dict):

@@ -137,18 +137,6 @@ def test_a_value_that_holds_contents_is_a_comment() -> None:
     ]
 
 
-def test_a_resource_whose_mandatory_content_is_not_known_is_left_out() -> None:
-    """Without it, the whole manifest would be refused."""
-    attributes = {"name": Attribute("String", kind="namevar"), "parts": Attribute("Array[Asset]")}
-    definition = TypeDefinition(name="thing", attributes=attributes)
-    row = {"name": "a", "parts": [Asset("ab" * 32)]}
-    assert list(yaml_manifest.resources(definition, [row])) == [
-        "resources:",
-        "  # Thing[a] is left out: only the SHA-256 of its asset is known",
-        "  {}",
-    ]
-
-
 @pytest.mark.parametrize(
     ("patterns", "name", "title"),
     [
