@@ -22,7 +22,6 @@ Only the errors and their ``Problem`` belong here.
 
 from __future__ import annotations
 
-import copyreg
 from errno import ENOMEM
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -135,7 +134,7 @@ class ResourceAPIError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle its message and fields; ``Exception`` would call ``__init__`` with the message alone."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined] # not in typeshed
+        return Exception.__new__, (type(self), *self.args), self.__dict__
 
 
 def diagnostic_code(error: ResourceAPIError) -> str:
