@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.text import show
 from resource_api.model.values.values import is_secret, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.expression_scope import Scope
@@ -84,27 +83,6 @@ def names_entry(text: str, entry: Entry, tools: ProviderFunctions) -> bool:
         return bool(canonical_name(tools, text) == entry.name)
     except Exception:  # noqa: BLE001 - what the provider cannot canonicalize is another name
         return False
-
-
-def canonical_name(tools: ProviderFunctions, title: str, named: Mapping[str, Any] | None = None) -> Name:
-    """Return the canonical name that a title of the command line stands for, with the namevars that are ``named``.
-
-    Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
-    """
-    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for a name
-
-    definition, named = tools.definition, named or {}
-    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
-    row = {**(captured or {}), **named}
-    if len(row) != len(definition.namevars):
-        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
-        msg = f"the title does not hold every namevar; add {missing} as ATTR=VALUE"
-        raise ValueError(msg)
-    for key in row.keys() - named.keys():
-        if isinstance(row[key], str):
-            namevar = definition.attributes[key]
-            row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
-    return definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)
 
 
 def _name_problem(name: Name) -> tuple[str, str] | None:

@@ -56,3 +56,24 @@ class ProviderFunctions(NamedTuple):
     implementations: Sequence[str] = ()
     #: Why the provider cannot be made now although a resource may install what it needs; its functions are None then.
     missing: str = ""
+
+
+def canonical_name(tools: ProviderFunctions, title: str, named: Mapping[str, Any] | None = None) -> Name:
+    """Return the canonical name that a title of the command line stands for, with the namevars that are ``named``.
+
+    Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
+    """
+    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for a name
+
+    definition, named = tools.definition, named or {}
+    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
+    row = {**(captured or {}), **named}
+    if len(row) != len(definition.namevars):
+        missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
+        msg = f"the title does not hold every namevar; add {missing} as ATTR=VALUE"
+        raise ValueError(msg)
+    for key in row.keys() - named.keys():
+        if isinstance(row[key], str):
+            namevar = definition.attributes[key]
+            row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
+    return definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)

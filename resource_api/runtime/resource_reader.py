@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.options import to_options
 from resource_api.model.values.errors import ProviderError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.plugins.provider_pool import ProviderPool
@@ -86,13 +85,16 @@ class ResourceReader:
         """Return the resources that can be read, as ``resources`` does, and the reference → reason of the others.
 
         ``names`` may be a function that returns them with the provider that reads them. Raise ``ProviderError`` when
-        none can be read. ``selected`` is the result of ``select``.
+        none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result of ``select``.
         """
+        if strict != "error":
+            from resource_api.model.options import to_options  # noqa: PLC0415 - the default needs no check
+
+            to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:
             tools = self._tools(providers, type_name, selected)
             names = names(tools) if callable(names) else names
-            snapshot = Snapshot(providers, to_options({"strict": strict}).strict)
-            rows, failures = snapshot.existing(tools.definition, names)
+            rows, failures = Snapshot(providers, strict).existing(tools.definition, names)
         return rows, {str(Reference(type_name, _title(name))): why for name, why in failures.items()}
 
     def read_all(

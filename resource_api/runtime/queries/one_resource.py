@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.identity import canonical_name
+from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import Sensitive, reveal
