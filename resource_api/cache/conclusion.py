@@ -177,7 +177,7 @@ def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
 def _stands_alone(step: Step) -> bool:
     """Return whether declaration, row and record alone decide: no expression, no secret, every value compared equal."""
     entry, row, definition = step.entry, step.is_, step.entry.definition
-    if row is None or definition.sensitive or definition.write_only or definition.config.attributes:
+    if row is None or definition.secret or definition.config.attributes:
         return False
     if entry.meta.implementation is not None:
         return False

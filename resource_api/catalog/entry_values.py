@@ -12,6 +12,7 @@ from resource_api.catalog import canonicalize
 from resource_api.catalog.defaults import defaults_of
 from resource_api.catalog.identity import identify
 from resource_api.model.entry import EMPTY
+from resource_api.model.implied_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import nearest
@@ -217,7 +218,8 @@ class Evaluator:
         if target.instance in self._table.missing:
             # Nobody can tell its canonical form yet.
             return UNKNOWN
-        return expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
+        found = expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
+        return referred_value(target.definition, path.keys[0], found)
 
     def _canonicalize(self, entries: Sequence[Entry]) -> None:
         """Fill in defaults, check and canonicalize resources of one type, and set their identities."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values.errors import DataTypeError, nearest
 from resource_api.model.values.reference import TYPE_NAME
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -118,6 +119,12 @@ class Attribute:
     def has_default(self) -> bool:
         """Whether there is a default."""
         return self.default is not MISSING
+
+    def conceal(self, value: Any) -> Any:
+        """Return a value of this attribute with every secret in it wrapped: all of it if it is ``write_only``."""
+        if not self.write_only or value is None or value is UNKNOWN or isinstance(value, Sensitive):
+            return self.datatype.conceal(value)
+        return Sensitive(value)
 
     @property
     def mandatory(self) -> bool:

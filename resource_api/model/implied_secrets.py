@@ -14,7 +14,7 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, i
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from resource_api.model.datatypes.datatype import DataType
+    from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
 
 
@@ -23,16 +23,27 @@ def holds_secret(value: Any) -> bool:
     return type(value) not in SCALAR_TYPES and (is_secret(value) or has_sealed(value))
 
 
+def referred_value(definition: TypeDefinition, attribute: str, value: Any) -> Any:
+    """Return a declared value, or a part of it, as a reference to it yields it: a write-only one is wrapped."""
+    return definition.attributes[attribute].conceal(value) if attribute in definition.write_only else value
+
+
+def declared_secrets(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Any]:
+    """Return the declared values that are secrets of their type, or contain one, with these wrapped."""
+    return [definition.attributes[name].conceal(should[name]) for name in definition.secret if name in should]
+
+
 def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row that was read of a resource, with every secret in it wrapped; the same object if it has none.
 
     ``should`` are its declared and recorded states: a secret in them is read back in clear. A read-only value is secret
     too if it is derived from such a value or contains it in any spelling.
     """
-    if not definition.sensitive and all(map(is_flat, should)) and is_flat(row):
+    if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
     own = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
     own |= definition.sensitive & row.keys()
+    own.update(*(definition.write_only & state.keys() for state in should))
     if not own:
         return row
     hidden = own | {name for name, source in definition.derived_from.items() if source in own}
@@ -42,15 +53,15 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Ma
     marked = {name: _wrapped(value) if name in hidden - own else value for name, value in row.items()}
     for name in own & row.keys():
         states = [state[name] for state in should if name in state]
-        marked[name] = _own_secrets(definition.attributes[name].datatype, row[name], states)
+        marked[name] = _own_secrets(definition.attributes[name], row[name], states)
     return marked
 
 
-def _own_secrets(datatype: DataType, value: Any, states: Iterable[Any]) -> Any:
-    """Return a value with what is secret by its data type or in one of its other ``states`` wrapped."""
+def _own_secrets(attribute: Attribute, value: Any, states: Iterable[Any]) -> Any:
+    """Return a value with what is secret by its attribute or in one of its other ``states`` wrapped."""
     if has_sealed(value):
         return value
-    concealed = datatype.conceal(value)
+    concealed = attribute.conceal(value)
     for state in states:
         concealed = conceal_like(concealed, state)
     return concealed

@@ -202,6 +202,11 @@ class TypeDefinition(AttributeSet):
         """The properties that ``get`` does not return."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)
 
+    @cached_property
+    def secret(self) -> frozenset[str]:
+        """The attributes whose values are secrets, or contain one: by their data types, or as ``write_only``."""
+        return self.sensitive | self.write_only
+
     def name_of(self, resource: Mapping[str, Any]) -> Name:
         """Return the identity of a resource: the value of its namevar, a tuple of several (``KeyError`` if unset)."""
         if len(self.namevars) == 1:

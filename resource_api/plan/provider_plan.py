@@ -116,6 +116,6 @@ def _broken_value_rules(
 
 
 def _texts(definition: TypeDefinition, name: str, planned: Any, other: Any) -> tuple[str, str]:
-    if name in definition.sensitive or name in definition.write_only:
+    if name in definition.secret:
         return "<sensitive>", "another value"
     return show_attribute(planned), show_attribute(other)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
 from resource_api.model.change import Action, exists
-from resource_api.model.implied_secrets import mark_secrets
+from resource_api.model.implied_secrets import mark_secrets, referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
@@ -31,7 +31,7 @@ def predicted_value(path: Path, step: Step) -> Any:
     """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
-        return expression.follow_keys(step.should[attribute], path, path.keys[1:])
+        return _declared_value(path, step.definition, step.should)
     if step.decision.predicted.get(attribute) is UNKNOWN:
         return UNKNOWN
     if attribute in step.decision.predicted:
@@ -44,11 +44,16 @@ def predicted_value(path: Path, step: Step) -> Any:
     return value_of(path, step.definition, step.should, step.is_)
 
 
+def _declared_value(path: Path, definition: TypeDefinition, should: Mapping[str, Any]) -> Any:
+    attribute = path.keys[0]
+    return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
+
+
 def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
     """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
-        return expression.follow_keys(should[attribute], path, path.keys[1:])
+        return _declared_value(path, definition, should)
     if is_ is None or not exists(is_):
         msg = f"{path}: {path.root} does not exist"
         raise ValueError(msg)

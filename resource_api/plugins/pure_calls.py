@@ -9,6 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, ProviderError
@@ -63,6 +64,7 @@ class PureCalls:
 
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
         """Return resources in canonical form; values that are secret only here are unwrapped and wrapped again."""
+        self._mask_secrets(resources)
         if are_flat(resources):
             return self._canonicalize(list(map(dict, resources)))
         copies = [copy_resource(resource) for resource in resources]
@@ -81,6 +83,7 @@ class PureCalls:
 
     def validate(self, resources: Sequence[Mapping[str, Any]]) -> Iterator[list[Problem] | Exception]:
         """Yield what is wrong with each resource, or the exception that its check raised."""
+        self._mask_secrets(resources)
         flat = are_flat(resources)
         if not flat:
             self._mask.add(resources)
@@ -95,6 +98,10 @@ class PureCalls:
                 self.context.log_traceback(error)
                 found = error
             yield found
+
+    def _mask_secrets(self, resources: Iterable[Mapping[str, Any]]) -> None:
+        if self._definition.secret:
+            self._mask.add([(each, declared_secrets(self._definition, each)) for each in resources])
 
     def insync(self, questions: Iterable[Question]) -> Iterator[list[Any] | Exception]:
         """Yield the answers of ``insync`` for the attributes of each question, or the exception that it raised."""

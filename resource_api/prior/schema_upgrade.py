@@ -132,5 +132,5 @@ def _is_wrong(definition: TypeDefinition, name: str, value: Any) -> bool:
     """Return whether a recorded value cannot be one of an attribute; of secrets and contents only digests are known."""
     if name not in definition.attributes or value is None or has_sealed(value):
         return False
-    by_digest = definition.sensitive | definition.write_only | definition.content_attributes
+    by_digest = definition.secret | definition.content_attributes
     return name not in by_digest and not definition.accepts[name](value)

@@ -67,7 +67,7 @@ def step(each: Step) -> dict[str, Any]:
         "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
         "unknown": list(each.unknown),
         "expressions": {
-            name: "<sensitive>" if name in hidden or name in each.definition.sensitive else _expression(value)
+            name: "<sensitive>" if name in each.definition.secret else _expression(value)
             for name, value in each.expressions.items()
         },
         "sensitive": each.sensitive,

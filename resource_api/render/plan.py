@@ -142,9 +142,7 @@ def _parameters(step: Step) -> dict[str, Any]:
 
 def _concealed(definition: TypeDefinition, name: str, value: Any) -> Any:
     attribute = definition.attributes.get(name)
-    if attribute is None:
-        return value
-    return Sensitive(value) if attribute.write_only else attribute.datatype.conceal(value)
+    return value if attribute is None else attribute.conceal(value)
 
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:

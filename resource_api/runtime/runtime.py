@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 from resource_api.catalog import targets
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed, Finished
+from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.options import CacheRequest, apply_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.step import SAME
@@ -324,8 +325,9 @@ class Runtime(ResourceReader):
         """Mask the secrets of a catalog in everything that is logged from now on; warn of those that are too short."""
         inputs = {name: value for name, value in catalog.scope.inputs.items() if is_secret(value)}
         entries = [entry for entry in catalog.entries if entry.definition.sensitive]
-        for entry in entries:
-            self.log.mask.add(entry.should)
+        for entry in catalog.entries:
+            if entry.definition.secret:
+                self.log.mask.add([entry.should, declared_secrets(entry.definition, entry.should)])
         if not (inputs or entries):
             return catalog
         from resource_api.runtime.unmaskable_secrets import warnings  # noqa: PLC0415 - few runs have secrets

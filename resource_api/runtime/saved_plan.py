@@ -105,7 +105,7 @@ def check_target(path: str, files: Iterable[str]) -> None:
 def _find_secret(plan: Plan) -> str:
     """Return the name of a resource or input that holds a secret; empty when none does."""
     for entry in plan.catalog.entries:
-        hidden = entry.definition.sensitive | entry.definition.write_only
+        hidden = entry.definition.secret
         if any(map(is_secret, entry.should.values())) or not hidden.isdisjoint(entry.should):
             return str(entry.reference)
     return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")

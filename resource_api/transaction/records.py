@@ -173,7 +173,7 @@ def _only(resource: Mapping[str, Any] | None, attributes: Sequence[str]) -> dict
 
 def are_plain(runs: Sequence[OperationRun]) -> bool:
     """Return whether no value of any operation is secret, unknown or nested, as in nearly every run."""
-    if any(definition.sensitive or definition.write_only for definition in {run.step.definition for run in runs}):
+    if any(definition.secret for definition in {run.step.definition for run in runs}):
         return False
     states: list[Mapping[str, Any]] = []
     for run in runs:
@@ -214,7 +214,7 @@ def sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
 def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
     """Return the values of a resource as written, sealed; a value that is secret by its type was written in clear."""
     definition = entry.definition
-    hidden = definition.sensitive | definition.write_only
+    hidden = definition.secret
     if not is_flat(should):
         hidden |= {name for name, value in should.items() if is_secret(value)}
     kept = _sealed(_without_ephemeral(entry, entry.inputs), salt)

@@ -532,3 +532,49 @@ def test_a_value_that_the_provider_chose_is_kept_and_known(bench: Bench) -> None
     updated = bench.plan(manifest % 2)
     assert "0 unchanged" not in updated.out
     assert "known after apply" not in updated.out
+
+
+def test_a_write_only_value_is_secret_wherever_it_goes(bench: Bench) -> None:
+    """It is neither shown nor recorded in clear: not by a reference, an output, a message or a derived value."""
+    bench.type(
+        "shy",
+        bench.NAMED
+        + """
+        "pin": Attribute("Optional[String]", "p", write_only=True), "hint": Attribute("Optional[String]", "h"),
+        "sum": Attribute("Optional[String]", "s", kind="read_only", derived_from="pin"),
+        """,
+        provider="""
+        FILE = Path(os.environ["BENCH"], "shy.json")
+        def get(self, context):
+            return list(json.loads(self.FILE.read_text()).values()) if self.FILE.exists() else []
+        def validate(self, context, resource):
+            return Problem("pin", f"not with {resource['pin']}", "warning") if "pin" in resource else None
+        def create(self, context, name, should):
+            plain = {key: getattr(value, "reveal", lambda: value)() for key, value in should.items()}
+            pin = plain.pop("pin", None)
+            context.notice(name, message=f"it is {pin}")
+            kept = plain | ({"sum": f"sum of {pin}"} if pin else {})
+            self.FILE.write_text(json.dumps({each["name"]: each for each in self.get(context)} | {name: kept}))
+        update = create
+        """,
+        features=["validate"],
+    )
+    state = bench.home / "state" / "state.db"
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{state}"
+    site = """
+    resources:
+      Shy[a]: {pin: "hunter-0451"}
+      Shy[b]: {hint: "x ${Shy[a].pin}"}
+      Shy[c]: {hint: "${Shy[a].sum}"}
+    outputs: {pin: "${Shy[a].pin}", sum: "${Shy[a].sum}"}
+    """
+    runs = [bench.plan(site), bench.stream(site), bench.stream(site), bench.plan(site, "--json")]
+    assert [done.code for done in runs] == [0] * 4
+    assert [each["hint"] for each in bench.things("shy").values() if "hint" in each] == [
+        "x hunter-0451",
+        "sum of hunter-0451",
+    ]
+    assert runs[2].events("summary")[0]["unchanged"] == 3
+    runs += [bench.run("output"), bench.run("state", "export"), bench.run("history")]
+    assert not [done for done in runs if "0451" in done.out + done.err]
+    assert not [file for file in state.parent.rglob("*") if file.is_file() and b"hunter" in file.read_bytes()]

@@ -40,7 +40,7 @@ class Filter(NamedTuple):
         """
         if (attribute := definition.attributes.get(self.attribute)) is None:
             return lambda _row: False
-        if attribute.datatype.sensitive or self.attribute in definition.write_only:
+        if self.attribute in definition.secret:
             why = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
             raise self._wrong(why)
         test = self._pattern() if self.operator == "~" else self._comparison(attribute)
