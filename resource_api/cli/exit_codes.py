@@ -45,7 +45,7 @@ def of_run(report: Report, interrupts: Interrupts, settings: Mapping[str, Any]) 
         return int(code)
     if not settings["detailed_exitcodes"] or report.exit_code not in {0, 1}:
         return report.exit_code
-    return (_CHANGED if report.summary.changed else 0) + (_FAILED if report.exit_code else 0)
+    return (_CHANGED if report.changed else 0) + (_FAILED if report.exit_code else 0)
 
 
 def of_plan(plan: Plan, *, detailed: bool) -> int:

@@ -28,6 +28,8 @@ class StepReport(NamedTuple):
     seconds: float = 0.0
     #: Of a skipped step: the reference of the failure because of which it is; empty: there is none.
     cause: str = ""
+    #: Whether it has changed something although it failed or was skipped: one half of a replacement was done.
+    half_done: bool = False
 
     def __repr__(self) -> str:
         """Show the outcome, the action and the reference."""
@@ -130,3 +132,8 @@ class Report(NamedTuple):
     def __repr__(self) -> str:
         """Show the counts that are not 0."""
         return f"<Report: {self.summary}>"
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything was changed, or would be: also by a replacement of which only one half was done."""
+        return bool(self.summary.changed) or any(step.half_done for step in self.steps)

@@ -195,7 +195,10 @@ class Results:
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = status
-        report = StepReport(run.step, action, status, _with_reported(run, changes), error, run.seconds, cause)
+        half_done = status in {"failed", "skipped"} and not self.changed.isdisjoint(self.operations_of[index])
+        report = StepReport(
+            run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done
+        )
         self.reports.append(report)
         self._events.step_ended(report)
         if self._events.shows_steps:

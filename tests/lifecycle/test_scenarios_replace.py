@@ -344,3 +344,30 @@ def test_dependents_of_init_only_values_are_replaced_with_their_source(bench: Be
     bench.apply(site)
     assert bench.world.things["thing"]["b"]["image"] == "S-a"
     assert planned(bench.plan(site)) == {}
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "trouble", "ends"),
+    [
+        (FIRST, {"w2": "raise"}, {"Thing[web]": ("replace", "failed"), "Thing[c]": ("update", "skipped")}),
+        (
+            {"replace": "create_first"},
+            {"c": "raise"},
+            {"Thing[web]": ("replace", "skipped"), "Thing[c]": ("update", "failed")},
+        ),
+    ],
+)
+def test_one_half_of_a_replacement_is_a_change(
+    bench: Bench, lifecycle: dict[str, Any], trouble: dict[str, str], ends: dict[str, Any]
+) -> None:
+    """The step has not succeeded and does not count, but something was changed."""
+    site: dict[str, Any] = {
+        "Thing[web]": {"name": "w1", "lifecycle": lifecycle},
+        "Thing[c]": {"colour": "${Thing[web].name}"},
+    }
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    with bench.troubled(**trouble):
+        report = bench.apply(site)
+    assert acted(report) == ends
+    assert (report.summary.changed, report.changed) == (0, True)

@@ -110,6 +110,17 @@ def test_the_exit_codes_of_apply(
     assert bench.apply(manifest, "--detailed-exitcodes").code == detailed
 
 
+def test_a_replacement_that_has_failed_half_way_has_changed_something(bench: Bench) -> None:
+    """The old one is gone: ``--detailed-exitcodes`` says so; a second run, which changes nothing, has failed only."""
+    bench.put("widget", a={"image": "x"})
+    site = "resources: {'Widget[w]': {name: %s, lifecycle: {replace: delete_first, owned: true}}}"
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply(site % "a").code == 0
+    assert bench.apply(site % "bad", "--detailed-exitcodes").code == 6
+    assert bench.things("widget") == {}
+    assert bench.apply(site % "bad", "--detailed-exitcodes").code == 4
+
+
 @pytest.mark.parametrize(
     ("manifest", "code", "detailed"),
     [

@@ -60,7 +60,7 @@ def _groups(report: Report, mask: Mask) -> list[list[Any]]:
     groups: list[list[Any]] = []
     call_of = {each.step.entry.index: call for call, made in enumerate(report.calls) for each in made.operations}
     last: tuple[Any, ...] = ()
-    for step, action, status, changes, error, seconds, _ in report.steps:
+    for step, action, status, changes, error, seconds, *_ in report.steps:
         entry = step.entry
         shared = (action, status, changes, error, step.corrective, call_of.get(entry.index))
         if shared != last:
