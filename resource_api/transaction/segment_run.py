@@ -230,11 +230,12 @@ class SegmentRun:
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        if self._run.cancelled:
+        halted = HALTED if self._options.fail_fast and self._results.failures else ""
+        if why := INTERRUPTED if self._run.cancelled else halted:
             # What is not refreshed now is owed to the next run.
             for run in notified:
                 if not run.finished:
-                    self._results.skip(run, INTERRUPTED)
+                    self._results.skip(run, why)
         elif notified:
             with self._run.log.bind(phase="refresh"):
                 self._call_refresh(notified)

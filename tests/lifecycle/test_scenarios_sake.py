@@ -237,3 +237,27 @@ def test_deleted_with_applies_to_an_unrecorded_resource(bench: Bench) -> None:
         "Thing[b]": {"size": 1, "lifecycle": {"deleted_with": "Thing[a]"}},
     }
     assert acted(bench.apply(site)) == {"Thing[a]": ("replace", "success"), **AGAIN}
+
+
+def test_fail_fast_starts_no_refresh_after_a_failure_in_the_same_call(bench: Bench) -> None:
+    """Neither of what was in sync nor of what was changed before the failure: both are owed to the next run."""
+    site: dict[str, Any] = {
+        "Thing[t]": {"size": 1, "notify": ["Engine[a]", "Engine[c]"]},
+        "Engine[a]": {"size": 1},
+        "Engine[b]": {"size": 1},
+        "Engine[c]": {"size": 1},
+    }
+    bench.apply(site)
+    site = {**site, "Thing[t]": {**site["Thing[t]"], "size": 2}, "Engine[a]": {"size": 2}, "Engine[b]": {"size": 2}}
+    bench.world.trouble = {("engine", "b"): "raise"}
+    report = bench.apply(site, fail_fast=True)
+    assert [(name, outcome[1]) for name, outcome in acted(report).items()] == [
+        ("Thing[t]", "success"),
+        ("Engine[a]", "success"),
+        ("Engine[b]", "failed"),
+        ("Engine[c]", "skipped"),
+    ]
+    assert not [name for verb, _, name in bench.world.calls if verb == "refresh"]
+    bench.world.trouble = {}
+    bench.apply(site)
+    assert [name for verb, _, name in bench.world.calls if verb == "refresh"] == ["a", "c"]
