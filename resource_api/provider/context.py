@@ -59,6 +59,8 @@ class RunContext:
         self.log = log
         #: Whether the run has been asked to stop; ``cancel`` sets it.
         self.cancelled = False
+        #: The number of the last signal that came; 0: none.
+        self.signal = 0
         #: Called when the run is to stop; None: nothing is called.
         self.on_cancel: Callable[[], None] | None = None
         #: Whether segments are being carried out: then a signal only sets ``cancelled``.

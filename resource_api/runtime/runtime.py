@@ -515,7 +515,8 @@ class Runtime(ResourceReader):
 
     def _report(self, plan: Plan, report: Report, about: Mapping[str, Any], *, recorded: bool) -> None:
         """Record that a run has ended, keep what it has done, and give that to ``on_document``."""
-        summary = {**report.summary._asdict(), "exit_code": report.exit_code}
+        code = 128 + self.run.signal if self.run.signal else report.exit_code
+        summary = {**report.summary._asdict(), "exit_code": code}
         times = {"started": about["started"], "ended": time.time(), "parallel": plan.options.parallel}
         run = {"run": report.run, "command": about["command"], **times, "summary": summary, "drifted": len(plan.drift)}
         if recorded:

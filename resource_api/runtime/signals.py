@@ -36,17 +36,16 @@ class Interrupts:
         self._before_exit = before_exit
         self._before: dict[int, Any] = {}
         self._count = 0
-        self._signal = 0
 
     @property
     def exit_code(self) -> int:
         """130 after SIGINT, 143 after SIGTERM, 129 after SIGHUP; 1 when no signal came."""
-        return 128 + self._signal if self._signal else 1
+        return 128 + self._run.signal if self._run.signal else 1
 
     @property
     def came(self) -> bool:
         """Whether a signal came."""
-        return self._signal != 0
+        return self._run.signal != 0
 
     def __enter__(self) -> Self:
         """Install the handlers; a signal that the caller ignores (``nohup``) stays ignored."""
@@ -63,7 +62,7 @@ class Interrupts:
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
-        self._signal = number
+        self._run.signal = number
         self._run.cancel()
         if self._count == 1 and self._run.applying:
             text = "interrupted: finishing the current step; press Ctrl-C again to stop it"

@@ -59,7 +59,7 @@ class Results:
         self.reports: list[StepReport] = []
         #: The calls of providers, in the order in which they ended; ``started`` is in seconds of ``time.monotonic``.
         self.calls: list[ProviderCall] = []
-        #: Failed and skipped operations, each with the reference of the failure that caused it.
+        #: Failed and skipped operations, each with the reference of the failure that caused it; empty: an interrupt.
         self.failures: dict[int, str] = {}
         #: Operations that have changed something.
         self.changed: set[int] = set()
@@ -139,11 +139,11 @@ class Results:
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
         run.status = Status.SKIPPED
-        self._add_failure(run, cause or str(run.step.reference))
+        if why == HALTED and not cause:
+            cause = next(iter(self.failures.values()), str(run.step.reference))
+        self._add_failure(run, cause)
         if run.step.entry.index not in self._reported:
             self._events.log_reason("warning", run, why, status="skipped")
-        if why == HALTED and not cause:
-            cause = next(iter(self.failures.values()))
         self._report(run, run.action, "skipped", (), why, cause=cause)
 
     def _add_failure(self, run: OperationRun, cause: str) -> None:
@@ -165,7 +165,7 @@ class Results:
             hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
             why = f"skipped because {cause} failed{hint}"
         if cause is not None:
-            self.skip(run, why, cause)
+            self.skip(run, why if cause else INTERRUPTED, cause)
         return cause is not None
 
     def _failure_before_replacement(self, removal: OperationRun) -> str | None:

@@ -128,6 +128,8 @@ def test_the_first_signal_lets_the_running_step_finish(
     assert box.stored("good") == {"before": {"size": 1}}
     assert "interrupted" in err
     assert (box.path / "survived").exists() is (how == "program")
+    (run,) = json.loads(box.run("history", "--json").out)
+    assert run["summary"]["exit_code"] == CODES[number]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

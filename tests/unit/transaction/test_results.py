@@ -11,7 +11,7 @@ from resource_api.system.log_renderers import line
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun, Status
 from resource_api.transaction.refreshes import Refreshes
-from resource_api.transaction.results import Results
+from resource_api.transaction.results import HALTED, INTERRUPTED, Results
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:
@@ -53,6 +53,21 @@ def test_a_failure_skips_what_waits_for_it_and_nothing_else() -> None:
     table.results.complete(d)
     summary = table.results.summary()
     assert (summary.created, summary.failed, summary.skipped) == (1, 1, 2)
+
+
+def test_what_waits_for_an_interrupted_operation_is_skipped_for_the_interrupt() -> None:
+    """Nothing has failed, so no failure is named; after ``--fail-fast`` the first failure is."""
+    chain: dict[str, Any] = {"Part[a]": {}, "Part[b]": {}, "Part[c]": {"require": "Part[b]"}}
+    table = Table(chain)
+    table.results.skip(table.runs[1], INTERRUPTED)
+    assert table.results.skip_if_blocked(table.runs[2])
+    assert [(each.error, each.cause) for each in table.results.reports] == [(INTERRUPTED, "")] * 2
+    table = Table(chain)
+    table.results.fail(table.runs[0], "broken")
+    table.results.skip(table.runs[1], HALTED)
+    assert table.results.skip_if_blocked(table.runs[2])
+    assert [each.cause for each in table.results.reports] == ["", "Part[a]", "Part[a]"]
+    assert table.results.reports[2].error == "skipped because Part[a] failed"
 
 
 def test_a_failure_that_the_provider_has_logged_is_not_logged_again() -> None:
