@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import time
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from resource_api.model.values import reference
@@ -30,7 +31,13 @@ class Stack:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
         self.store: StateStore = session.runtime.store
         self._lock = session.runtime.lock
-        self.name = name or recorded_stack.selected(self.store, session.settings)
+        self._settings = session.settings
+        self._named = name
+
+    @cached_property
+    def name(self) -> StackName:
+        """The name of the stack. Raise ``UsageError`` where the command's options select none."""
+        return self._named or recorded_stack.selected(self.store, self._settings)
 
     @property
     def state(self) -> StackState:
@@ -41,10 +48,17 @@ class Stack:
     def changing(self, command: str) -> Iterator[None]:
         """Hold the lock, and add ``command`` to the history at the end."""
         started = time.time()
+        try:
+            name = self.name
+        except UsageError:
+            # The first run of another process may be about to record it: that has to end before.
+            if not self.store.holder():
+                raise
         with self._lock(command):
+            name = self.name
             yield
             run = {"run": secrets.token_hex(8), "command": command, "started": started, "ended": time.time()}
-            self.store.finish_run(self.name, run)
+            self.store.finish_run(name, run)
 
 
 def none_recorded(session: Session) -> bool:

@@ -23,27 +23,40 @@ if TYPE_CHECKING:
 _NAMED: Final = 20
 
 
-def report_findings(plan: Plan, log: Log, notify: Callable[[Event], None] | None = None) -> None:
-    """Log what is in doubt and what is undeclared; send drift and planned changes to ``notify``, unless None."""
+def report_findings(
+    plan: Plan, log: Log, holder: Callable[[], str], notify: Callable[[Event], None] | None = None
+) -> None:
+    """Log what is in doubt and what is undeclared; send drift and planned changes to ``notify``, unless None.
+
+    ``holder`` returns who else holds the lock: what that run does now is in no doubt. It is called only for changes.
+    """
     if notify is not None:
         for drift in plan.drift:
             notify(Drifted(drift.reference, drift.changes))
     state = plan.prior.state
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
-        _log_findings(plan, log)
+        _log_changes_without_outcome(plan, log, holder)
+        _log_undeclared(plan, log)
     if notify is not None:
         for step in plan.steps:
             if step.decision is not SAME or step.refreshed_by:
                 notify(PlannedChange(step))
 
 
-def _log_findings(plan: Plan, log: Log) -> None:
-    for intent in plan.prior.state.intents.values():
-        if intent.action == "run":
+def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]) -> None:
+    intents = plan.prior.state.intents.values()
+    running = holder() if intents else ""
+    for intent in intents:
+        if running:
+            text = f"its {intent.action} is under way: {running}"
+        elif intent.action == "run":
             text = "in doubt: the last run did not see its outcome; it runs again if due"
         else:
             text = f"in doubt: the last run did not see the outcome of its {intent.action}; it is read again"
         log.write("notice", f"{intent.reference}", text, intent.type, reference=f"{intent.reference}")
+
+
+def _log_undeclared(plan: Plan, log: Log) -> None:
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
         # What a run has done cannot be taken back.

@@ -90,6 +90,11 @@ class Lock:
                 os.fchmod(fd, _PRIVATE)
                 file.write(json.dumps(holder._asdict()).encode())
 
+    def other_holder(self) -> str:
+        """Return who holds the lock now, as far as can be seen; empty: nobody, or this process. For messages only."""
+        holder = self.holder()
+        return str(holder) if holder and holder.pid != os.getpid() and holder.alive else ""
+
     def holder(self) -> Holder | None:
         """Return the last noted holder, or None; for messages only."""
         try:

@@ -92,6 +92,10 @@ class StateStore(Protocol):
         """Hold the lock for one run of ``command``, waiting up to ``timeout`` seconds."""
         ...
 
+    def holder(self) -> str:
+        """Return which other process holds the lock, its command and since when, for messages; empty: none is seen."""
+        ...
+
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""
         ...
@@ -201,6 +205,10 @@ class MemoryStore:
     def lock(self, command: str, timeout: float) -> Iterator[None]:  # noqa: ARG002 - no other process has this store
         """Admit the run."""
         yield
+
+    def holder(self) -> str:
+        """Return an empty text: no other process has this store."""
+        return ""
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
         """Record the changes about to be made."""

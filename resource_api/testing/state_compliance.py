@@ -53,6 +53,13 @@ class StateCompliance:
             with store.lock("test", 0):
                 yield store, reopen
 
+    def test_this_process_is_no_other_holder(self) -> None:
+        """``holder`` names another process only: of an own lock, and of a free one, there is none."""
+        with self.held() as (store, reopen):
+            assert (store.holder(), reopen().holder()) == ("", "")
+        with self.opened() as reopen:
+            assert reopen().holder() == ""
+
     def test_an_unknown_stack_is_empty(self) -> None:
         """Its serial is 0, it has no lineage and no content, and it is not listed."""
         with self.opened() as reopen:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from resource_api.model.record import Intent
 from resource_api.state.sqlite.store import SqliteStore
+from resource_api.state.store import StackName
 from tests import command
 from tests.terminal import Terminal
 
@@ -261,3 +263,32 @@ def test_a_closed_stderr_stops_nothing(bench: Bench) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_a_run_does_now_is_in_no_doubt(bench: Bench) -> None:
+    """While it holds the lock, who runs is said instead; its first run is no reason to know of no stack."""
+    path = f"{bench.home}/state.db"
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{path}"
+    store, name = SqliteStore(path), StackName("site", "default")
+    manifest = site(bench, "resources: {'Widget[a]': {}, 'Widget[b]': {}}")
+    made = bench.run("apply", manifest, "--target", "Widget[b]")
+    assert made.code == 0
+    with store.lock("apply", 0):
+        store.record_intents(name, [Intent("1", "widget", "a", "a", "create")])
+        who = rf"pid {os.getpid()} \(\S+\) has been running 'apply' since .* UTC"
+        for done in (bench.run("plan", manifest), bench.run("apply", manifest, "--noop")):
+            assert re.search(rf"^Notice: Widget\[a\]: its create is under way: {who}$", done.err, re.MULTILINE)
+            assert "doubt" not in done.err
+        assert re.search(rf"1 resources, 1 changes under way: {who}$", bench.run("state", "check").out, re.MULTILINE)
+    assert "in doubt" in bench.run("plan", manifest).err
+    assert "1 changes in doubt" in bench.run("state", "check").out
+
+
+def test_a_stack_that_a_first_run_is_about_to_record_is_locked(bench: Bench) -> None:
+    """A command that changes it says who runs; without a run nothing is recorded."""
+    path = f"{bench.home}/state.db"
+    words = ["state", "rm", "Widget[a]", "--state", f"sqlite:{path}"]
+    assert bench.run(*words).err == "Error: nothing is recorded yet\n"
+    with SqliteStore(path).lock("apply", 0):
+        done = bench.run(*words)
+    assert (done.code, "has been running 'apply' since" in done.err) == (75, True)

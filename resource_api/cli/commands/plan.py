@@ -58,7 +58,7 @@ def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> i
     session.show(planned.to_dict, lambda: session.plan_lines(planned))
     if out is not None:
         saved_plan.write(planned, out, session.runtime.key)
-    report_findings(planned, session.log)
+    report_findings(planned, session.log, session.runtime.store.holder)
     for step in planned.steps:
         # Where people see both streams, the plan has said so.
         if step.decision.error and (session.json or not session.output.on_one_terminal):

@@ -72,13 +72,14 @@ def remove_generations(path: str) -> None:
         databases.remove(generation)
 
 
-def describe(path: str, states: Mapping[StackName, StackState]) -> Iterator[str]:
-    """Yield lines about the content of a verified database."""
+def describe(path: str, states: Mapping[StackName, StackState], holder: str) -> Iterator[str]:
+    """Yield lines about the content of a verified database; ``holder``: who holds its lock now, empty: nobody."""
     yield f"{path}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
-        doubt = f", {len(state.intents)} changes in doubt" if state.intents else ""
-        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{doubt}"
+        how = f"under way: {holder}" if holder else "in doubt"
+        changes = f", {len(state.intents)} changes {how}" if state.intents else ""
+        yield f"{name}: serial {state.serial}, {len(state.records)} resources{owed}{changes}"
 
 
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:

@@ -87,7 +87,7 @@ class SqliteStore:
             states = verify(opened.database, self._data_keys.for_check)
             history.read(opened.database)
             return [
-                *backups.describe(self.path, states),
+                *backups.describe(self.path, states, self.holder()),
                 *backups.describe_generations(self.path, self._data_keys.for_check),
             ]
 
@@ -109,6 +109,10 @@ class SqliteStore:
         """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
         salt = self._salts.setdefault(name, os.urandom(32))
         return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
+
+    def holder(self) -> str:
+        """Return which other process holds the lock, its command and since when; empty: none is seen."""
+        return self._lock.other_holder()
 
     @contextmanager
     def lock(self, command: str, timeout: float) -> Iterator[None]:
