@@ -50,8 +50,9 @@ def select(
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict,
     undeclared: Collection[int] = (),
 ) -> set[int] | None:
-    """Return the selected indexes; None means all. Raises ``UsageError`` for a name that matches nothing.
+    """Return the selected indexes; None means all.
 
+    Raises ``UsageError`` for a name that matches nothing, and where what is to be replaced is not selected.
     ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
     the indexes of resources that only state has, without their tags: any of them may have had a tag to skip. Where
     nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused.
@@ -72,6 +73,10 @@ def select(
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
+    for pattern in options.replace:
+        if chosen.isdisjoint(matching([pattern], catalog.entries, "--replace")):
+            msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
+            raise UsageError(msg)
     return chosen
 
 
@@ -85,6 +90,14 @@ def _refuse_unrecorded_tags(catalog: Catalog, options: Options) -> None:
             raise UsageError(msg)
 
 
+def _selecting(options: Options) -> Iterator[str]:
+    """Yield the options that select resources, as on the command line."""
+    yield from (f"--target {pattern}" for pattern in options.targets)
+    yield from (f"--exclude {pattern}" for pattern in options.excludes)
+    yield from (f"--tags {tag}" for tag in sorted(options.tags))
+    yield from (f"--skip-tags {tag}" for tag in sorted(options.skip_tags))
+
+
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
     """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
     known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
@@ -92,7 +105,7 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
         for tag in sorted(given.difference(known)):
             hint = nearest(tag, known)
             yield f"{option} {tag}: no resource has this tag" + (f"; {hint}" if hint else "")
-    if options.skip_tags and undeclared:
+    if options.skip_tags and 0 < len(undeclared) < len(catalog.entries):
         names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
         more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
         yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"

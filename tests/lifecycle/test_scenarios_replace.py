@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -262,6 +263,23 @@ def test_a_requested_replacement_needs_no_difference(bench: Bench) -> None:
     assert acted(bench.apply(site, replace=("Thing[a]",))) == {"Thing[a]": ("replace", "failed")}
     with pytest.raises(UsageError, match="matches no resource"):
         bench.apply(site, replace=("Thing[b]",))
+
+
+@pytest.mark.parametrize(
+    ("selection", "named"),
+    [
+        ({"targets": ("Thing[b]",)}, "--target Thing[b]"),
+        ({"excludes": ("Thing[a]",)}, "--exclude Thing[a]"),
+        ({"tags": {"b"}, "skip_tags": {"c"}}, "--tags b --skip-tags c"),
+    ],
+)
+def test_a_requested_replacement_must_be_selected(bench: Bench, selection: dict[str, Any], named: str) -> None:
+    """A pattern of which something is selected replaces that; one that nothing is left of would do nothing."""
+    site: dict[str, Any] = {"Thing[a]": {}, "Thing[b]": {}}
+    bench.apply(site)
+    with pytest.raises(UsageError, match=re.escape(f"--replace Thing[a] is left out by {named}")):
+        bench.apply(site, replace=("Thing[a]",), **selection)
+    assert planned(bench.plan(site, replace=("Thing[*]",), **selection)) == {"Thing[b]": "replace"}
 
 
 def test_a_requested_replacement_of_a_new_resource_is_a_creation(bench: Bench) -> None:
