@@ -6,11 +6,14 @@ blocked with it (``operation_order``).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.record import Record
+
+#: A protection that is recorded outlives the line that has declared it.
+_HINT: Final = "set lifecycle.protect to false first"
 
 
 def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
@@ -21,10 +24,10 @@ def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = Tr
     if not entry.is_protected(record):
         return ""
     if declared:
-        return "is protected and would be deleted; set lifecycle.protect to false first"
+        return f"is protected and would be deleted; {_HINT}"
     return "is protected and would be deleted; declare it with lifecycle.protect: false first"
 
 
 def replacement_refusal(entry: Entry, record: Record | None) -> str:
     """Return why a protected resource is not replaced; empty: it is not protected. ``record``: of the old one."""
-    return "is protected and would be replaced" if entry.is_protected(record) else ""
+    return f"is protected and would be replaced; {_HINT}" if entry.is_protected(record) else ""

@@ -207,6 +207,8 @@ def test_protection_remains_without_its_declaration(bench: Bench) -> None:
     bench.apply(PROTECTED)
     assert acted(bench.apply({"Thing[a]": {"ensure": "absent"}})) == {"Thing[a]": ("delete", "failed")}
     assert acted(bench.apply({}, prune=True))["Thing[a]"] == ("delete", "failed")
+    hint = "set lifecycle.protect to false first"
+    assert bench.apply({"Thing[a]": {}}, replace=("Thing[a]",)).steps[0].error.endswith(f"would be replaced; {hint}")
     gone = {"Thing[a]": {"ensure": "absent", "lifecycle": {"protect": False}}}
     assert acted(bench.apply(gone)) == {"Thing[a]": ("delete", "success")}
 

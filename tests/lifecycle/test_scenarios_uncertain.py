@@ -118,7 +118,10 @@ def test_a_value_of_what_was_only_updated_meanwhile_is_compared_too(bench: Bench
 # What forbids it
 
 FORBIDDEN = [
-    ({"replace": "delete_first", "protect": True}, "is protected and would be replaced"),
+    (
+        {"replace": "delete_first", "protect": True},
+        "is protected and would be replaced; set lifecycle.protect to false first",
+    ),
     ({"replace": "never"}, "lifecycle.replace is never"),
     ({"replace": "create_first"}, "same name"),
     ({"replace": "delete_first", "retain": True}, "is retained"),
@@ -150,7 +153,8 @@ def test_the_plan_says_what_forbids_it(bench: Bench) -> None:
     bench.apply(site)
     site["Gizmo[D]"]["size"] = 2
     lines = list(plan_text.lines(bench.plan(site)))
-    assert "-/+ Thing[H] (only if image changes; fails then: is protected and would be replaced)" in lines
+    why = "is protected and would be replaced; set lifecycle.protect to false first"
+    assert f"-/+ Thing[H] (only if image changes; fails then: {why})" in lines
 
 
 @pytest.mark.parametrize(("lifecycle", "words"), FORBIDDEN)
