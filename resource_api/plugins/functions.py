@@ -38,7 +38,7 @@ def _call(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, sec
     run.log.mask.add(inputs)
     try:
         provider = providers.instance(call.instance)
-        context = Context(providers.functions(call.instance).definition, run, reading=True)
+        context = Context(providers.functions(call.instance).definition, run, answering=True)
         with process_guard.contained(), context.activate(provider), run.provider_call():
             answer = getattr(provider, call.name)(context, **copy_resource(inputs))
     except Exception as error:  # a provider's method may raise anything

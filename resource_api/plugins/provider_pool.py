@@ -117,7 +117,7 @@ class ProviderPool:
         if found is None:
             return []
         with process_guard.contained():
-            return found.suitability(Context(definition, self.run, reading=True))
+            return found.suitability(Context(definition, self.run, answering=True))
 
     def configure(self, instance: str, config: Mapping[str, Any]) -> None:
         """Set the configuration of an instance; a different one closes the instance, to be made again."""
@@ -313,7 +313,7 @@ class ProviderPool:
         if instance not in self._configs:
             msg = f"the provider '{instance}' is not configured"
             raise ProviderError(msg)
-        context = Context(definition, self.run, reading=True)
+        context = Context(definition, self.run, answering=True)
         try:
             with process_guard.contained(), context.activate(provider):
                 provider.configure(context, MappingProxyType(copy_resource(self._configs[instance])))

@@ -37,7 +37,7 @@ class PureCalls:
         self, definition: TypeDefinition, run: RunContext, provider: Callable[[], Any], provider_class: type[Any] | None
     ) -> None:
         """Prepare calls of what ``provider`` returns, made at the first; ``provider_class`` is None in workers."""
-        self.context = Context(definition, run, reading=True)
+        self.context = Context(definition, run, answering=True)
         self._definition = definition
         self._mask = run.log.mask
         self._provider = provider

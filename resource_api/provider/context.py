@@ -132,12 +132,17 @@ class Context:
         subjects: Mapping[Name, Subject] | None = None,
         noop: bool = False,
         reading: bool = False,
+        answering: bool = False,
         deadline: float | None = None,
     ) -> None:
-        """Begin a call about ``subjects`` (by name); a ``reading`` call may report any name, but only as failed."""
+        """Begin a call about ``subjects`` (by name); a ``reading`` call may report any name, but only as failed.
+
+        An ``answering`` one, which reads too, reports on no resource: it counts what it returns or raises.
+        """
         self.type = definition
         self.noop = noop
-        self.reading = reading
+        self.reading = reading or answering
+        self._answering = answering
         #: When this call must have ended, in seconds of ``time.monotonic``; None: never.
         self.deadline = deadline
         #: Whether a line above the level info was logged or a secret was concealed: a cached call would do neither.
@@ -146,7 +151,7 @@ class Context:
         self.last_printed = ""
         self._run = run
         #: What has been reported so far, by name. Authors report it with the methods below.
-        self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=reading, noop=noop)
+        self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=self.reading, noop=noop)
         #: Mistakes of the provider that raise nothing where they are made; they fail the call.
         self.mistakes: list[Exception] = []
         #: Whether a logging context has swallowed an exception, which may be the cause of any mistake.
@@ -319,6 +324,8 @@ class Context:
 
     def failed(self, titles: Any, message: str = "Failed") -> None:
         """Report that resources could not be brought to what is asked, or in ``get`` not be read, and why."""
+        if self._answering:
+            self._require_changing()
         names = self.outcomes.names(titles)
         self.outcomes.set_status(self.outcomes.without_status(names) if self.reading else names, "failed", message)
         if not self.reading:
@@ -361,7 +368,10 @@ class Context:
 
     def _require_changing(self) -> None:
         if self.reading:
-            msg = "nothing is changed in this call; only context.failed(name, message=...) reports on a resource"
+            how = "only context.failed(name, message=...) reports on a resource"
+            if self._answering:
+                how = "no resource is reported on: what it returns or raises counts"
+            msg = f"nothing is changed in this call; {how}"
             raise ProviderError(msg)
 
     def _open(self, titles: Any, message: str, status: str, change: tuple[Any, Any] | None = None) -> LoggingContext:

@@ -102,7 +102,7 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
         first.definition,
         providers.run,
         subjects={name: Subject(step.entry.title, parent=step.entry.parent) for name, step in steps.items()},
-        reading=True,
+        answering=True,
     )
     changes = {name: _known(step) for name, step in steps.items()}
     try:

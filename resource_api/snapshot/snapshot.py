@@ -268,6 +268,8 @@ class Snapshot:
         except Exception as error:  # noqa: BLE001 - contained: it fails this resource
             context.log_traceback(error)
             return Due(failure=reason(error))
+        if context.outcomes.any_failed:
+            return Due(failure=next(each.reason for each in context.outcomes.values() if each.status) or "failed")
         if isinstance(answer, bool):
             return Due(answer)
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):  # noqa: PLR2004 - (due, why)

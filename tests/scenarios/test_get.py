@@ -150,6 +150,64 @@ def test_one_unreadable_resource_fails_alone(bench: Bench) -> None:
     assert "a" not in bench.things("probe")
 
 
+@pytest.mark.parametrize(
+    ("feature", "method", "answer", "code"),
+    [
+        ("canonicalize", "canonicalize", "given[0]", 65),
+        ("validate", "validate", "None", 65),
+        ("custom_insync", "insync", "None", 1),
+        ("plan", "plan", "Planned()", 1),
+    ],
+)
+def test_a_failure_that_is_reported_where_an_answer_counts_is_not_lost(
+    bench: Bench, feature: str, method: str, answer: str, code: int
+) -> None:
+    """The call raises, as after any other report: what is read and what is done can fail, an answer cannot."""
+    bench.put("probe", b={"name": "b", "ensure": "present", "size": 1})
+    bench.probe(
+        f"""
+        def {method}(self, context, *given):
+            if "'b'" in repr(given):
+                context.failed("b", message="never")
+            return {answer}
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=(feature,),
+    )
+    done = bench.apply("resources: {'Probe[b]': {size: 2}}")
+    assert done.code == code, done
+    why = "nothing is changed in this call; no resource is reported on: what it returns or raises counts"
+    assert why in done.err
+    assert bench.things("probe")["b"]["size"] == 1
+
+
+def test_a_run_whose_due_reports_a_failure_is_not_made(bench: Bench) -> None:
+    """Whatever ``due`` returns: the resource fails with the reason that was reported."""
+    bench.type(
+        "chore",
+        '"name": Attribute("String", "n", kind="namevar")',
+        provider="""
+        def get(self, context):
+            return []
+        def due(self, context, name, should):
+            if name == "b":
+                context.failed(name, message="nobody knows")
+            return True
+        def set(self, context, changes):
+            for name in changes:
+                Path(os.environ["BENCH"], name).touch()
+        """,
+        base="BaseProvider",
+        features=["imperative"],
+    )
+    done = bench.stream("resources: {'Chore[a]': {}, 'Chore[b]': {}}")
+    assert {name: (each["status"], each["error"]) for name, each in done.ends().items()} == {
+        "Chore[a]": ("success", None),
+        "Chore[b]": ("failed", "nobody knows"),
+    }
+    assert [path.name for path in bench.things_of.iterdir()] == ["a"]
+
+
 def test_one_unreadable_resource_leaves_the_others_in_a_listing(bench: Bench) -> None:
     """The error is on stderr with exit code 1, and the other resources are listed."""
     rows = "[{'name': name, 'size': 1} for name in ('b', 'c')]"

@@ -191,7 +191,7 @@ class _WorkerPool:
         #: What the last worker that was started has reported.
         self.ready: Mapping[str, Any] = {}
         #: The context of what belongs to no call of the runtime.
-        self.no_call = Context(definition, run, reading=True)
+        self.no_call = Context(definition, run, answering=True)
         self._lock = threading.Lock()
         self._idle: list[WorkerProcess] = []
         self._closing: list[WorkerProcess] = []

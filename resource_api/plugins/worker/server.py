@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 #: Methods that need a configured provider.
 _CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight"})
+#: Methods that report on resources.
+_REPORTING: Final = frozenset({"get", "set", "refresh", "due"})
 #: Methods of which one frame holds many calls.
 _BATCHED: Final = frozenset({"validate", "insync"})
 
@@ -203,7 +205,7 @@ class _Server:
                 self._providers.configure(self._instance, config)
             is_function = method in self._definition().functions
             provider = self._providers.instance(self._instance, configured=is_function or method in _CONFIGURED)
-            context = self._context(**terms)
+            context = self._context(**terms, answering=method not in _REPORTING)
             with self._run.log.bind(**bound), process_guard.protected(), context.activate(provider):
                 return self._call_method(provider, context, method, arguments)
 
@@ -227,13 +229,16 @@ class _Server:
             return None
         return _plain_data(context.type, method, call(*call_arguments(method, context, arguments, call)))
 
-    def _context(self, subjects: Any, *, noop: bool, reading: bool, seconds: float | None, **_later: object) -> Context:
+    def _context(
+        self, subjects: Any, *, noop: bool, reading: bool, answering: bool, seconds: float | None, **_later: object
+    ) -> Context:
         return Context(
             self._definition(),
             self._run,
             subjects={each["name"]: Subject(**_without(each, "name")) for each in subjects},
             noop=noop,
             reading=reading,
+            answering=answering,
             deadline=None if seconds is None else time.monotonic() + seconds,
         )
 
