@@ -63,7 +63,10 @@ class PureCalls:
         )
 
     def canonicalize(self, resources: list[Resource]) -> list[Resource]:
-        """Return resources in canonical form; values that are secret only here are unwrapped and wrapped again."""
+        """Return resources in canonical form, which share nothing with the provider.
+
+        Values that are secret only here are unwrapped and wrapped again.
+        """
         self._mask_secrets(resources)
         if are_flat(resources):
             return self._canonicalize(list(map(dict, resources)))
@@ -136,7 +139,8 @@ class PureCalls:
             name = self._definition.name
             msg = f"{name}: canonicalize must return the resources that it was given, a list of mappings"
             raise ProviderError(msg)
-        return answer
+        # What a worker has sent is nobody else's.
+        return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
     def _config_function(self, method: str) -> Callable[..., Any] | None:
         """Return ``check_config`` or ``diff_config`` of a provider that has it."""

@@ -9,11 +9,11 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
-from resource_api.model.values.columnar import batches
+from resource_api.model.values.columnar import are_flat, batches
 from resource_api.model.values.errors import ProviderError, nearest, reason
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show, show_attribute
-from resource_api.model.values.values import Sensitive, is_secret, reveal, same_value
+from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -89,6 +89,9 @@ class RowChecker:
             answers = _canonicalize(canonicalize, [typed[place] for place in good])
             for place, answer in zip(good, answers, strict=True):
                 canonical[place] = answer
+        elif not are_flat(rows):
+            # A provider may keep the lists and hashes that it has returned, and change them in ``set``.
+            canonical = typed = [_copied(row) if type(row) is dict else row for row in typed]
         return [self._compare(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
@@ -147,6 +150,14 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
         if len(rows) == 1:
             return [f"canonicalize failed: {reason(error)}"]
         return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
+
+
+def _copied(row: Resource) -> Resource | str:
+    """Return a copy of a row that shares nothing with its provider, or why there is none."""
+    try:
+        return copy_resource(row)
+    except Exception:  # noqa: BLE001 - the copying of an object may do anything
+        return _unrecordable(row) or row
 
 
 def _unrecordable(row: Resource) -> str:

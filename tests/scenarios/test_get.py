@@ -442,3 +442,32 @@ def test_what_another_call_changed_is_read_again(bench: Bench) -> None:
     done = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 2, timeout: 60}}")
     assert done.code == 0
     assert "Notice: Probe[b]: is 50" in done.lines
+
+
+@pytest.mark.parametrize("feature", ["", "canonicalize"])
+def test_a_row_stays_as_it_was_read_whatever_its_provider_does_with_it(bench: Bench, feature: str) -> None:
+    """A provider may keep the lists that it has returned and change them: what differs is still told as it was."""
+    bench.type(
+        "team",
+        bench.NAMED + '"members": Attribute("Array[String]", "m")',
+        provider=f"""
+        def __init__(self):
+            self.kept = [dict(name="a", ensure="present", members=["alice"])]
+            self.lists = [self.kept[0]["members"]]
+        def {feature or "_unused"}(self, context, resources):
+            self.lists += [each["members"] for each in resources]
+            return resources
+        def get(self, context):
+            return self.kept
+        def set(self, context, changes):
+            for name, (_, should) in changes.items():
+                for each in self.lists:
+                    each[:] = ["alice", "bob"]
+        """,
+        base="BaseProvider",
+        features=[feature] * bool(feature),
+    )
+    done = bench.stream("resources: {'Team[a]': {members: [bob, alice]}}", "--strict", "off")
+    assert [(each["is"], each["should"]) for each in done.ends()["Team[a]"]["changes"]] == [
+        (["alice"], ["bob", "alice"])
+    ]
