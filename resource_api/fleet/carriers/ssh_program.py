@@ -93,7 +93,7 @@ class SshProgram:
         self._user_files = known_hosts_file(environment).parent
         self._pace = transport.JumpPace()
         #: Waits for processes that have been killed.
-        self._ending: set[asyncio.Task[None]] = set()
+        self._exiting: set[asyncio.Task[None]] = set()
         process_tree.prepare()
 
     async def start(self, host: Host, command: str, *, terminal: bool = False) -> Process:
@@ -108,8 +108,8 @@ class SshProgram:
 
     async def close(self) -> None:
         """Wait for the ends of processes."""
-        if self._ending:
-            await asyncio.wait(self._ending, timeout=transport.EXIT_SECONDS)
+        if self._exiting:
+            await asyncio.wait(self._exiting, timeout=transport.EXIT_SECONDS)
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> Process:
         hops = 0
@@ -125,7 +125,7 @@ class SshProgram:
             program, *others = arguments
             process = await self._started([program, "-F", file.name, *others], terminal=terminal)
             try:
-                said = await process.connect(host.connect_timeout * (hops + 1))
+                output = await process.connect(host.connect_timeout * (hops + 1))
             except TimeoutError:
                 process.close()
                 port = f":{host.port}" if host.port is not None else ""
@@ -134,9 +134,9 @@ class SshProgram:
             except BaseException:
                 process.close()
                 raise
-        if said is not None:
+        if output is not None:
             process.close()
-            raise _explained(host, said)
+            raise _explained(host, output)
         return process
 
     def _configuration(self, host: Host) -> str:
@@ -177,8 +177,8 @@ class SshProgram:
             made.close()
 
         task = asyncio.get_running_loop().create_task(wait())
-        self._ending.add(task)
-        task.add_done_callback(self._ending.discard)
+        self._exiting.add(task)
+        task.add_done_callback(self._exiting.discard)
 
 
 class Process:
@@ -198,7 +198,7 @@ class Process:
         self._closed: Callable[[asyncio.SubprocessTransport, asyncio.subprocess.Process], None] | None = closed
         self._terminal = terminal
         self._silent = asyncio.Event()
-        self._said = b""
+        self._stderr_tail = b""
         # Any: all three are pipes.
         self._stdin: Any = process.stdin
         self._stdout: Any = process.stdout
@@ -232,7 +232,7 @@ class Process:
     async def read_error(self) -> bytes:
         """Return what came on standard error, also of ``ssh`` itself; nothing at its end. Raise ``Lost``."""
         while data := await _read(self._stderr):
-            self._said = (self._said + data)[-_KEPT:]
+            self._stderr_tail = (self._stderr_tail + data)[-_KEPT:]
             if found := _TERMINAL_CLOSED.sub(b"", data) if self._terminal else data:
                 return found
         self._silent.set()
@@ -259,7 +259,7 @@ class Process:
         if code is not None and code < 0 and self._closed is not None:
             msg = f"the program ssh was ended here by signal {-code}"
             raise lost(msg)
-        last = _lines(self._said.decode("utf-8", "replace"))[-1:]
+        last = _lines(self._stderr_tail.decode("utf-8", "replace"))[-1:]
         if code == _FAILED and last and _ENDED.fullmatch(last[0]):
             msg = f"the connection was lost: {last[0]}"
             raise lost(msg)
@@ -310,21 +310,21 @@ def _temporary() -> str:
     return "/tmp" if _UNSAFE.search(usual) else usual  # noqa: S108 - a file of its own
 
 
-def _explained(host: Host, said: str) -> Unreachable:
-    """Return why a host was not reached, from what ``ssh`` has said."""
-    lines = _lines(said)
-    telling = [line for line in lines if not _EMPTY_WORDS.fullmatch(line)] or lines
-    last = telling[-1] if telling else "ssh has ended and said nothing"
+def _explained(host: Host, output: str) -> Unreachable:
+    """Return why a host was not reached, from what ``ssh`` has written."""
+    lines = _lines(output)
+    meaningful = [line for line in lines if not _EMPTY_WORDS.fullmatch(line)] or lines
+    last = meaningful[-1] if meaningful else "ssh has ended and said nothing"
     if "Host key verification failed." in lines:
         trust = f"; if it is right: resource-api hosts trust {host.name}"
         unknown = "is known for" in last and (host.address or host.name) in last
         return unreachable(f"its host key is refused: {last}{trust if unknown else ''}")
-    trouble = next((line for line in telling[:-1] if _KEY_TROUBLE.fullmatch(line)), "")
+    trouble = next((line for line in meaningful[:-1] if _KEY_TROUBLE.fullmatch(line)), "")
     return unreachable(f"{last} ({trouble})" if trouble else last, passing=bool(_PASSING.search(last)))
 
 
-def _lines(said: str) -> list[str]:
-    return [line.strip() for line in said.splitlines() if line.strip()]
+def _lines(output: str) -> list[str]:
+    return [line.strip() for line in output.splitlines() if line.strip()]
 
 
 def _existing(identity: str) -> str:
