@@ -62,9 +62,8 @@ def test_a_repository_is_fetched_by_ssh_with_a_deploy_key(site: Site, by_ssh: Pa
     server.known_hosts(by_ssh / "ssh_known_hosts")
     (by_ssh / "ssh_config").write_text(f"Host 127.8.*\n  IdentitiesOnly yes\n  IdentityFile {server.keys}/stranger\n")
     denied = site.once()
-    assert (denied.code, "git fetch: root@127.8.0.1: Permission denied (publickey" in denied.err) == (1, True), (
-        denied.err
-    )
+    # The banner of the server stands before it.
+    assert (denied.code, "root@127.8.0.1: Permission denied (publickey" in denied.err) == (1, True), denied.err
     assert site.size is None
     (by_ssh / "ssh_config").write_text(f"Host 127.8.*\n  IdentitiesOnly yes\n  IdentityFile {server.identity}\n")
     assert (site.once().code, site.size) == (0, 1)
