@@ -59,8 +59,11 @@ def select(
     """
     if not options.partial:
         return None
-    if undeclared and len(undeclared) == len(catalog.entries):
-        _refuse_unrecorded_tags(catalog, options)
+    if _are_all(undeclared, catalog):
+        for option, _ in _unmatched_tags(catalog, options):
+            what = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
+            msg = f"{option}: {what}"
+            raise UsageError(msg)
         undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
@@ -80,14 +83,17 @@ def select(
     return chosen
 
 
-def _refuse_unrecorded_tags(catalog: Catalog, options: Options) -> None:
-    """Raise ``UsageError`` for a tag that no recorded resource has as its type or title: others are not recorded."""
-    known = {tag for entry in catalog.entries for tag in tags(entry)}
+def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
+    """Return whether a catalog has nothing but resources that only state has, as for ``destroy``."""
+    return 0 < len(undeclared) == len(catalog.entries)
+
+
+def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and the nearest tag as a hint, for each that no resource has."""
+    known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(given.difference(known)):
-            what = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
-            msg = f"{option} {tag}: {what}"
-            raise UsageError(msg)
+            yield f"{option} {tag}", nearest(tag, known)
 
 
 def _selecting(options: Options) -> Iterator[str]:
@@ -100,12 +106,9 @@ def _selecting(options: Options) -> Iterator[str]:
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
     """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
-    known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
-    for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
-        for tag in sorted(given.difference(known)):
-            hint = nearest(tag, known)
-            yield f"{option} {tag}: no resource has this tag" + (f"; {hint}" if hint else "")
-    if options.skip_tags and 0 < len(undeclared) < len(catalog.entries):
+    for option, hint in _unmatched_tags(catalog, options):
+        yield f"{option}: no resource has this tag" + (f"; {hint}" if hint else "")
+    if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
         names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
         more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
         yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"
