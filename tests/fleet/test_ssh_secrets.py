@@ -86,21 +86,22 @@ def test_secrets_are_nowhere_but_in_memory(server: Server, home: Path, transport
     with _captured(capture, server.port), _applied(site, home) as process:
         doors = [f"/hosts/{address}/door" for address in _ADDRESSES.values()]
         wait_until(lambda: _waiting(site / "out") >= set(_SECRETS))
-        processes = _processes()
+        running = _processes()
         (home.parent / "go").touch()
         assert process.wait(50) == 0, (site / "out").read_text() + (site / "err").read_text()
         assert [server.path(door).read_text() for door in doors] == [
             sha256(secret.encode()).hexdigest() for secret in _SECRETS.values()
         ]
     found = {
-        "processes": processes,
+        "processes": b"".join(running),
         "capture": capture.read_bytes(),
         "report": (site / "out").read_bytes() + (site / "err").read_bytes(),
         "archives": _unpacked(server),
         "files there": _changed(server),
         "files here": _files_since(home.parent, since, without={site / "secrets", site / "password"}),
     }
-    assert (b"RApi-connected" in processes) == (transport == "ssh")
+    connections = [each for each in running if b"RApi-connected" in each and b"%d\0" % server.port in each]
+    assert bool(connections) == (transport == "ssh")
     for place, control in (("processes", b"-I"), ("capture", b"SSH-2.0-"), ("report", b"<sensitive>")):
         assert control in found[place], place
     for place in ("archives", "files there", "files here"):
@@ -170,14 +171,14 @@ def _waiting(out: Path) -> set[str]:
     return {each["host"] for each in lines if each["type"] == "log" and "the code is" in each["message"]}
 
 
-def _processes() -> bytes:
-    """Return the arguments and the environment of every process, here and on the hosts."""
+def _processes() -> list[bytes]:
+    """Return the arguments of every process, here and on the hosts, and their environments."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         for name in ("cmdline", "environ"):
             with suppress(OSError):
                 found.append((process / name).read_bytes())
-    return b"".join(found)
+    return found
 
 
 def _changed(server: Server) -> bytes:

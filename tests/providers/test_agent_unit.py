@@ -117,7 +117,9 @@ def test_a_service_converges_sleeps_and_stops(machine: Machine) -> None:
     assert processor_ticks(machine, pid) - before <= 2
     machine.run("systemctl", "stop", "resource-api-agent.service")
     assert machine.run("systemctl", "show", "-P", "Result", "resource-api-agent.service").stdout == "success\n"
-    assert machine.command("agent", "status", check=False).returncode in {0, 2}
+    # It may be stopped in the middle of a run, which is then reported as what it is.
+    status = machine.command("agent", "status", check=False)
+    assert status.returncode in ({4, 6} if "- interrupted\n" in status.stdout else {0, 2}), status
 
 
 def test_a_timer_runs_once_and_noop_changes_nothing(machine: Machine) -> None:
