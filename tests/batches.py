@@ -18,6 +18,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import contextmanager
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
@@ -25,10 +27,10 @@ from typing import IO, TYPE_CHECKING, Final, NamedTuple
 import hypothesis.strategies  # noqa: F401 - imported once for all batches
 import pytest
 
-from tests import command, sampling
+from tests import command, namespaces, sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: The files that take longest: each is a batch, and they begin first, so that none is left alone at the end.
 LONG: Final = """
@@ -89,9 +91,24 @@ def batches(names: Sequence[str]) -> list[list[str]]:
     return found
 
 
-def start(names: Sequence[str], options: Sequence[str], hooks: Hooks) -> tuple[int, Batch]:
-    """Start pytest with some files; return its process id and the batch."""
-    output, directory = tempfile.TemporaryFile(), tempfile.mkdtemp(prefix="ra-tests-")  # noqa: SIM115 - until it ends
+@contextmanager
+def workspace() -> Iterator[str]:
+    """Create the directory for what tests write: in memory where this user may mount, gone whatever happens.
+
+    Most of the time of a test that makes durable writes is the disk's otherwise.
+    """
+    with tempfile.TemporaryDirectory(prefix="ra-tests-") as directory:
+        if os.geteuid():
+            yield directory
+            return
+        with namespaces.private_mounts():
+            namespaces.mount_memory(directory)
+            yield directory
+
+
+def start(names: Sequence[str], options: Sequence[str], hooks: Hooks, directory: str) -> tuple[int, Batch]:
+    """Start pytest with some files, which write below a directory; return its process id and the batch."""
+    output, directory = tempfile.TemporaryFile(), tempfile.mkdtemp(dir=directory)  # noqa: SIM115 - until it ends
     pid = os.fork()
     if pid == 0:
         nothing = os.open(os.devnull, os.O_RDONLY)
@@ -111,14 +128,16 @@ def end(batch: Batch) -> str:
         return output.read().decode(errors="replace").strip()
 
 
-def run(waiting: list[list[str]], options: Sequence[str], hooks: Hooks, jobs: int) -> tuple[Counter[str], int]:
+def run(
+    waiting: list[list[str]], begin: Callable[[list[str]], tuple[int, Batch]], jobs: int
+) -> tuple[Counter[str], int]:
     """Run batches, ``jobs`` side by side; return what pytest has counted in all of them, and its largest exit code."""
     counts: Counter[str] = Counter()
     running: dict[int, Batch] = {}
     largest = 0
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.update([start(waiting.pop(0), options, hooks)])
+            running.update([begin(waiting.pop(0))])
         pid, status, used = os.wait3(0)
         if (batch := running.pop(pid, None)) is None:
             continue
@@ -143,10 +162,12 @@ def main() -> int:
     arguments = parser.parse_args(sys.argv[1:place])
     os.chdir(command.ROOT)
     began = time.monotonic()
-    command.share()
     names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
     hooks = Hooks(sampled=arguments.sampled)
-    counts, code = run(batches(names), sys.argv[place + 1 :], hooks, arguments.jobs)
+    with workspace() as directory:
+        command.share()
+        begin = partial(start, options=sys.argv[place + 1 :], hooks=hooks, directory=directory)
+        counts, code = run(batches(names), begin, arguments.jobs)
     failed = sum(counts[kind] for kind in ("failed", "error", "errors"))
     print(f"{len(names)} files in {time.monotonic() - began:.0f} seconds")  # noqa: T201 - a command
     print(f"{counts['passed']} passed, {failed} failed, {counts['skipped']} skipped")  # noqa: T201 - a command

@@ -60,6 +60,13 @@ def bind(source: Path, target: str) -> None:
     assert libc.mount(os.fsencode(source), target.encode(), None, _BIND, None) == 0, os.strerror(ctypes.get_errno())
 
 
+def mount_memory(target: str) -> None:
+    """Mount an empty file system in memory over a directory."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    data = b"mode=0700,size=75%"
+    assert libc.mount(b"tmpfs", target.encode(), b"tmpfs", 0, data) == 0, os.strerror(ctypes.get_errno())
+
+
 def unmount(target: str) -> None:
     """Remove a mount at once, also while it is in use."""
     libc = ctypes.CDLL(None, use_errno=True)
