@@ -168,8 +168,8 @@ def test_resources_are_listed_selected_and_changed(machine: Machine) -> None:
     wrong = machine.job("resource", site=None, type_name="file", name="/x", changes=["colour=red"])
     assert machine.refusal(wrong) == (64, "File[/x]: unknown attribute 'colour'")
     secret = machine.job("resource", site=None, type_name="user", name="root", changes=["password=@/etc/hostname"])
-    refused = "password=@FILE and password=env:NAME cannot be given to other hosts"
-    assert machine.refusal(secret) == (64, f"{refused}; give the secret as an input of a manifest")
+    refused = "password is sensitive and cannot be given to other hosts like this"
+    assert machine.refusal(secret) == (64, f"{refused}; make it an input of a manifest")
 
 
 def test_a_job_is_done_once(machine: Machine) -> None:

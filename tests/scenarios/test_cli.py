@@ -490,6 +490,10 @@ def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench,
     assert (done.code, "hunter22abc" in done.out + done.err) == (0, False), done
     kept = bench.things("account")["a"]
     assert (kept["password"], kept["note"]) == ("hunter22abc", given)
+    shown = bench.run("resource", "account", "a", "password=hunter22abc")
+    advice = "write password=@FILE or password=env:NAME"
+    assert shown.err == f"Error: password is sensitive and cannot be given on the command line; {advice}\n"
+    assert shown.code == 64
     missing = bench.run("resource", "account", "a", "password=@nosuch")
     assert (missing.code, missing.err) == (64, "Error: cannot read nosuch: No such file or directory\n")
     missing = bench.run("resource", "account", "a", "password=env:NOSUCH")

@@ -226,7 +226,13 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 
 
 def _read_secret(attribute: str, text: str) -> str:
-    return given_inputs.indirect_value(attribute, text)[0]
+    """Return a secret from where it stands. Raise ``UsageError``, also where it stands on the command line."""
+    value, hidden = given_inputs.indirect_value(attribute, text)
+    if not hidden:
+        how = f"write {attribute}=@FILE or {attribute}=env:NAME"
+        msg = f"{attribute} is sensitive and cannot be given on the command line; {how}"
+        raise UsageError(msg)
+    return value
 
 
 def _change(

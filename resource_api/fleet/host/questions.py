@@ -6,7 +6,7 @@ As ``fleet/host/commands``, of which these are the commands that no manifest is 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet.host.commands import report
 from resource_api.model.codec import plain
@@ -78,7 +78,7 @@ def resource(run: HostRun) -> int:
         for reference, why in failures.items():
             run.log.write("err", reference, why, definition.name, reference=reference, status="failed")
         return _send(run, [(definition, rows)], name, filters, complete=not failures)
-    given = one_resource.attributes(definition, name, changes, _read_secret)
+    given = one_resource.attributes(definition, name, changes, _refuse_secret)
     identity = partial(one_resource.identity, definition, name, given)
     read = partial(run.runtime.read_all, definition.name, identity, strict=strict, selected=selected)
     if not given.keys() <= set(definition.namevars):
@@ -90,12 +90,9 @@ def resource(run: HostRun) -> int:
     return _send(run, [(definition, read())], None, filters, complete=True)
 
 
-def _read_secret(attribute: str, text: str) -> str:
-    if text.startswith(("@", "env:")):
-        which = f"{attribute}=@FILE and {attribute}=env:NAME"
-        msg = f"{which} cannot be given to other hosts; give the secret as an input of a manifest"
-        raise UsageError(msg)
-    return text
+def _refuse_secret(attribute: str, _text: str) -> NoReturn:
+    msg = f"{attribute} is sensitive and cannot be given to other hosts like this; make it an input of a manifest"
+    raise UsageError(msg)
 
 
 def _send(run: HostRun, listed: Listed, pattern: str | None, filters: Sequence[str], *, complete: bool) -> int:
