@@ -69,9 +69,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
-    # With an invalid alias other declarations may refer to a name that is missing.
-    unnamed = (problem for problem in manifest.problems if problem.attribute == "alias")
-    table.incomplete.update(problem.reference.partition("[")[0].lower() for problem in unnamed)
+    table.incomplete.update(manifest.incomplete)
     EntryBuilder(table, diagnostics, scope, names).build(manifest)
     if manifest.order:
         _arrange(table.entries, manifest.order)

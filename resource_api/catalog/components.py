@@ -44,9 +44,14 @@ class Expander:
         scope: Scope,
         find_component: Callable[[str], LoadedComponent | None],
         names: NameEvaluator,
+        incomplete: set[str],
     ) -> None:
-        """Report to ``diagnostics``; inputs may use the inputs, values and facts of ``scope``."""
+        """Report to ``diagnostics``; inputs may use the inputs, values and facts of ``scope``.
+
+        The types of which a declaration in a component is left out are added to ``incomplete``.
+        """
         self._names = names
+        self._incomplete = incomplete
         self._manifest = diagnostics.manifest
         self._diagnostics = diagnostics
         self._find_component = find_component
@@ -68,8 +73,9 @@ class Expander:
         except ManifestError as error:
             self._report_inside(component, error.problems)
             return None
-        builder = ManifestBuilder([])
+        builder = ManifestBuilder()
         builder.add(document, first=False)
+        self._incomplete.update(builder.incomplete)
         self._report_inside(component, builder.problems)
         component.outputs = builder.outputs
         self._check_outputs(component, loaded.definition)

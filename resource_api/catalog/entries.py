@@ -135,7 +135,7 @@ class EntryBuilder:
         self._table = table
         self._diagnostics = diagnostics
         self._names = names
-        self._expander = Expander(diagnostics, scope, table.component, names)
+        self._expander = Expander(diagnostics, scope, table.component, names, table.incomplete)
         #: Provider instance → its type, of all entries so far: a short way for thousands of resources of one type.
         self._definitions: dict[str, TypeDefinition] = {}
 

@@ -209,6 +209,8 @@ def _work(
     documents = _documents(session, manifest)
     programs = any(each.file.endswith(".py") for each in documents)
     declared = None if programs else assemble(documents)
+    if declared is not None and declared.problems:
+        raise ManifestError(declared.problems)
     inputs = HostInputs(declared, given).of_all(found.items())
     for each in {id(each): each for each in inputs.values()}.values():
         session.log.mask.add_inputs(each)

@@ -1,8 +1,10 @@
 """Documents → one ``Manifest``: the sections and their fixed structure are checked, names are unique.
 
-Each problem becomes a value with its position, and all of them are raised at once. The metaparameters of resources are
-checked by ``validate``; whether a type or an attribute exists is the catalog's part. The sections are described in
-``docs/manifests.md``.
+Each problem becomes a value with its position. One of a single declaration leaves a manifest without that: the catalog
+reports it together with its own. After any other, names may be missing that the rest uses, so it is raised here.
+
+The metaparameters of resources are checked by ``validate``; whether a type or attribute exists is the catalog's part.
+The sections are described in ``docs/manifests.md``.
 """
 
 from __future__ import annotations
@@ -45,18 +47,25 @@ _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of exactly these keys is a value and whether it is a secret.
 _OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
+#: The sections whose items are left out if they are invalid.
+_DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
+#: What the attributes of a resource may be; nothing: it has none.
+_BODIES: Final = frozenset({dict, type(None)})
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
 
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
-    """Build a manifest from documents, the named file last. Raises ``ManifestError``, also for earlier ``problems``."""
-    builder = ManifestBuilder(list(problems))
+    """Build a manifest from documents, the named file last. Raises ``ManifestError``, also for earlier ``problems``.
+
+    The problems of single declarations, which are left out, are those of the manifest.
+    """
+    builder = ManifestBuilder(problems)
     for each in documents:
         builder.add(each, first=each is documents[-1])
-    if builder.problems:
-        raise ManifestError([*builder.problems, *builder.metaparameter_problems])
+    if builder.lacks_names:
+        raise ManifestError(builder.problems)
     file = documents[-1].file if documents else MAPPING
     return Manifest(
         file=file,
@@ -71,7 +80,8 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
         removed=tuple(builder.removed),
         outputs=builder.outputs,
         documents=tuple(documents),
-        problems=tuple(builder.metaparameter_problems),
+        problems=tuple(builder.problems),
+        incomplete=frozenset(builder.incomplete),
     )
 
 
@@ -111,10 +121,13 @@ def project_name(manifest: Manifest) -> str:
 class ManifestBuilder:
     """Collects the sections of documents, one document after the other."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        """Begin with the problems of reading; those of the structure are appended."""
-        self.problems = problems
-        self.metaparameter_problems: list[Problem] = []
+    def __init__(self, problems: Iterable[Problem] = ()) -> None:
+        """Begin with the problems of reading."""
+        self.problems = list(problems)
+        #: Whether names may be missing that the rest of the manifest uses.
+        self.lacks_names = bool(self.problems)
+        #: The types of which a resource, or an alias of one, has been left out.
+        self.incomplete: set[str] = set()
         self.project: str | None = None
         self.inputs: dict[str, Input] = {}
         self.defaults: dict[str, dict[str, dict[str, Any]]] = {}
@@ -160,6 +173,9 @@ class ManifestBuilder:
 
     def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
         self.problems.append(self._problem(violation, named, code, value=value))
+        path = violation.path
+        # Of two declarations of one name the first is there; to a moved or removed name nothing refers.
+        self.lacks_names |= code != "duplicate" and (len(path) < 2 or path[0] not in _DECLARATIONS)  # noqa: PLR2004 - a section and a name
 
     def _problem(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> Problem:
         """Return a violation with its position."""
@@ -313,25 +329,27 @@ class ManifestBuilder:
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
             meta = {key: value for key, value in body.items() if key in METAPARAMETERS and value is not None}
-        problems = self.metaparameter_problems
         invalid = []
         for key, value in meta.items():
             if validate.is_valid_reference(key, value):
                 continue
             for violation in validate.violations(key, value):
-                problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(named)))
+                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(named)))
                 invalid.append(key)
+        if "alias" in invalid and isinstance(named, Reference):
+            self.incomplete.add(named.type)
         return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
 
     def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)
         named = self._reference(path, key, body)
-        if named is None:
-            return
-        if type(body) is not dict:
-            if body is not None:
+        if named is None or type(body) not in _BODIES:
+            type_name = named.type if named else str(key).partition("[")[0]
+            self.incomplete.add(type_name[:1].lower() + type_name[1:])
+            if named:
                 self._no_attributes(path, body, named)
-            body = _EMPTY
+            return
+        body = _EMPTY if body is None else body
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
             meta, attributes = self._meta(path, body, named), _EMPTY

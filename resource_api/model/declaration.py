@@ -155,8 +155,10 @@ class Manifest(NamedTuple):
     root: str = ""
     #: The saved plan that it is embedded in, if it is.
     saved_in: str = ""
-    #: What is wrong with metaparameters, which are left out: reported together with the problems of compiling.
+    #: What is wrong with declarations that are left out: reported together with the problems of compiling.
     problems: tuple[Problem, ...] = ()
+    #: The types of which a resource, or an alias of one, is left out.
+    incomplete: frozenset[str] = frozenset()
     #: The references of its resources in the order to begin with, instead of that of the files; empty: that.
     order: tuple[str, ...] = ()
 

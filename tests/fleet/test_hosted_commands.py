@@ -236,6 +236,10 @@ def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
     here = fleet.run("apply", "site.yaml", "--on", "web")
     assert here.code == 65
     assert here.err.startswith("site.yaml:1:13: not valid YAML")
+    (fleet.home / "site.yaml").write_text("resources:\n  Nosuch[a]: {noop: maybe}\n")
+    here = fleet.run("apply", "site.yaml", "--on", "web")
+    assert here.code == 65
+    assert here.err.startswith("site.yaml:2:15: Nosuch[a]: noop must be true or false")
     (fleet.home / "site.yaml").write_text("resources:\n  Nosuch[a]: {}\n")
     there = fleet.run("apply", "site.yaml", "--on", "web[1:2]")
     assert there.code == 65
