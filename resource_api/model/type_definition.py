@@ -26,6 +26,13 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
 
+#: The parts of a title pattern, as ``_template`` reads them.
+_TITLE_PIECE: Final = regex(
+    r"""(?P<anchor>\\[AZ]|\^|\$)|\(\?P<(?P<group>\w+)>|(?P<open>\()|(?P<close>\))
+    |\\(?P<escaped>[\W_])|\[(?P<single>[^]\\^])\]|(?P<set>\[\^?\]?(?:\\.|[^\]])*\])
+    |(?P<special>[\\.*+?|\[]|\{\d*,?\d+\}|\{\d+,\})|(?P<literal>.)""",
+    re.DOTALL | re.VERBOSE,
+)
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
 #: One resource, read or declared: attribute → value.
@@ -275,18 +282,19 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _template(regex: re.Pattern[str]) -> str:
+def _template(pattern: re.Pattern[str]) -> str:
     """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
-    from re import _parser  # type: ignore[attr-defined] # noqa: PLC0415 - the only reader of patterns; for listings only
-
-    groups = {number: name for name, number in regex.groupindex.items()}
-    found = ""
-    for kind, content in _parser.parse(regex.pattern):
-        if kind is _parser.LITERAL:
-            found += chr(content).replace("{", "{{").replace("}", "}}")
-        elif kind is _parser.SUBPATTERN and content[0] in groups:
-            found += f"{{{groups[content[0]]}}}"
-        elif kind is not _parser.AT:
+    found, depth = "", 0
+    for piece in _TITLE_PIECE.finditer(pattern.pattern):
+        kind, within = piece.lastgroup, depth
+        depth += {"group": 1, "open": 1, "close": -1}.get(kind or "", 0)
+        if within or kind == "anchor":
+            continue
+        if kind == "group":
+            found += f"{{{piece['group']}}}"
+        elif kind in {"literal", "escaped", "single"}:
+            found += piece[kind].replace("{", "{{").replace("}", "}}")
+        else:
             return ""
     return found
 

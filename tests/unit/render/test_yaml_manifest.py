@@ -147,6 +147,9 @@ def test_a_value_that_holds_contents_is_a_comment() -> None:
         ([r"(?<pkg>\S+) of \{(?<mgr>\w+)\}\z"], ("a", "yum"), "a of {yum}"),
         ([r"(?<pkg>[a-z]+)-(?<mgr>[a-z]+)\z"], ("a-b", "yum"), "a-b yum"),
         ([r"(?<pkg>\w+)[\/:](?<mgr>\w+)\z"], ("a", "yum"), "a yum"),
+        ([r"(?<pkg>(?:\w|[)])+)[.](?<mgr>\w+)\z"], ("a", "yum"), "a.yum"),
+        ([r"(?<pkg>\w+):{2}(?<mgr>\w+)\z"], ("a", "yum"), "a yum"),
+        ([r"(?<pkg>\w+)(?:/)(?<mgr>\w+)\z"], ("a", "yum"), "a yum"),
         ([], ("a", "yum"), "a yum"),
     ],
 )
