@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import Definitions
-    from resource_api.model.function import Function
     from resource_api.model.values.errors import Problem
 
     #: Calls a function with inputs; the third argument: whether its answer is a secret in any case.
@@ -91,13 +90,14 @@ def _input_problems(call: Call) -> Iterator[tuple[tuple[str, ...], str]]:
             yield ("with",), f"function '{call}' needs the input '{name}'"
     known = inputs.attributes.keys() & call.given.keys()
     literal = {name: call.given[name] for name in known if expression.is_literal(call.given[name])}
-    for problem in _check(call.function, literal)[1]:
+    for problem in _check(call, literal)[1]:
         yield ("with", problem.attribute or ""), problem.message
 
 
-def _check(function: Function, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
-    filled = canonicalize.fill_defaults(function.inputs, dict(given))
-    return filled, canonicalize.check_values(function.inputs, filled)
+def _check(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    inputs = call.function.inputs
+    filled = canonicalize.fill_defaults(inputs, dict(given))
+    return filled, canonicalize.check_values(inputs, filled, call.given)
 
 
 def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
@@ -105,7 +105,7 @@ def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
 
     Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.
     """
-    inputs, problems = _check(call.function, given)
+    inputs, problems = _check(call, given)
     if problems:
         msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
         raise ValueError(msg)

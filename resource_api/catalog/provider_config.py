@@ -155,7 +155,7 @@ class _InstanceBuilder:
             self._report(name, declared, users, ("implementation",), wrong)
         given = {key: config[key] for key in known if key in config}
         values, pending, ephemeral = self._evaluate(name, declared, given, users)
-        checked, problems = validate_config(provider, values)
+        checked, problems = validate_config(provider, values, written=given)
         for problem in problems:
             path = ("config", problem.attribute) if problem.attribute else ("config",)
             self._report(name, declared, users, path, problem.message)
@@ -207,16 +207,20 @@ class _InstanceBuilder:
 
 
 def validate_config(
-    provider: ProviderFunctions, given: Mapping[str, Any], former: Mapping[str, Any] | None = None
+    provider: ProviderFunctions,
+    given: Mapping[str, Any],
+    former: Mapping[str, Any] | None = None,
+    *,
+    written: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return a configuration with defaults, and what its data types and the provider refuse.
 
     ``check_config`` receives the known values and may add values that are not given. ``former`` is the recorded
-    configuration if that is another one.
+    configuration if that is another one; ``written`` has the ``given`` values with their references.
     """
     definition = provider.definition.config
     config = canonicalize.fill_defaults(definition, dict(given))
-    problems = canonicalize.check_values(definition, config)
+    problems = canonicalize.check_values(definition, config, written)
     if problems or provider.check_config is None:
         return config, problems or _missing(provider, config)
     try:

@@ -236,6 +236,11 @@ def test_a_configuration_may_depend_on_a_resource(site: Site) -> None:
             "provider 'lab': ${inputs.t}: unknown input 't'",
         ),
         (
+            "{lab: {type: inventory_host, config: {url: '${facts.processors.count}'}}}",
+            "{provider: lab}",
+            "not an integer; a reference that is the whole value keeps its data type",
+        ),
+        (
             "{}",
             "{}",
             "the configuration of its provider: 'url' is missing; it is mandatory; configure it under providers:",

@@ -228,6 +228,15 @@ def test_a_wrong_call_is_refused_before_any_function_is_called(dns: Site, value:
     assert (refused.code, expected in refused.err, asked(dns)) == (65, True, []), refused.err
 
 
+def test_an_input_that_is_refused_when_it_is_known_is_explained(dns: Site) -> None:
+    """A reference that is a whole value cannot be put in quotes: it keeps its data type."""
+    values = "{v: {invoke: dns_lookup, with: {host: '${facts.processors.count}'}}}"
+    manifest = dns.write("site.yaml", f"project: p\nvalues: {values}\noutputs: {{o: '${{values.v}}'}}\n")
+    refused = dns.run("plan", manifest)
+    expected = "host must be a string, not an integer; a reference that is the whole value keeps its data type"
+    assert (refused.code, expected in refused.err, asked(dns)) == (1, True, []), refused.err
+
+
 def test_a_title_cannot_depend_on_a_function(dns: Site) -> None:
     """The manifest is refused, since a title must be known before any function is called."""
     dns.write(
