@@ -138,8 +138,9 @@ class Terminal:
         self.directory = place / "hello"
         self.directory.mkdir()
         (place / "resource-api").symlink_to(ROOT)
-        programs = place / "bin"
+        programs, temporary = place / "bin", place / "tmp"
         programs.mkdir()
+        temporary.mkdir()
         for name, module in {"resource-api": "resource_api", "pytest": "pytest", "python": ""}.items():
             start = [sys.executable, *(["-m", module] if module else [])]
             self.install(programs / name, start)
@@ -147,6 +148,7 @@ class Terminal:
             **{name: value for name, value in os.environ.items() if name.startswith(("COV", "HYPOTHESIS_"))},
             "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(place),
+            "TMPDIR": str(temporary),
             "LC_ALL": "C.UTF-8",
             "NO_COLOR": "1",
             "COLUMNS": "100",

@@ -63,7 +63,11 @@ class Shell:
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m resource_api "$@"\n')
         program.chmod(0o755)
-        self.environment = bench.environment | {"PATH": f"{program.parent}:{os.environ['PATH']}", "TERM": "dumb"}
+        self.environment = bench.environment | {
+            "PATH": f"{program.parent}:{os.environ['PATH']}",
+            "TERM": "dumb",
+            "XDG_RUNTIME_DIR": str(bench.home),
+        }
         bench.write("script", shells.SCRIPTS[name])
         words, prepare = _STARTED[name]
         pid, self._terminal = pty.fork()
