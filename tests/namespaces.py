@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ _MOUNTS: Final = 0x20000
 _NAME: Final = 0x4000000
 _NETWORK: Final = 0x40000000
 _DIRECTORIES: Final = 0x200
+_SYS_ADMIN: Final = 1 << 21
 _BIND: Final = 0x1000
 _DETACH: Final = 0x2
 _RECURSIVELY_PRIVATE: Final = 0x4000 | 1 << 18
@@ -58,6 +60,12 @@ def bind(source: Path, target: str) -> None:
     """Mount a directory over another one."""
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.mount(os.fsencode(source), target.encode(), None, _BIND, None) == 0, os.strerror(ctypes.get_errno())
+
+
+def may_mount() -> bool:
+    """Return whether this process may mount file systems; in many containers root may not (capabilities(7))."""
+    found = re.search(r"^CapEff:\s*(\w+)$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return found is not None and bool(int(found[1], 16) & _SYS_ADMIN)
 
 
 def mount_memory(target: str) -> None:

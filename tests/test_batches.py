@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from tests import batches, command
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tests import batches, command, namespaces
 
 
 def test_each_file_is_in_one_batch() -> None:
@@ -34,3 +32,19 @@ def test_a_failure_is_shown_and_decides_the_exit_code(tmp_path: Path, law: str, 
     done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, f"{counts}, 0 skipped"), done.stdout + done.stderr
     assert ("ZeroDivisionError" in done.stdout) == bool(code)
+
+
+@pytest.mark.process
+def test_nothing_is_left_of_files_in_memory(tmp_path: Path) -> None:
+    """They are in a file system of the run, where the user may mount one; elsewhere they are removed."""
+    here, place = Path(tempfile.gettempdir()).stat().st_dev, tmp_path / "place"
+    (tmp_path / "test_one.py").write_text(
+        f"def test_one(tmp_path):\n"
+        f"    open({str(place)!r}, 'w').write(str(tmp_path))\n"
+        f"    assert (tmp_path.stat().st_dev != {here}) == {namespaces.may_mount()}\n"
+    )
+    words = [sys.executable, "-m", "tests.batches", str(tmp_path), "--", "-o", "addopts="]
+    done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = Path(place.read_text())
+    assert not any(each.exists() for each in (written, *written.parents[:3]))
