@@ -8,12 +8,12 @@ must not enter here.
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, Self
+from threading import RLock, Thread
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -42,7 +42,8 @@ class ThreadPool:
     def __init__(self, size: int) -> None:
         """Create the pool without starting a thread."""
         self._size = size
-        self._lock = Lock()
+        # It knows its owner: a signal handler may raise while the lock is being released or acquired.
+        self._lock = RLock()
         self._tasks: SimpleQueue[Callable[[], Any] | None] = SimpleQueue()
         # ``put`` is safe in a signal handler that has interrupted a ``get`` of the same queue.
         self._results: SimpleQueue[_Result | None] = SimpleQueue()
@@ -57,15 +58,24 @@ class ThreadPool:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Wait for the running tasks, then end the threads. Raise ``Abandoned`` as ``next`` does."""
-        try:
-            while self._running:
-                self.next(quietly=True)
-        finally:
-            for _thread in self._threads:
-                self._tasks.put(None)
-            if not self._abandoned:
+        """Wait until the threads have ended, after their tasks. Raise ``Abandoned`` as ``next`` does.
+
+        Results are not counted: one is lost where a signal handler raises as it arrives.
+        """
+        for _thread in self._threads:
+            self._tasks.put(None)
+        if self._abandoned:
+            return
+        with suppress(RuntimeError):  # it is not held any more
+            while True:
                 self._lock.release()
+        for thread in self._threads:
+            while thread.is_alive():
+                thread.join(self._seconds_left())
+                self._look_for_grace_period()
+                if thread.is_alive() and self._seconds_left() == 0:
+                    self._lock.acquire()
+                    self._abandon()
 
     @property
     def has_free_thread(self) -> bool:
@@ -85,24 +95,24 @@ class ThreadPool:
     def _add_thread(self) -> None:
         # A daemon thread: a call that never returns must not keep the process from exiting.
         thread = Thread(target=self._run_tasks, daemon=True, name=f"call-{len(self._threads) + 1}")
+        self._threads.append(thread)
         try:
             thread.start()
         except RuntimeError:
+            self._threads.remove(thread)
             if not self._threads:
                 raise
             self._size = len(self._threads)  # the system has no more threads: share the started ones
-        else:
-            self._threads.append(thread)
 
-    def next(self, *, quietly: bool = False) -> Any:
-        """Wait for the next task to end and return its result; raise its exception unless ``quietly``.
+    def next(self) -> Any:
+        """Wait for the next task to end and return its result, or raise its exception.
 
         Raise ``Abandoned`` when the grace period passes before a task ends.
         """
         with self.unlocked():
             result = self._wait()
         self._running -= 1
-        if result.error is not None and not quietly:
+        if result.error is not None:
             raise result.error
         return result.value
 
@@ -113,7 +123,15 @@ class ThreadPool:
         try:
             yield
         finally:
+            self._acquire()
+
+    def _acquire(self) -> None:
+        """Acquire the lock; what a signal handler raises meanwhile is raised with the lock acquired."""
+        try:
             self._lock.acquire()
+        except BaseException:
+            self._acquire()
+            raise
 
     def start_grace_period(self) -> None:
         """Limit the running tasks to ``GRACE`` more seconds. Safe in a signal handler."""
@@ -121,18 +139,34 @@ class ThreadPool:
 
     def _wait(self) -> _Result:
         while True:
-            timeout = _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
             try:
-                result = self._results.get(timeout=timeout)
+                result = self._results.get(timeout=self._seconds_left())
             except Empty:
-                if self._deadline is None:
-                    continue
-                self._abandoned = True
-                self._running = 0
-                raise Abandoned from None
+                if self._seconds_left() == 0:
+                    self._abandon()
+                continue
             if result is not None:
                 return result
-            self._deadline = self._deadline or time.monotonic() + GRACE
+            self._begin_grace_period()
+
+    def _seconds_left(self) -> float:
+        """Return how long to wait for a task: until the next look for a signal, or the end of the grace period."""
+        return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def _look_for_grace_period(self) -> None:
+        """Begin the grace period if it was asked for; results that nobody takes are dropped."""
+        with suppress(Empty):
+            while self._results.get_nowait() is not None:
+                pass
+            self._begin_grace_period()
+
+    def _begin_grace_period(self) -> None:
+        self._deadline = self._deadline or time.monotonic() + GRACE
+
+    def _abandon(self) -> NoReturn:
+        self._abandoned = True
+        self._running = 0
+        raise Abandoned
 
     def _run_tasks(self) -> None:
         while (task := self._tasks.get()) is not None:
