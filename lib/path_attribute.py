@@ -1,4 +1,4 @@
-"""The attributes of a part of a file: its path, and a check of the new content; the files that must exist before it."""
+"""The attributes of types for files: a path, and a check of the new content; the files that must exist before one."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from resource_api import Attribute
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ABSOLUTE = r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]"
 
-def path_attribute() -> Attribute:
+
+def path_attribute(docs: str = "The file, as an absolute path without `..`.") -> Attribute:
     """Return the attribute ``path``, a namevar."""
-    return Attribute(
-        r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-        "The file, as an absolute path without `..`.",
-        kind="namevar",
-        must_be="an absolute path without '..'",
-    )
+    return Attribute(ABSOLUTE, docs, kind="namevar", must_be="an absolute path without '..'")
 
 
 def validate_attribute() -> Attribute:
@@ -32,5 +29,10 @@ def validate_attribute() -> Attribute:
 
 def file_and_directories(should: Mapping[str, Any]) -> list[str]:
     """Return the file and all directories above it, the nearest first, as titles to require automatically."""
+    return [should["path"], *directories_above(should)]
+
+
+def directories_above(should: Mapping[str, Any]) -> list[str]:
+    """Return all directories above a file, the nearest first."""
     parts = should["path"].split("/")
-    return ["/".join(parts[:count]) for count in range(len(parts), 1, -1)]
+    return ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]

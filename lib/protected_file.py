@@ -5,6 +5,7 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Any
 
+from lib.path_attribute import directories_above
 from resource_api import Attribute, CannotList, ResourceError, files
 
 if TYPE_CHECKING:
@@ -40,9 +41,7 @@ def same_owner(attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
 
 def files_before(should: Mapping[str, Any], *attributes: str) -> list[str]:
     """Return the files that must exist first: all directories above, the nearest first, and those in ``attributes``."""
-    parts = should["path"].split("/")
-    above = ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]
-    return above + [should[name] for name in attributes if isinstance(should.get(name), str)]
+    return directories_above(should) + [should[name] for name in attributes if isinstance(should.get(name), str)]
 
 
 def read_all(

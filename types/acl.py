@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib.path_attribute import file_and_directories
+from lib.path_attribute import file_and_directories, path_attribute
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -69,12 +69,7 @@ to root, or that has another hard link, is given to nobody: that is an error.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether there is more than a mode.", default="present"),
-        "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The file or directory, as an absolute path without `..`.",
-            kind="namevar",
-            must_be="an absolute path without '..'",
-        ),
+        "path": path_attribute("The file or directory, as an absolute path without `..`."),
         "permission": Attribute(
             f"Array[{ENTRY}, 1]",
             "The entries, in any order; users and groups by name or number.",

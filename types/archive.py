@@ -1,22 +1,9 @@
 """Archives unpacked into directories of the local machine."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
+from lib.path_attribute import file_and_directories, path_attribute
 from resource_api import Attribute, TypeDefinition
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]]"
-
-
-def directories(should: Mapping[str, Any]) -> list[str]:
-    """Return the directories that must exist first: the resource's own, if it is declared, and all above it."""
-    parts = should["path"].split("/")
-    return ["/".join(parts[:count]) for count in range(len(parts), 1, -1)]
-
 
 TYPE = TypeDefinition(
     name="archive",
@@ -48,11 +35,8 @@ files together: a reader may see old and new files side by side.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the archive is unpacked.", default="present"),
-        "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not.",
-            kind="namevar",
-            must_be="an absolute path without '..'",
+        "path": path_attribute(
+            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not."
         ),
         "source": Attribute("Archive", "The archive: `{archive: {file: site.tar.gz}}`."),
         "mode": Attribute(
@@ -83,6 +67,6 @@ files together: a reader may see old and new files side by side.
         "uid": Attribute("Optional[Integer]", "The number of the owner.", kind="read_only"),
         "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),
     },
-    autorequires={"file": directories, "user": "$owner", "group": "$group"},
+    autorequires={"file": file_and_directories, "user": "$owner", "group": "$group"},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

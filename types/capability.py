@@ -1,6 +1,6 @@
 """Capabilities of programs."""
 
-from lib.path_attribute import file_and_directories
+from lib.path_attribute import file_and_directories, path_attribute
 from resource_api import Attribute, TypeDefinition
 
 CLAUSE = r"[A-Za-z0-9_,]+[=+][eip]{1,3}"
@@ -29,12 +29,7 @@ the resource fails.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether it has capabilities.", default="present"),
-        "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]",
-            "The program, as an absolute path without `..`.",
-            kind="namevar",
-            must_be="an absolute path without '..'",
-        ),
+        "path": path_attribute("The program, as an absolute path without `..`."),
         "capability": Attribute(
             rf"Pattern[/\A{CLAUSE}( {CLAUSE})*\z/]",
             "The capabilities in any order; several clauses with a blank between them.",

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib.path_attribute import path_attribute, validate_attribute
+from lib.path_attribute import ABSOLUTE, directories_above, path_attribute, validate_attribute
 from lib.protected_file import protection_attributes
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ABSOLUTE = r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]"
 
-
-def files_before(should: Mapping[str, Any]) -> list[str]:
+def files(should: Mapping[str, Any]) -> list[str]:
     """Return the files that must exist first: the directories above, the fragments, or the directory that has them."""
-    parts = should["path"].split("/")
     source = should.get("source") or []
-    return ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)] + (
-        [source] if isinstance(source, str) else list(source)
-    )
+    return [*directories_above(should), *([source] if isinstance(source, str) else source)]
 
 
 TYPE = TypeDefinition(
@@ -86,7 +81,7 @@ machine could have put there.
         "checksum": Attribute("Optional[String]", "The SHA-256 of a file of up to 1 MiB.", kind="read_only"),
     },
     autorequires={
-        "file": files_before,
+        "file": files,
         "file_tree": "$source",
         "archive": "$source",
         "git_checkout": "$source",

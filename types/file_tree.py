@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.path_attribute import ABSOLUTE, path_attribute
+from lib.protected_file import files_before
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ABSOLUTE = r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*\z/]"
 OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]]"
 
 
 def directories(should: Mapping[str, Any]) -> list[str]:
     """Return the directories that must exist first: those above, the nearest first, and the source."""
-    parts = should["path"].split("/")
-    above = ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]
-    return [*above, should["source"]] if isinstance(should.get("source"), str) else above
+    return files_before(should, "source")
 
 
 TYPE = TypeDefinition(
@@ -50,11 +49,8 @@ Deleting the resource removes the directory with all that is in it, if that is n
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory exists.", default="present"),
-        "path": Attribute(
-            ABSOLUTE,
-            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not.",
-            kind="namevar",
-            must_be="an absolute path without '..'",
+        "path": path_attribute(
+            "The directory, as an absolute path without `..`. It is created if it does not exist; its parent is not."
         ),
         "source": Attribute(f"Optional[{ABSOLUTE}]", "The directory to copy.", must_be="an absolute path without '..'"),
         "purge": Attribute("Optional[Boolean]", "Whether what is not in the source is removed."),

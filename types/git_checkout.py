@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.path_attribute import directories_above
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -23,10 +24,8 @@ SOURCE = (
 
 def directories(should: Mapping[str, Any]) -> list[str]:
     """Return the files that must exist first: the directories above, the repository and the private key."""
-    parts = should["path"].split("/")
-    above = ["/".join(parts[:count]) for count in range(len(parts) - 1, 1, -1)]
     named = (should.get("source"), should.get("identity"))
-    return above + [path.removeprefix("file://") for path in named if isinstance(path, str)]
+    return directories_above(should) + [path.removeprefix("file://") for path in named if isinstance(path, str)]
 
 
 TYPE = TypeDefinition(

@@ -1,21 +1,8 @@
 """Private keys for certificates."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from lib.path_attribute import path_attribute
-from lib.protected_file import files_before, protection_attributes
+from lib.path_attribute import directories_above, path_attribute
+from lib.protected_file import protection_attributes
 from resource_api import Attribute, TypeDefinition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-
-def directories(should: Mapping[str, Any]) -> list[str]:
-    """Return the directories that must exist first."""
-    return files_before(should)
-
 
 TYPE = TypeDefinition(
     name="x509_key",
@@ -57,7 +44,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         ),
         "encrypted": Attribute("Optional[Boolean]", "Whether a passphrase is needed to read it.", kind="read_only"),
     },
-    autorequires={"file": directories, "user": "$owner", "group": "$group", "package": "python3-cryptography"},
+    autorequires={"file": directories_above, "user": "$owner", "group": "$group", "package": "python3-cryptography"},
     features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
     verbs={"create": "generating"},
 )
