@@ -5,8 +5,9 @@ from __future__ import annotations
 import stat
 from typing import TYPE_CHECKING, Any
 
+from lib.named_files import read_each
 from lib.path_attribute import directories_above
-from resource_api import Attribute, CannotList, ResourceError, files
+from resource_api import Attribute, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -51,18 +52,13 @@ def read_all(
 
     Raise ``CannotList`` without ``names``; ``kind`` says what cannot be listed.
     """
-    if names is None:
-        msg = f"{kind} can be in any file; name it"
-        raise CannotList(msg)
-    with files.Directories() as directories:
-        for path in names:
-            try:
-                row, content = _read(path, directories)
-                yield row | describe(content)
-            except FileNotFoundError:
-                continue
-            except (OSError, ResourceError) as error:
-                context.failed(path, message=files.describe_error(error, path))
+
+    def read(directories: files.Directories, path: str) -> Resource:
+        row, content = _read(path, directories)
+        return row | describe(content)
+
+    for _, row in read_each(context, names, f"{kind} can be in any file; name it", read):
+        yield row
 
 
 def content(path: str) -> bytes:

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_trees, posix_acl
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from lib.named_files import NO_FILE, read_each
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -60,20 +61,11 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the lists of the files in ``names``; a file without one has none."""
-        if names is None:
-            msg = "any file can have an access control list; name it"
-            raise CannotList(msg)
-        with files.Directories() as directories:
-            for path in names:
-                try:
-                    access, default = posix_acl.read(*files.stat_attributes(directories, path))
-                except (FileNotFoundError, NotADirectoryError):
-                    continue
-                except OSError as error:
-                    context.failed(path, message=files.describe_error(error, path))
-                    continue
-                if posix_acl.is_extended(access, default):
-                    yield {"ensure": "present", "path": path, "permission": posix_acl.shown(access, default)}
+        unlisted = "any file can have an access control list; name it"
+        for path, found in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
+            access, default = posix_acl.read(*found)
+            if posix_acl.is_extended(access, default):
+                yield {"ensure": "present", "path": path, "permission": posix_acl.shown(access, default)}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a list: the file, the users and groups."""

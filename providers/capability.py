@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_capabilities
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from lib.named_files import NO_FILE, read_each
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -44,22 +45,12 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the capabilities of the files in ``names``."""
-        if names is None:
-            msg = "any program can have capabilities; name it, or run: getcap -r /usr"
-            raise CannotList(msg)
-        with files.Directories() as directories:
-            for path in names:
-                try:
-                    status, attributes = files.stat_attributes(directories, path)
-                except (FileNotFoundError, NotADirectoryError):
-                    continue
-                except OSError as error:
-                    context.failed(path, message=files.describe_error(error, path))
-                    continue
-                if (data := attributes.get(file_capabilities.ATTRIBUTE)) and stat.S_ISREG(status.st_mode):
-                    found = file_capabilities.decode(data)
-                    row = {"ensure": "present", "path": path, "capability": file_capabilities.shown(found)}
-                    yield {**row, "root": found.root} if found.root else row
+        unlisted = "any program can have capabilities; name it, or run: getcap -r /usr"
+        for path, (status, attributes) in read_each(context, names, unlisted, files.stat_attributes, NO_FILE):
+            if (data := attributes.get(file_capabilities.ATTRIBUTE)) and stat.S_ISREG(status.st_mode):
+                found = file_capabilities.decode(data)
+                row = {"ensure": "present", "path": path, "capability": file_capabilities.shown(found)}
+                yield {**row, "root": found.root} if found.root else row
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield programs that do not exist."""

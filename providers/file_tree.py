@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_trees
 from lib.backups import Backups
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from lib.named_files import read_each
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -81,19 +82,8 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the directories in ``names`` that exist; what is in them is compared by ``insync``."""
-        if names is None:
-            msg = "any directory is a tree; name it"
-            raise CannotList(msg)
-        with files.Directories() as directories:
-            for path in names:
-                try:
-                    directories.reach(path)
-                except FileNotFoundError:
-                    continue
-                except OSError as error:
-                    context.failed(path, message=files.describe_error(error, path))
-                else:
-                    yield {"ensure": "present", "path": path}
+        for path, _ in read_each(context, names, "any directory is a tree; name it", files.Directories.reach):
+            yield {"ensure": "present", "path": path}
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a tree: the directory above it, its source, its owner, its group."""

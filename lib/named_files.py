@@ -1,0 +1,41 @@
+"""Read the files that ``get`` is called with, where they cannot be listed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from resource_api import CannotList, ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from resource_api import Context
+
+Found = TypeVar("Found")
+#: Where there is no file, not even the directory that it would be in.
+NO_FILE = (FileNotFoundError, NotADirectoryError)
+
+
+def read_each(
+    context: Context,
+    names: Collection[str] | None,
+    unlisted: str,
+    read: Callable[[files.Directories, str], Found],
+    missing: type[OSError] | tuple[type[OSError], ...] = FileNotFoundError,
+) -> Iterator[tuple[str, Found]]:
+    """Yield each path in ``names`` and what ``read`` returns for it, without those where it raises ``missing``.
+
+    Any other one that cannot be read fails alone. Raise ``CannotList`` without ``names``; ``unlisted`` says why.
+    """
+    if names is None:
+        raise CannotList(unlisted)
+    with files.Directories() as directories:
+        for path in names:
+            try:
+                found = read(directories, path)
+            except missing:
+                continue
+            except (OSError, ResourceError) as error:
+                context.failed(path, message=files.describe_error(error, path))
+            else:
+                yield path, found
