@@ -11,7 +11,7 @@ from resource_api import Command, Problem, ResourceError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api import Change
+    from resource_api import Change, files
 
 #: Replaced by the path of the new file.
 PLACEHOLDER = "%"
@@ -50,6 +50,14 @@ def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:
 def _check_all(commands: Sequence[str | Sequence[str]], path: str, new: str) -> None:
     for command in commands:
         check(command, path, new)
+
+
+def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) -> Callable[[str], None]:
+    """Return what checks the new content of a file. Raise ``ResourceError`` where other users could replace it."""
+    if batch.can_others_replace(path):
+        msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
+        raise ResourceError(msg)
+    return partial(check, command, path)
 
 
 def check(command: str | Sequence[str], path: str, new: str) -> None:

@@ -78,12 +78,7 @@ class Provider(BaseProvider):
         from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
 
         for path, should in changes.items():
-            missing = [
-                *prerequisites.missing_parent(None, path),
-                *prerequisites.missing_user("owner", should.get("owner")),
-                *prerequisites.missing_group("group", should.get("group")),
-            ]
-            yield from ((path, problem) for problem in missing)
+            yield from ((path, problem) for problem in prerequisites.missing_place(path, should))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Unpack, or remove what was unpacked, one archive after another."""

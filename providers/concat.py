@@ -153,10 +153,7 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
     if files.read_content(path) == content:
         batch.set_mode_owner(path, **wanted)
         return False
-    if command is not None and batch.can_others_replace(path):
-        msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
-        raise ResourceError(msg)
-    check = None if command is None else partial(content_check.check, command, path)
+    check = None if command is None else content_check.of_new_content(batch, path, command)
     batch.replace(path, content, **wanted, check=check)
     return True
 

@@ -318,10 +318,7 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
         return None
     from lib import content_check  # noqa: PLC0415 - few files are checked
 
-    if batch.can_others_replace(path):
-        msg = "its content is not checked by validate_cmd where other users can write to a directory on its path"
-        raise ResourceError(msg)
-    return partial(content_check.check, command, path)
+    return content_check.of_new_content(batch, path, command)
 
 
 def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
