@@ -97,6 +97,16 @@ def write_all(
                 context.failed(written, message=files.describe_error(failure, written))
 
 
+def permissions(should: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the declared ``mode``, ``uid`` and ``gid`` of a file as numbers, or None. Raise ``ResourceError``."""
+    owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
+    return {
+        "mode": None if mode is None else int(mode, 8),
+        "uid": None if owner is None else files.user_id(owner),
+        "gid": None if group is None else files.group_id(group),
+    }
+
+
 def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
     """Return the attributes of a file that are in its status, and its content.
 
@@ -112,12 +122,7 @@ def _read(path: str, directories: files.Directories) -> tuple[Resource, bytes]:
 
 def _write(batch: files.Batch, path: str, content: bytes | None, should: Mapping[str, Any]) -> None:
     """Write a file with the declared owner, group and mode, or with None for ``content`` change these alone."""
-    owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
-    wanted: dict[str, Any] = {
-        "mode": None if mode is None else int(mode, 8),
-        "uid": None if owner is None else files.user_id(owner),
-        "gid": None if group is None else files.group_id(group),
-    }
+    wanted = permissions(should)
     if content is None:
         batch.set_mode_owner(path, **wanted, former_uid=None)
     else:

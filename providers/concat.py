@@ -143,13 +143,7 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
 
     Return whether a new file waits for the end of the batch.
     """
-    owner, group, command = should.get("owner"), should.get("group"), should.get("validate_cmd")
-    wanted: dict[str, Any] = {
-        "mode": int(should["mode"], 8),
-        "uid": None if owner is None else files.user_id(owner),
-        "gid": None if group is None else files.group_id(group),
-    }
-    content = assembled(should)
+    command, wanted, content = should.get("validate_cmd"), protected_file.permissions(should), assembled(should)
     if files.read_content(path) == content:
         batch.set_mode_owner(path, **wanted)
         return False
