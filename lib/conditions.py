@@ -7,6 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from lib import regular_expressions
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -26,11 +27,7 @@ def problems(should: Mapping[str, Any], others: tuple[str, ...] = ()) -> Iterato
     for name, needed in (("pattern", "path"), ("status", "url")):
         if should.get(name) is not None and should.get(needed) is None:
             yield Problem(name, f"'{name}' belongs to '{needed}', which is not declared")
-    if isinstance(pattern := should.get("pattern"), str):
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            yield Problem("pattern", f"is no regular expression: {error}")
+    yield from regular_expressions.problems("pattern", should.get("pattern"))
     if isinstance(command := should.get("command"), str):
         try:
             shlex.split(command)

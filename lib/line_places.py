@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from lib import regular_expressions
 from resource_api import Problem
 
 if TYPE_CHECKING:
@@ -18,16 +19,7 @@ def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
     if should.get("after") is not None and should.get("insertbefore") is not None:
         yield Problem("insertbefore", "after and insertbefore exclude each other")
     for attribute in ("after", "insertbefore"):
-        yield from expression_problems(attribute, should.get(attribute))
-
-
-def expression_problems(attribute: str, expression: Any) -> Iterator[Problem]:
-    """Yield a problem if a text is no regular expression."""
-    if isinstance(expression, str):
-        try:
-            re.compile(expression)
-        except (re.error, RecursionError) as error:
-            yield Problem(attribute, f"is no regular expression: {error}")
+        yield from regular_expressions.problems(attribute, should.get(attribute))
 
 
 def find(lines: files.Lines, expression: str) -> list[int]:

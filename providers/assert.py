@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import conditions
+from lib import conditions, regular_expressions
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ class Provider(BaseProvider):
             yield Problem(given[0], f"'{given[0]}' compares 'value', which is not declared")
         if "value" in should and not given:
             yield Problem("value", f"is compared with nothing; declare one of {', '.join(COMPARISONS)}")
-        if isinstance(pattern := should.get("matches"), str):
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                yield Problem("matches", f"is no regular expression: {error}")
+        yield from regular_expressions.problems("matches", should.get("matches"))
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return nothing: an assertion leaves nothing behind."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import content_check, line_places, owned_lines
+from lib import content_check, line_places, owned_lines, regular_expressions
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -41,7 +41,7 @@ class Provider(BaseProvider):
             yield Problem(
                 "match", "is needed: the line cannot be found by a text that is secret, not known or not declared"
             )
-        problems = [*line_places.place_problems(should), *line_places.expression_problems("match", match)]
+        problems = [*line_places.place_problems(should), *regular_expressions.problems("match", match)]
         yield from problems
         declared = line is not None and should.get("ensure") != "absent"
         if match and declared and not problems and not re.search(match, line or ""):
@@ -61,7 +61,7 @@ class Provider(BaseProvider):
         unlisted = "the lines of all files cannot be listed; name a file and a regular expression"
         for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
             for name in group:
-                if wrong := next(line_places.expression_problems("match", name[1]), None):
+                if wrong := next(regular_expressions.problems("match", name[1]), None):
                     context.failed(name, message=f"'{name[1]}' {wrong.message}")
                     continue
                 found = [lines[number] for number in line_places.find(lines, name[1])]
