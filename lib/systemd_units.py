@@ -41,6 +41,11 @@ systemctl = Command("systemctl")
 journalctl = Command("journalctl", read_only=True, timeout=30)
 
 
+def manages_machine() -> bool | str:
+    """Return whether systemd manages this machine, or the reason if it does not."""
+    return Path(BOOTED).is_dir() or f"systemd does not manage this machine (there is no {BOOTED})"
+
+
 class Units:
     """The units of one manager: that of the machine, or of a user by name."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.services import ServiceProvider
-from lib.systemd_units import BOOTED, Units, is_running, row
+from lib.systemd_units import Units, is_running, manages_machine, row
 from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Provider(ServiceProvider):
 
     def suitable(self, _context: Context) -> bool | str:
         """Return whether systemd manages this machine."""
-        return os.path.isdir(BOOTED) or f"systemd does not manage this machine (there is no {BOOTED})"  # noqa: PTH112
+        return manages_machine()
 
     def name_of(self, resource: Resource) -> Name:
         """Return the name of a unit with its user."""

@@ -1,9 +1,7 @@
 """Services: whether they run, and whether they are started with the machine."""
 
+from lib.unit_attributes import name_attribute, refresh_attribute, unit_file_attribute
 from resource_api import Attribute, TypeDefinition
-
-#: The characters of unit names (systemd.unit(5)); no option, no path, no glob, and no template without an instance.
-NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,255})?\z/]"
 
 TYPE = TypeDefinition(
     name="service",
@@ -31,12 +29,7 @@ has changed, `systemctl daemon-reload` is called, once for all services that are
 scripts.
 """,
     attributes={
-        "name": Attribute(
-            NAME,
-            "The name of the service, or with its suffix that of another unit.",
-            kind="namevar",
-            must_be="a unit's name",
-        ),
+        "name": name_attribute(),
         "ensure": Attribute(
             "Optional[Enum[running, stopped]]",
             "Whether it runs now. A unit that has failed, or waits for its next attempt to start, does not run.",
@@ -46,13 +39,7 @@ scripts.
             "Whether it is started with the machine; `mask`: nothing can start it. A unit that is `static` (it has no"
             " section `[Install]`) counts as not enabled, and cannot be enabled.",
         ),
-        "refresh": Attribute(
-            "Enum[restart, reload]",
-            "What a change of a resource that it subscribes to does: `restart`; or `reload`, which restarts a unit that"
-            " cannot be reloaded.",
-            kind="parameter",
-            default="restart",
-        ),
+        "refresh": refresh_attribute(),
         "pidfile": Attribute(
             r"Optional[Pattern[/\A(\/[^\/\x00-\x1f\x7f]+)+\z/]]",
             "With scripts: the file with the number of the process, which tells whether the service runs, instead of"
@@ -71,11 +58,7 @@ scripts.
             "The state as the init system calls it, such as `active (running)`, `crashed`, `dead` or `not-found`.",
             kind="read_only",
         ),
-        "unit_file": Attribute(
-            "Optional[String]",
-            "The state of the unit file as systemd calls it, such as `enabled`, `static` or `masked`.",
-            kind="read_only",
-        ),
+        "unit_file": unit_file_attribute(),
     },
     features={"canonicalize", "custom_insync", "not_rehearsable", "refreshable", "simple_get_filter"},
 )

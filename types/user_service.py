@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.unit_attributes import name_attribute, refresh_attribute, unit_file_attribute
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -50,12 +51,7 @@ enabled. Units of the machine are `service`; the kinds of units, `mask`, refresh
 `resource user_service` lists the services of all users whose manager runs.
 """,
     attributes={
-        "name": Attribute(
-            r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,255})?\z/]",
-            "The name of the service, or with its suffix that of another unit.",
-            kind="namevar",
-            must_be="a unit's name",
-        ),
+        "name": name_attribute(),
         "user": Attribute(
             r"Pattern[/\A[A-Za-z0-9_][\w.-]*\$?\z/]",
             "The user whose service it is.",
@@ -71,23 +67,13 @@ enabled. Units of the machine are `service`; the kinds of units, `mask`, refresh
             "Optional[Boolean]",
             "Whether the manager of the user, and with it what is enabled, runs without a login.",
         ),
-        "refresh": Attribute(
-            "Enum[restart, reload]",
-            "What a change of a resource that it subscribes to does: `restart`; or `reload`, which restarts a unit that"
-            " cannot be reloaded.",
-            kind="parameter",
-            default="restart",
-        ),
+        "refresh": refresh_attribute(),
         "state": Attribute(
             "Optional[String]",
             "The state as systemd calls it, such as `active (running)`, `failed (failed)` or `not-found`.",
             kind="read_only",
         ),
-        "unit_file": Attribute(
-            "Optional[String]",
-            "The state of the unit file as systemd calls it, such as `enabled`, `static` or `masked`.",
-            kind="read_only",
-        ),
+        "unit_file": unit_file_attribute(),
     },
     title_patterns=[{"pattern": r"(?P<name>\S+) (?P<user>\S+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"user": "$user", "file": files},

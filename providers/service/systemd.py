@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from lib.services import ServiceProvider
-from lib.systemd_units import BOOTED, Units, is_running, row
+from lib.systemd_units import Units, is_running, manages_machine, row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -21,7 +20,7 @@ class Provider(ServiceProvider):
 
     def suitable(self, _context: Context) -> bool | str:
         """Return whether systemd manages this machine."""
-        return os.path.isdir(BOOTED) or f"systemd does not manage this machine (there is no {BOOTED})"  # noqa: PTH112
+        return manages_machine()
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the units in ``names``, also those that do not exist, or all services."""

@@ -1,0 +1,38 @@
+"""The attributes that services of the machine and those of users have in common."""
+
+from __future__ import annotations
+
+from resource_api import Attribute
+
+#: The characters of unit names (systemd.unit(5)); no option, no path, no glob, and no template without an instance.
+NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,255})?\z/]"
+
+
+def name_attribute() -> Attribute:
+    """Return the attribute ``name``, a namevar."""
+    return Attribute(
+        NAME,
+        "The name of the service, or with its suffix that of another unit.",
+        kind="namevar",
+        must_be="a unit's name",
+    )
+
+
+def refresh_attribute() -> Attribute:
+    """Return the attribute ``refresh``, a parameter."""
+    return Attribute(
+        "Enum[restart, reload]",
+        "What a change of a resource that it subscribes to does: `restart`; or `reload`, which restarts a unit that"
+        " cannot be reloaded.",
+        kind="parameter",
+        default="restart",
+    )
+
+
+def unit_file_attribute() -> Attribute:
+    """Return the attribute ``unit_file``, which is read only."""
+    return Attribute(
+        "Optional[String]",
+        "The state of the unit file as systemd calls it, such as `enabled`, `static` or `masked`.",
+        kind="read_only",
+    )
