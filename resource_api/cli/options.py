@@ -237,23 +237,14 @@ manifest_inputs = _group(
     ),
 )
 
+
+def _references(*names: str, purpose: str) -> Callable[[F], F]:
+    return click.option(*names, multiple=True, shell_complete=complete("targets"), metavar="REF", help=purpose)
+
+
 targets = _group(
-    click.option(
-        "--target",
-        "targets",
-        multiple=True,
-        shell_complete=complete("targets"),
-        metavar="REF",
-        help="Exactly these resources; * and ? are wild.",
-    ),
-    click.option(
-        "--exclude",
-        "excludes",
-        multiple=True,
-        shell_complete=complete("targets"),
-        metavar="REF",
-        help="All but these resources.",
-    ),
+    _references("--target", "targets", purpose="Exactly these resources; * and ? are wild."),
+    _references("--exclude", "excludes", purpose="All but these resources."),
 )
 
 
@@ -275,13 +266,7 @@ selection = _group(
 )
 
 planning = _group(
-    click.option(
-        "--replace",
-        multiple=True,
-        shell_complete=complete("targets"),
-        metavar="REF",
-        help="Replace even if nothing differs.",
-    ),
+    _references("--replace", purpose="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
     click.option("--prune-always", is_flag=True, help="As --prune, even if something declared fails or is skipped."),
 )
