@@ -72,9 +72,12 @@ def names(server: Any) -> list[str]:
     return sorted(host["name"] for host in server.inventory.find(None))
 
 
-def configured(server: Any) -> str:
-    """Return the section ``providers:`` of a manifest whose hosts are in an inventory."""
-    return f'{{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}'
+def served(site: Site, sections: str) -> Any:
+    """Start the service of a site, and write a manifest whose hosts are in it; return the server."""
+    server = site.serve()
+    configured = f'{{inventory_host: {{config: {{url: "{server.url}", token: token-one}}}}}}'
+    site.write("site.yaml", f"project: p\nproviders: {configured}\n" + dedent(sections).lstrip("\n"))
+    return server
 
 
 def site(home: Path) -> Iterator[Site]:

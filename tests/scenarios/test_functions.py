@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.scenarios import inventory
-from tests.scenarios.inventory import EXAMPLE, Site, names
+from tests.scenarios.inventory import EXAMPLE, Site, names, served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,17 +123,14 @@ def test_a_function_of_a_configured_provider_returns_a_value_of_the_service(site
 
 def test_a_function_is_not_called_with_unknown_inputs(dns: Site) -> None:
     """A function whose input is only known after apply is called once, after the resource that yields it."""
-    server = dns.serve()
-    dns.write(
-        "site.yaml",
-        f"""
-        project: p
-        providers: {inventory.configured(server)}
+    server = served(
+        dns,
+        """
         values:
-          found: {{invoke: dns.dns_lookup, with: {{host: "${{Inventory_host[a].id}}"}}}}
+          found: {invoke: dns.dns_lookup, with: {host: "${Inventory_host[a].id}"}}
         resources:
-          Inventory_host[b]: {{role: "${{values.found.0}}"}}
-          Inventory_host[a]: {{}}
+          Inventory_host[b]: {role: "${values.found.0}"}
+          Inventory_host[a]: {}
         """,
     )
     planned = dns.run("plan", "site.yaml")
@@ -147,18 +144,15 @@ def test_a_function_is_not_called_with_unknown_inputs(dns: Site) -> None:
 
 def test_a_result_is_sensitive_by_declaration_or_by_its_inputs(dns: Site) -> None:
     """Neither result is in any stream or in state, and both reach the provider."""
-    server = dns.serve()
-    dns.write(
-        "site.yaml",
-        f"""
-        project: p
-        inputs: {{word: {{type: "Sensitive[String]", default: quiet}}}}
-        providers: {inventory.configured(server)}
+    server = served(
+        dns,
+        """
+        inputs: {word: {type: "Sensitive[String]", default: quiet}}
         values:
-          token: {{invoke: token_of, with: {{host: web}}}}
-          loud: {{invoke: shout, with: {{text: "${{inputs.word}}"}}}}
+          token: {invoke: token_of, with: {host: web}}
+          loud: {invoke: shout, with: {text: "${inputs.word}"}}
         resources:
-          Inventory_host[a]: {{role: "${{values.token}}", address: "${{values.loud}}"}}
+          Inventory_host[a]: {role: "${values.token}", address: "${values.loud}"}
         """,
     )
     planned, applied = dns.run("plan", "site.yaml", "-d"), dns.run("apply", "site.yaml", "-d", "--json")
@@ -261,19 +255,16 @@ def test_a_type_may_have_only_functions(dns: Site) -> None:
 
 def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> None:
     """A function that raises or returns another data type fails the resources that use its result."""
-    server = dns.serve()
-    dns.write(
-        "site.yaml",
-        f"""
-        project: p
-        providers: {inventory.configured(server)}
+    server = served(
+        dns,
+        """
         values:
-          number: {{invoke: broken}}
-          address: {{invoke: free_address, with: {{network: nonsense, host: b}}}}
+          number: {invoke: broken}
+          address: {invoke: free_address, with: {network: nonsense, host: b}}
         resources:
-          Inventory_host[a]: {{role: "${{values.number}}"}}
-          Inventory_host[b]: {{address: "${{values.address}}"}}
-          Inventory_host[c]: {{}}
+          Inventory_host[a]: {role: "${values.number}"}
+          Inventory_host[b]: {address: "${values.address}"}
+          Inventory_host[c]: {}
         """,
     )
     applied = dns.run("apply", "site.yaml")
@@ -284,18 +275,18 @@ def test_a_failing_function_fails_only_the_resources_that_use_it(dns: Site) -> N
 
 def test_an_element_of_an_attribute_is_named_in_brackets(site: Site) -> None:
     """``${Type[title].attribute[0]}`` is an element of an attribute of another resource."""
-    server = site.serve()
-    text = f"""
-        project: p
-        providers: {inventory.configured(server)}
+    server = served(
+        site,
+        """
         resources:
-          Inventory_host[a]: {{tags: [x, y]}}
-          Inventory_host[c]: {{role: "${{Inventory_host[a].tags[1]}}"}}
-    """
-    site.write("site.yaml", text)
+          Inventory_host[a]: {tags: [x, y]}
+          Inventory_host[c]: {role: "${Inventory_host[a].tags[1]}"}
+        """,
+    )
     applied = site.run("apply", "site.yaml")
     assert (applied.code, server.inventory.find(["c"])[0]["role"]) == (0, "y"), applied.err
-    manifest = site.write("site.yaml", text.replace("tags[1]", "tags[2]"))
+    manifest = site.home / "site.yaml"
+    manifest.write_text(manifest.read_text().replace("tags[1]", "tags[2]"))
     refused = site.run("apply", manifest)
     expected = f"{manifest}:5:23: Inventory_host[c]: ${{Inventory_host[a].tags[2]}}: there is no '2'"
     assert (refused.code, expected in refused.err) == (65, True), refused.err
