@@ -20,6 +20,7 @@ from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
 from resource_api.fleet import documents as manifests
 from resource_api.fleet import host_names, payload, rollout, runtimes, sources
+from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
@@ -80,12 +81,31 @@ class _Work(NamedTuple):
     project: str
 
 
-def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
-    """Return what takes jobs to hosts by these transports. Raise ``ResourceError`` where a library is not installed."""
-    from resource_api.fleet.carriers.ssh_carrier import SshCarrier  # noqa: PLC0415 - with asyncio and asyncssh
+def make_carrier(
+    payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str], processes: int
+) -> Carrier:
+    """Return what takes jobs to hosts by these transports, in so many processes.
+
+    Raise ``ResourceError`` where a library is not installed.
+    """
+    from resource_api.fleet.carriers import ssh_carrier  # noqa: PLC0415 - with asyncio and asyncssh
 
     found = Runtimes(runtimes.directory(os.environ))
-    return SshCarrier(payloads, connections=settings["at_once"], runtime=found.find, transports=transports)
+    make = partial(
+        ssh_carrier.SshCarrier,
+        payloads,
+        connections=settings["at_once"],
+        runtime=found.find,
+        transports=transports,
+    )
+    if processes == 1:
+        return make()
+    from resource_api.fleet.carriers.become_passwords import BecomePasswords  # noqa: PLC0415 - with the others
+    from resource_api.fleet.carriers.split_carrier import SplitCarrier  # noqa: PLC0415 - only for many hosts
+
+    passwords = BecomePasswords()
+    via = ssh_carrier.jump_hosts(transports)
+    return SplitCarrier(partial(make, passwords=passwords), processes, passwords, via)
 
 
 def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
@@ -341,8 +361,9 @@ class _Run:
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
-        self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
-        with closing(make_carrier(self._payloads, settings, transports)) as carrier:
+        processes = carriers.process_count(len(work.hosts), settings["at_once"])
+        self._check_limit(min(settings["at_once"], len(work.hosts)), transports, processes)
+        with closing(make_carrier(self._payloads, settings, transports, processes)) as carrier:
             gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
             fleet = FleetRun(
                 list(work.hosts),
@@ -379,11 +400,11 @@ class _Run:
         hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
         return ledger.begin(about, digest, hosts), key
 
-    def _check_limit(self, wanted: int, transports: Collection[str]) -> None:
-        """Warn where this process may not have so many connections as hosts are wanted side by side."""
+    def _check_limit(self, wanted: int, transports: Collection[str], processes: int) -> None:
+        """Warn where these processes may not have so many connections as hosts are wanted side by side."""
         from resource_api.fleet.carriers.ssh_carrier import connection_limit  # noqa: PLC0415 - with asyncio
 
-        if (found := connection_limit(wanted, transports)) < wanted:
+        if (found := processes * connection_limit(wanted, transports)) < wanted:
             text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.report_problem(Problem(None, text, "warning"))
 

@@ -85,5 +85,5 @@ class Homes:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    fleet.make_carrier = lambda payloads, _settings, _transports: Homes(payloads, place)
+    fleet.make_carrier = lambda payloads, *_: Homes(payloads, place)
     sys.exit(run(sys.argv[2:]))

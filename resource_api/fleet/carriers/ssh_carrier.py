@@ -17,12 +17,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.carriers import carrier, transport
+from resource_api.fleet.carriers.become_passwords import BecomePasswords
 from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.channel import Channel
-from resource_api.fleet.host_inputs import read_indirect
 from resource_api.fleet.launch import Launch
-from resource_api.model.values.errors import ResourceAPIError, ResourceError, reason
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.errors import ResourceAPIError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,19 +49,18 @@ class SshCarrier:
         connections: int = 1000,
         runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
         transports: Collection[str] = (carrier.LIBRARY,),
+        passwords: BecomePasswords | None = None,
     ) -> None:
         """Send archives of ``payloads``, to at most so many hosts at once as descriptors allow.
 
         ``environment``: the variables that say where keys are; None: those of this process. ``runtime`` finds an
         archive for a machine without Python. ``transports``: what reaches the hosts, as ``Host.transport`` names it.
-        Raise ``ResourceError`` where the library for one of them is not installed.
+        ``passwords``: those of all processes that hosts are split over; None: this one carries all.
+        Raise ``ResourceError`` where the library for a transport is not installed.
         """
         self._payloads = payloads
-        variables = os.environ if environment is None else environment
-        self._transports = {name: _transport(name, variables) for name in transports}
-        #: Place → password: hosts share one, and a program that prints it may ask somebody for something.
-        self._passwords: dict[tuple[str, str, str], Sensitive[str]] = {}
-        self._reading = threading.Lock()
+        self._transports = _transports(transports, environment)
+        self._passwords = BecomePasswords() if passwords is None else passwords
         self._runtime = runtime
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(connection_limit(connections, transports))
@@ -173,22 +171,11 @@ class SshCarrier:
             if self._served % _COLLECT == 0:
                 gc.collect()
 
-    def _read_password(self, place: tuple[str, str, str]) -> Sensitive[str]:
-        """Return the password that a file or a program has. Raise ``ResourceError``."""
-        with self._reading:
-            if place not in self._passwords:
-                try:
-                    self._passwords[place] = Sensitive(read_indirect(*place))
-                except (OSError, ValueError) as error:
-                    msg = f"become_password: {getattr(error, 'strerror', None) or error}"
-                    raise ResourceError(msg) from error
-            return self._passwords[place]
-
     async def _exchange(self, host: Host, connected: _Connected) -> str:
         """Connect to a host and move bytes until its end; return why there is none, if there is none."""
         password = None
         if host.become != "none" and host.become_password is not None:
-            password = await self._loop.run_in_executor(None, self._read_password, host.become_password)
+            password = await self._loop.run_in_executor(None, self._passwords.read, host.become_password)
         launch = Launch(host.become, password, self._runtime)
         command = launch.command(connected.channel.arguments(), host.python)
         reach = self._transports[host.transport]
@@ -265,6 +252,20 @@ def connection_limit(wanted: int, transports: Collection[str]) -> int:
     from resource_api.fleet.carriers import ssh_program  # noqa: PLC0415 - see below
 
     return transport.descriptor_limit(wanted, each=ssh_program.DESCRIPTORS)
+
+
+def jump_hosts(transports: Collection[str]) -> Callable[[Host], str]:
+    """Return what returns the jump hosts of a host, whose connections have a pace; empty: it has none.
+
+    Raise ``ResourceError`` where the library for one of the transports is not installed.
+    """
+    found = _transports(transports)
+    return lambda host: found[host.transport].via(host)
+
+
+def _transports(names: Collection[str], environment: Mapping[str, str] | None = None) -> Mapping[str, Transport]:
+    variables = os.environ if environment is None else environment
+    return {name: _transport(name, variables) for name in names}
 
 
 def _transport(name: str, environment: Mapping[str, str]) -> Transport:

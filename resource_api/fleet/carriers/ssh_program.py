@@ -106,6 +106,10 @@ class SshProgram:
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]
         return await transport.attempted(lambda: self._attempt(host, arguments, terminal=terminal))
 
+    def via(self, host: Host) -> str:
+        """Return the jump hosts for which connections to a host wait; empty: for none."""
+        return "" if host.via in {None, "none"} else str(host.via)
+
     async def close(self) -> None:
         """Wait for the ends of processes."""
         if self._exiting:
@@ -113,9 +117,9 @@ class SshProgram:
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> Process:
         hops = 0
-        if host.via not in {None, "none"}:
-            hops = str(host.via).count(",") + 1
-            await self._pace.wait(str(host.via))
+        if via := self.via(host):
+            hops = via.count(",") + 1
+            await self._pace.wait(via)
         # Once connected `ssh` has read the file; so nothing is left of it when this process is killed later.
         with tempfile.NamedTemporaryFile(
             "w", prefix="resource-api-", dir=_temporary(), errors="surrogateescape"
