@@ -67,16 +67,16 @@ class Answering:
         """Do nothing."""
 
 
-def main(count: int, directory: Path) -> int:
+def apply(count: int, directory: Path, *arguments: str) -> int:
     """Apply on ``count`` hosts, and return the exit code."""
     site = directory / "site.yaml"
     site.write_text("project: web\ninputs: {role: {type: String}}\nresources:\n  File[/etc/motd]: {content: hello}\n")
     inventory = f'hosts: {{"web[1:{count}]": {{groups: [web], inputs: {{role: front}}}}}}\n'
     (directory / "hosts.yaml").write_text(inventory)
     os.environ["RESOURCE_API_FLEET"] = str(directory / "fleet")
-    fleet.make_carrier = lambda *_: Answering()
-    return run(["apply", str(site), "--on", "web", "--batches", "1,10%,100%", "--stop-after", "1%", *sys.argv[3:]])
+    return run(["apply", str(site), "--on", "web", "--batches", "1,10%,100%", "--stop-after", "1%", *arguments])
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2])))
+    fleet.make_carrier = lambda *_: Answering()
+    sys.exit(apply(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

@@ -84,18 +84,21 @@ class Hosts:
     def ours(self, count: int, transport: str = "asyncssh") -> Iterator[Row]:
         """Yield the first run on hosts, one that changes nothing, and one that changes three files."""
         by = "" if transport == "asyncssh" else f"`transport: {transport}`: "
+        run = [sys.executable, "-m", "resource_api", *self.prepare(count, transport)]
+        yield self.measure(f"{by}first contact: sent, three files created", run, count)
+        yield self.measure(f"{by}no change", run, count)
+        self._write_manifest("two")
+        yield self.measure(f"{by}three files changed", run, count)
+
+    def prepare(self, count: int, transport: str = "asyncssh") -> list[str]:
+        """Write a manifest, and an inventory of hosts that have never been used; return the arguments to apply it."""
         addresses = self.addresses(count)
         common = {"user": "ops", "port": self.server.port, "identity": str(self.server.identity)}
         common["transport"] = transport
         inventory = {"defaults": common, "hosts": {f"host{n}": {"address": each} for n, each in enumerate(addresses)}}
         (self.directory / "hosts.json").write_text(json.dumps(inventory))
         self._write_manifest("one")
-        run = [sys.executable, "-m", "resource_api", "apply", "site.json", "--hosts", "hosts.json"]
-        run += ["--on", f"host[0:{count - 1}]"]
-        yield self.measure(f"{by}first contact: sent, three files created", run, count)
-        yield self.measure(f"{by}no change", run, count)
-        self._write_manifest("two")
-        yield self.measure(f"{by}three files changed", run, count)
+        return ["apply", "site.json", "--hosts", "hosts.json", "--on", f"host[0:{count - 1}]"]
 
     def _write_manifest(self, content: str) -> None:
         files = {f"File[/hosts/${{host.address}}/ops/{name}]": {"content": content} for name in _FILES}
