@@ -162,7 +162,7 @@ def test_a_job_that_was_never_sent_leaves_its_host_unreachable() -> None:
 
 
 def test_a_process_that_fails_says_why() -> None:
-    """Its hosts have the reason; none is waited for."""
+    """Its hosts have the reason, and were never sent a job."""
 
     def fail() -> Carrier:
         msg = "no descriptors are left"
@@ -170,8 +170,25 @@ def test_a_process_that_fails_says_why() -> None:
 
     with closing(split(fail, 1)) as carrier:
         carrier.start(Host("web1"), _JOB)
-        event = taken(carrier)
-        assert (event.host, event.document["error"]) == ("web1", "no descriptors are left")
+        assert taken(carrier) == end("web1", "unreachable", error="no descriptors are left")
+
+
+_LIMITED: Final = """
+import os, resource
+from tests.fleet.test_split_carrier import Waiting, split
+resource.setrlimit(resource.RLIMIT_NPROC, (2, 2))
+os.setuid(54899)
+split(Waiting, 5)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without processes")
+def test_processes_that_cannot_be_started_are_an_error() -> None:
+    """It says how many were to be started, and those that were have ended."""
+    done = subprocess.run([sys.executable, "-c", _LIMITED], cwd=ROOT, capture_output=True, text=True, check=False)
+    last = done.stderr.strip().split("\n")[-1]
+    why = "5 processes that connect to hosts cannot be started: Resource temporarily unavailable"
+    assert last == f"resource_api.model.values.errors.ResourceError: {why}"
 
 
 def test_a_job_that_is_too_large_ends_its_host(monkeypatch: pytest.MonkeyPatch) -> None:

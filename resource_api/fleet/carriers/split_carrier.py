@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import Host, HostEvent
 from resource_api.fleet.job import Job
-from resource_api.model.values.errors import ProviderError, reason
+from resource_api.model.values.errors import ProviderError, ResourceError, reason
 from resource_api.plugins.worker import protocol
 from resource_api.system.process import process_tree
 from resource_api.system.process.process import describe_exit
@@ -54,7 +54,8 @@ class SplitCarrier:
         """Start so many processes, each with a carrier of its own, which ``make`` returns there.
 
         ``passwords`` are those that these carriers use. ``via`` returns the jump hosts of a host: those that have the
-        same share a process, so that the pace of their connections holds. Raise ``OSError``.
+        same share a process, so that the pace of their connections holds. Raise
+        ``ResourceError``.
         """
         self._via = via
         self._selector = selectors.DefaultSelector()
@@ -69,9 +70,10 @@ class SplitCarrier:
         try:
             for _ in range(processes):
                 self._processes.append(_fork(make, passwords, self._processes))
-        except BaseException:
+        except OSError as error:
             self.close()
-            raise
+            msg = f"{processes} processes that connect to hosts cannot be started: {error.strerror}"
+            raise ResourceError(msg) from error
         for process in self._processes:
             passwords.answer(process.questions)  # by a thread: none may run during a fork
             self._selector.register(process.connection, selectors.EVENT_READ, process)
@@ -192,7 +194,7 @@ class SplitCarrier:
         self._processes.remove(process)
         process.connection.close()
         why = f"the process that connected to it {process.end(0)}"
-        unsent = {host for host, _ in process.pending}
+        unsent = {host for host, _ in process.pending} if process.ready else process.hosts
         for host in process.hosts:
             del self._carried[host]
             status = carrier.UNREACHABLE if host in unsent else carrier.LOST
@@ -213,7 +215,8 @@ class _Process:
         self.pending: deque[tuple[str, memoryview]] = deque()
         #: What it knows of the jobs that come.
         self.common = b""
-        #: Why it has ended, in its own words.
+        #: Whether it takes jobs; and why it has ended, in its own words.
+        self.ready = False
         self.error = ""
         self._received = bytearray()
 
@@ -239,8 +242,10 @@ class _Process:
             start = end
             if host:
                 yield HostEvent(host, document)
-            else:
+            elif document:
                 self.error = document
+            else:
+                self.ready = True
         del self._received[:start]
 
     def end(self, seconds: float) -> str:
@@ -316,6 +321,7 @@ class _Share:
     def run(self) -> None:
         """Do what is asked, and send events, until the socket is closed; while it takes none, hosts wait."""
         with suppress(ConnectionError):
+            self._connection.sendall(_frame("", ""))  # it is ready
             while self._listen():
                 if self._running and (event := self._carrier.next_event(_TICK)) is not None:
                     self._running -= event.document["type"] == "end"
