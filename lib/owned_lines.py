@@ -106,7 +106,7 @@ def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, P
 
     for name, should in changes.items():
         found = [
-            *prerequisites.missing_parent(None, name[0]),
+            *prerequisites.missing_parent(name[0]),
             *prerequisites.missing_checker(should.get("validate_cmd")),
         ]
         yield from ((name, problem) for problem in found)

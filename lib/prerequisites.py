@@ -48,14 +48,14 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
 
 def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of a file that is to be made: its directory, its ``owner`` and its ``group`` must exist."""
-    yield from missing_parent(None, path)
+    yield from missing_parent(path)
     yield from missing_user("owner", should.get("owner"))
     yield from missing_group("group", should.get("group"))
 
 
-def missing_parent(attribute: str | None, path: str) -> Iterator[Problem]:
+def missing_parent(path: str) -> Iterator[Problem]:
     """Yield a problem if the directory that a path is in does not exist."""
-    yield from missing_directory(attribute, os.path.dirname(path))  # noqa: PTH120 - text in, text out
+    yield from missing_directory(None, os.path.dirname(path))  # noqa: PTH120 - text in, text out
 
 
 def missing_directory(attribute: str | None, path: Any) -> Iterator[Problem]:

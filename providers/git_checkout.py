@@ -91,7 +91,7 @@ class Provider(BaseProvider):
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_program(None, "git", "Package[git]"),
-                *prerequisites.missing_parent(None, path),
+                *prerequisites.missing_parent(path),
                 *prerequisites.missing_user("user", should.get("user")),
                 *prerequisites.missing_file("identity", should.get("identity")),
             ]

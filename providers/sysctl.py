@@ -86,7 +86,7 @@ class Provider(BaseProvider):
             name, target = identity
             if should["ensure"] == "absent":
                 continue
-            yield from ((identity, problem) for problem in prerequisites.missing_parent(None, target))
+            yield from ((identity, problem) for problem in prerequisites.missing_parent(target))
             if should["apply"] and not os.path.exists(_path(name)):  # noqa: PTH110 - a text
                 yield (
                     identity,

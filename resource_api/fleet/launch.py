@@ -34,8 +34,6 @@ _DOAS: Final = re.compile(rb"doas \([^\n()]{1,200}\) password: \Z")
 #: What sudo and doas say of a wrong password, and of one that is missing.
 _WRONG: Final = ("incorrect password", "no password was provided", "Authentication failed")
 _WANTED_PASSWORD: Final = ("a password is required", "Authentication required")
-#: What the home directory of root needs, which doas uses by itself.
-_AS_ROOT: Final = {"sudo": ("-H",), "doas": ()}
 #: Characters of an explanation.
 _MAX_REASON: Final = 300
 #: Arguments: the path of an interpreter, or nothing; what the interpreter is given. Without `trap`, the end of a
