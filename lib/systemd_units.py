@@ -124,9 +124,13 @@ class Units:
         """Return the last lines that a unit has logged since a time, behind the words that introduce them."""
         limits = (f"--since=@{began}", f"--lines={LINES}", "--output=cat", "--no-pager", "--quiet")
         unit = unit_name(name)
-        own = f"_UID={self.uid}" if self._user is not None else ""
-        # Of a process that has ended before journald looked at it, the unit is recorded as one of the system.
-        which = (own, f"_SYSTEMD_USER_UNIT={unit}", "+", own, f"_SYSTEMD_UNIT={unit}") if own else (f"--unit={unit}",)
+        which: Sequence[str] = (f"--unit={unit}",)
+        if self._user is not None:
+            # Of a process that has ended before journald looked at it, the unit is one of the system, or unknown.
+            asked = ("show", "--property=ExecMainPID", "--value", "--", unit)
+            process = systemctl.attempt(*self._arguments(asked), **self._options()).stdout.strip()
+            found = (f"_SYSTEMD_USER_UNIT={unit}", f"_SYSTEMD_UNIT={unit}", f"_PID={process}")
+            which = [word for match in found for word in ("+", f"_UID={self.uid}", match)][1:]
         lines: list[str] = []
         for wait in LOG_WAITS:
             time.sleep(wait)
