@@ -72,7 +72,7 @@ class ThreadPool:
         for thread in self._threads:
             while thread.is_alive():
                 thread.join(self._seconds_left())
-                self._look_for_grace_period()
+                self._check_grace_period()
                 if thread.is_alive() and self._seconds_left() == 0:
                     self._lock.acquire()
                     self._abandon()
@@ -153,7 +153,7 @@ class ThreadPool:
         """Return how long to wait for a task: until the next look for a signal, or the end of the grace period."""
         return _TICK if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def _look_for_grace_period(self) -> None:
+    def _check_grace_period(self) -> None:
         """Begin the grace period if it was asked for; results that nobody takes are dropped."""
         with suppress(Empty):
             while self._results.get_nowait() is not None:
