@@ -116,8 +116,11 @@ class Selection:
 
 
 def beside(manifest: str | None) -> str | None:
-    """Return the inventory beside a manifest, or in the working directory where there is no manifest; None: none."""
-    above = manifest if manifest and os.path.isdir(manifest) else os.path.dirname(manifest or "")
+    """Return the inventory beside a manifest, or in the working directory where there is none; None: there is none.
+
+    A directory is one of saved plans, which no inventory is beside.
+    """
+    above = "" if manifest is None or os.path.isdir(manifest) else os.path.dirname(manifest)
     path = os.path.join(above, inventory.FILE)
     return path if os.path.lexists(path) else None
 

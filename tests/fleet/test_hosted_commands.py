@@ -194,6 +194,16 @@ def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     assert fleet.content("web2") == "role front\n"
 
 
+def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory(fleet: Fleet) -> None:
+    """Groups and addresses are those that the plans were made with."""
+    resource = f"File[{fleet.place}/${{host.name}}.conf]"
+    (fleet.home / "site.yaml").write_text(f"project: web\nresources: {{'{resource}': {{}}}}\n")
+    assert fleet.run("plan", "site.yaml", "--on", "web", "-o", "plans").code == 0
+    done = fleet.run("apply", "plans", "--on", "web")
+    assert done.code == 0, done
+    assert "Applied to 3 hosts" in done.out
+
+
 def test_commands_that_read_answer_for_all_hosts(fleet: Fleet) -> None:
     """Folded as a run is; with JSON each answer has its host."""
     done = fleet.run("validate", "site.yaml", "--on", "web")
