@@ -188,12 +188,21 @@ class FleetRun:
     def _end(self, running: _Running, document: Mapping[str, Any]) -> None:
         name = running.host.name
         del self._running[name]
-        if self._late.pop(name, None) is not None and document.get("status") == carriers.LOST:
-            document = {**document, "error": f"it did not end within {self._host_timeout:g} s"}
+        if self._late.pop(name, None) is not None:
+            document = {**document, "error": self._too_late(str(document.get("status"))) or document.get("error")}
         report = self._merge.end(running.host, document, self._clock() - running.started, running.batch)
         self._reported(report)
         failed = self._progress.failed + (report.status not in self._good)
         self._progress = self._progress._replace(ended=self._progress.ended + 1, failed=failed)
+
+    def _too_late(self, status: str) -> str:
+        """Return why a host that was told to end has not succeeded; empty: for another reason."""
+        seconds = f"{self._host_timeout:g} s"
+        return {
+            carriers.LOST: f"it did not end within {seconds}",
+            carriers.UNREACHABLE: f"it could not be given the job within {seconds}",
+            carriers.ENDED: f"told to end after {seconds}, see --host-timeout",
+        }.get(status, "")
 
     def _reported(self, report: HostReport) -> None:
         self._answered.append(report)

@@ -30,10 +30,20 @@ _PATIENCE: Final = 2.0
 class Interrupts:
     """A context in which signals stop the run in an orderly way; ``exit_code`` depends on the last signal."""
 
-    def __init__(self, run: RunContext, before_exit: Callable[[], None] = lambda: None) -> None:
-        """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process."""
+    def __init__(
+        self,
+        run: RunContext,
+        before_exit: Callable[[], None] = lambda: None,
+        *,
+        again: str = "; press Ctrl-C again to stop it",
+    ) -> None:
+        """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process.
+
+        ``again`` says what the next signal does; empty where nobody at a terminal could send one.
+        """
         self._run = run
         self._before_exit = before_exit
+        self._again = again
         self._before: dict[int, Any] = {}
         self._count = 0
 
@@ -65,7 +75,7 @@ class Interrupts:
         self._run.signal = number
         self._run.cancel()
         if self._count == 1 and self._run.applying:
-            text = "interrupted: finishing the current step; press Ctrl-C again to stop it"
+            text = f"interrupted: finishing the current step{self._again}"
             write = partial(self._run.log.write, "warning", "", text)
             try:
                 write()

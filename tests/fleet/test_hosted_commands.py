@@ -401,6 +401,15 @@ def test_a_second_interrupt_ends_hosts_after_their_step_and_a_third_leaves_them(
     assert end["error"].startswith("in doubt: ")
 
 
+def test_a_host_that_is_told_to_end_because_of_its_time_says_so(fleet: Fleet) -> None:
+    """The reason stands there, and no advice to press a key that nobody at the host has."""
+    (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 3]: {}\n  Exec[true]: {}\n")
+    done = fleet.run("apply", "site.yaml", "--on", "web1", "--host-timeout", "2")
+    assert done.code == 1
+    assert "  Warning: interrupted: finishing the current step\n" in done.out
+    assert "  Error: told to end after 2 s, see --host-timeout\n" in done.out
+
+
 class Asked:
     """A command on a terminal, whose questions are answered."""
 

@@ -69,7 +69,7 @@ class HostRun:
         sys.stdout, sys.stderr = (line_stream(self._printed, number, self.log.mask) for number in (1, 2))
         self.context = RunContext(self.log)
         self.context.isolate = bool(self.options.get("isolate")) or None
-        self.interrupts = Interrupts(self.context)
+        self.interrupts = Interrupts(self.context, again="")
         cache, *archives = places
         directories = [path for archive in archives for path in _directories(archive)]
         self._directories = directories

@@ -134,7 +134,7 @@ def test_each_outcome_has_a_status_and_a_reason() -> None:
         "web5": ("refused", "refused: apply (pid 7) holds the lock since 12:00"),
         "web6": ("failed", "in doubt: connection reset by peer; the job was sent, and the end did not come"),
         "web7": ("failed", "failed with exit code 7"),
-        "web8": ("failed", "failed with exit code 130"),
+        "web8": ("failed", "told to end after 5 s, see --host-timeout"),
     }
 
 
@@ -163,6 +163,16 @@ def test_a_host_that_takes_too_long_is_told_to_end_and_then_given_up() -> None:
     assert done.statuses == {"web2": "changed", "web1": "failed"}
     assert "it did not end within 30 s" in done.merge.reports["web1"].error
     assert 40 <= done.carrier.now < 42
+
+
+def test_a_host_that_cannot_be_given_its_job_in_time_is_unreachable_for_that_reason() -> None:
+    """A login that takes for ever is no connection that was closed here."""
+
+    def logs_in_slowly(_host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 7.0, simulated.end("unreachable", None, "the connection was closed from here")
+
+    done = Done({"web1": logs_in_slowly}, timeout=5, obeys=False)
+    assert done.merge.reports["web1"].error == "unreachable: it could not be given the job within 5 s"
 
 
 def test_a_failed_canary_stops_the_run() -> None:
