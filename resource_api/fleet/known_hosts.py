@@ -17,6 +17,8 @@ def refusal(key: HostKey, fingerprints: Collection[str]) -> str:
     if key.trust == "changed":
         remove = f"ssh-keygen -R '{key.place.pattern}'"
         return f"its key {key.fingerprint} is not the known one; if that is right, remove the known one: {remove}"
+    if key.trust == "revoked":
+        return f"its key {key.fingerprint} is revoked: a line @revoked in a file of known hosts has it"
     if fingerprints and key.trust == "unknown" and key.fingerprint not in fingerprints:
         return f"its key {key.fingerprint} is not among the given fingerprints"
     return ""

@@ -164,6 +164,19 @@ def test_a_key_that_has_changed_is_never_trusted(desk: Desk) -> None:
     assert f"its key {key} is not the known one; if that is right, remove the known one: ssh-keygen -R" in out
 
 
+@pytest.mark.parametrize("pattern", ["[127.6.0.1]:{port}", "127.6.0.1"])
+def test_a_key_that_is_revoked_is_never_trusted(desk: Desk, pattern: str) -> None:
+    """Neither is it recorded, nor does a run advise to."""
+    line = f"@revoked {pattern.format(port=desk.server.port)} {desk.server.host_key}\n"
+    (desk.home / ".ssh" / "known_hosts").write_text(line)
+    key = _fingerprint(desk.server)
+    code, out, _ = desk.run("hosts", "trust", "web1", "--yes", "--fingerprint", key)
+    assert (code, desk.known_hosts) == (1, line)
+    assert out == f"web1: not trusted: its key {key} is revoked: a line @revoked in a file of known hosts has it\n"
+    done = desk.run("plan", "site.yaml", "--on", "web1")
+    assert "web1:\n  Error: unreachable: its host key is refused: host key is revoked" in done[1]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -88,7 +88,7 @@ class HostKey(NamedTuple):
     fingerprint: str
     #: What follows the name in a line of a file of known hosts.
     line: str
-    #: ``known``; ``unknown``; or ``changed``, where another key is known.
+    #: ``known``; ``unknown``; ``changed``, where another key is known; or ``revoked``.
     trust: str
 
 
@@ -172,13 +172,15 @@ class Connections:
                 explained.refuse("it shows no key")
         trusted = self.trusted(place)
         trust = "known" if key in trusted else "changed" if trusted else "unknown"
+        if key in self._known_hosts(place)(place.name, "", place.port)[2]:
+            trust = "revoked"
         line = key.export_public_key().decode("ascii").strip()
         return HostKey(place, key.get_algorithm(), key.get_fingerprint(), " ".join(line.split()[:2]), trust)
 
     def trusted(self, place: Place, *, authorities: bool = False) -> Sequence[Any]:
         """Return the known keys of a host; with ``authorities`` also those of authorities that may certify it."""
         port = None if place.port == _PORT else place.port
-        keys, authority_keys, *_ = self._known_hosts(place).match(place.name, "", port)
+        keys, authority_keys, *_ = self._known_hosts(place)(place.name, "", port)
         return [*keys, *(authority_keys if authorities else ())]
 
     async def close(self) -> None:
@@ -240,17 +242,19 @@ class Connections:
         }
 
     def _known_hosts(self, place: Place) -> Any:
-        """Return the known hosts of some files, which are read once."""
+        """Return what finds the keys of a host in some files, which are read once."""
         files = tuple(place.known_hosts)
-        if (known := self._known.get(files)) is None:
+        if files not in self._known:
             readable = [file for file in files if os.access(file, os.R_OK)]
             try:
                 known = self.library.read_known_hosts(readable)
+                revokes = any(b"@revoked" in Path(file).read_bytes() for file in readable)
             except (ValueError, OSError) as error:
                 msg = f"the known hosts cannot be read: {error}"
                 raise unreachable(msg) from error
-            self._known[files] = known
-        return known
+            # Names may be hashed there: each search costs time for every line.
+            self._known[files] = partial(_keys_of, known) if revokes else known.match
+        return self._known[files]
 
     def _key_kinds(self, place: Place) -> dict[str, Any]:
         """Return what makes a host show a plain key: of a kind that is known of it, or of any kind."""
@@ -412,6 +416,18 @@ class _Explained:
             remove = f"ssh-keygen -R '{self._place.pattern}'"
             return f"its host key {key} is not the known one; if that is right, remove the known one: {remove}"
         return f"its host key {key} is not known; if it is right: resource-api hosts trust {self._host.name}"
+
+
+def _keys_of(known: Any, host: str, address: str, port: int | None) -> Sequence[Any]:
+    """Return the keys of a host: trusted ones, those of authorities, revoked ones, and so on.
+
+    A key that is revoked with the port, or without it, is so whatever the other lines are: the library forgets the
+    lines with the port where none of them has a key that is trusted.
+    """
+    found = known.match(host, address, port)
+    names = [f"[{name}]:{port}" for name in (host, address) if name and port]
+    revoked = [key for name in (*names, host) for key in known.match(name, "", None)[2]]
+    return (*found[:2], [*found[2], *revoked], *found[3:])
 
 
 def _client(library: Any) -> Any:
