@@ -187,6 +187,14 @@ def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[st
         session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {hint}")
 
 
+def _warn_of_unused(session: Session, selection: Selection, where: Sequence[str]) -> None:
+    """Warn of what is to leave hosts out and is likely mistyped: the hosts that were meant are not left out."""
+    for name, known in islice(selection.unused(where), _COMPARED):
+        hint = nearest(name, known)
+        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{'; ' if hint else ''}{hint}"
+        session.log.write("warning", "", text)
+
+
 def _select(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:
     """Return the hosts and the inventory of each; of an earlier run those that it has left."""
     settings, trust = session.settings, session.registry.trust
@@ -198,6 +206,7 @@ def _select(session: Session, manifest: str | None, earlier: Recorded | None) ->
         if why := trust.who_can_change(path):
             session.report_problem(Problem(None, f"others can change this inventory: {why}", "warning", file=path))
     _warn_of_addresses(session, selection, found)
+    _warn_of_unused(session, selection, where)
     if earlier is None:
         return found
     left = {name: of for name, of in found.items() if name in earlier.left}

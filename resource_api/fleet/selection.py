@@ -63,10 +63,23 @@ class Selection:
 
     def suggestions(self, found: Mapping[str, Inventory]) -> Iterator[tuple[str, list[str]]]:
         """Yield the addresses that no inventory names, where there is one, with the names that may have been meant."""
-        known = [name for each in self._searched for name in (*each.groups, *each.hosts)]
+        known = self._known
         for name, of in found.items():
             if known and name not in of.hosts:
                 yield name, known
+
+    def unused(self, where: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+        """Yield the names after ``!`` and ``&`` that no inventory has and no host is selected by, as above."""
+        terms = [host_names.term(item) for text in where for item in host_names.split(text)]
+        known = self._known
+        taken = {*known, *(host for each in terms for first in each.wanted[:1] for host in self._members(first))}
+        for name in dict.fromkeys(name for each in terms for name in (*each.wanted[1:], *each.excluded)):
+            if not name.startswith(_FILE) and taken.isdisjoint((name, *self._members(name))):
+                yield name, known
+
+    @property
+    def _known(self) -> list[str]:
+        return [name for each in self._searched for name in (*each.groups, *each.hosts)]
 
     @property
     def _searched(self) -> list[Inventory]:

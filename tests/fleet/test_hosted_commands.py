@@ -341,6 +341,25 @@ def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, why: s
     assert (done.code, why in done.err) == (code, True), done
 
 
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ("web,!wbe3", "wbe3"),
+        ("web1,web&wep", "wep"),
+        ("web1,!other[1:2]", "other[1:2]"),
+        ("web,!db1", None),
+        ("web,!db[1:9]", None),
+        ("web1,far,!far", None),
+        ("web&!web9", "web9"),
+    ],
+)
+def test_an_exclusion_that_leaves_nothing_out_is_a_warning(fleet: Fleet, where: str, name: str | None) -> None:
+    """What is known and merely not selected is none."""
+    done = fleet.run("validate", "site.yaml", "--on", where)
+    wanted = f"Warning: --on: '{name}' after ! or & is neither in an inventory nor selected"
+    assert (wanted in done.err, "after ! or &" in done.err) == (name is not None, name is not None), done
+
+
 def test_an_interrupt_starts_no_further_host_and_every_host_is_reported(fleet: Fleet) -> None:
     """The running host ends its run; the others are untouched."""
     (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 2]: {}\n")
