@@ -29,7 +29,7 @@ MOST: Final = 4 << 20
 
 
 class Superseded(ResourceAPIError):  # noqa: N818 - reads as what it says
-    """A newer job was given to this host."""
+    """A newer job was given to this host, or another one of the same run."""
 
     exit_code = StateLocked.exit_code
 
@@ -78,11 +78,7 @@ class Journal:
             if known["report"] is not None:
                 return Report(known["report"][0], known["report"][1])
         elif known is not None and job.generation <= known["generation"]:
-            msg = (
-                f"a newer job was given to this host: generation {known['generation']}, and this one has"
-                f" {job.generation}; nothing was done"
-            )
-            raise Superseded(msg)
+            raise Superseded(_superseded(job.generation, known["generation"]))
         self._write(job, None)
         return None
 
@@ -117,3 +113,9 @@ class Journal:
         except OSError as error:
             msg = f"{self._path}: {error.strerror}"
             raise StateError(msg) from error
+
+
+def _superseded(generation: int, newest: int) -> str:
+    if generation == newest:
+        return "another job of this generation was given to this host, as where two names select it; nothing was done"
+    return f"a newer job was given to this host: generation {newest}, and this one has {generation}; nothing was done"

@@ -61,6 +61,14 @@ def test_each_generation_is_done_once_and_none_after_a_newer_one(
             done.add(each[0])
 
 
+def test_a_machine_that_is_selected_by_two_names_does_what_one_is_given(tmp_path: Path) -> None:
+    """The other job of the same run is refused with that reason."""
+    assert deliver(tmp_path, job(3)) == "done"
+    journal = Journal(f"{tmp_path}/state.db", NAME)
+    with journal.held("apply", 0.0), pytest.raises(Superseded, match="as where two names select it; nothing was done"):
+        journal.begin(job(3, 1))
+
+
 def test_a_job_that_was_begun_is_done_again(tmp_path: Path) -> None:
     """After a crash nobody knows how far it went."""
     journal = Journal(f"{tmp_path}/state.db", NAME)
