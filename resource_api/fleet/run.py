@@ -13,6 +13,7 @@ from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.merge import UNEXPECTED
 from resource_api.fleet.rollout import Progress
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -132,7 +133,7 @@ class FleetRun:
         try:
             stop = self._loop()
         except BaseException as error:
-            self._abandon_all(f"this run was ended by {type(error).__name__}")
+            self._abandon_all(f"this run was ended: {reason(error, with_origin=False)}")
             raise
         self._leave_out(stop)
         return stop

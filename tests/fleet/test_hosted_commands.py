@@ -194,6 +194,16 @@ def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     assert fleet.content("web2") == "role front\n"
 
 
+def test_a_plan_that_cannot_be_saved_is_the_reason_why_the_run_ends(fleet: Fleet) -> None:
+    """The hosts that have not answered say it too."""
+    (fleet.home / "site.yaml").write_text("project: web\n")
+    (fleet.home / "plans" / "web1.json").mkdir(parents=True)
+    done = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans")
+    assert done.code == 1
+    assert done.err == "Error: cannot save the plan to plans/web1.json: Is a directory\n"
+    assert "this run was ended: cannot save the plan to plans/web1.json: Is a directory" in done.out
+
+
 def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory(fleet: Fleet) -> None:
     """Groups and addresses are those that the plans were made with."""
     resource = f"File[{fleet.place}/${{host.name}}.conf]"
