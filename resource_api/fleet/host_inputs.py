@@ -107,7 +107,7 @@ class HostInputs:
             if where not in self._texts:
                 self._texts[where] = self._read(*where)
         except (OSError, ValueError) as error:
-            message = f"input '{name}': {getattr(error, 'strerror', None) or error}"
+            message = f"input '{name}': {unread(where, error)}"
             problems[_placed(Problem(name, message, code="input"), value)] = None
             return FileInput("")
         return FileInput(self._texts[where])
@@ -140,6 +140,14 @@ def read_indirect(kind: str, text: str, directory: str) -> str:
     except UnicodeDecodeError:
         msg = "it is not UTF-8"
         raise ValueError(msg) from None
+
+
+def unread(where: tuple[str, str, str], error: OSError | ValueError) -> str:
+    """Return why a file or a program could not be read, with its name where that is known."""
+    kind, text, _ = where
+    named = text if kind == "file" else getattr(error, "filename", None)
+    why = getattr(error, "strerror", None) or str(error)
+    return f"{named}: {why}" if named else why
 
 
 def indirect(value: Any) -> str | None:

@@ -223,7 +223,7 @@ def test_a_password_is_named_and_never_written(desk: Desk) -> None:
     desk.write(db1={"become_password": {"file": "nowhere"}})
     code, out, err = desk.run("apply", "site.yaml", "--on", "db1", "--state", "memory:")
     assert code == 1
-    assert "become_password: No such file or directory" in out + err
+    assert "become_password: nowhere: No such file or directory" in out + err
 
 
 def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api.fleet.host_inputs import read_indirect
+from resource_api.fleet.host_inputs import read_indirect, unread
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.values import Sensitive
 
@@ -59,7 +59,7 @@ def _read(place: tuple[str, str, str]) -> str:
     try:
         return read_indirect(*place)
     except (OSError, ValueError) as error:
-        msg = f"become_password: {getattr(error, 'strerror', None) or error}"
+        msg = f"become_password: {unread(place, error)}"
         raise ResourceError(msg) from error
 
 

@@ -60,7 +60,8 @@ def output(words: Sequence[str], directory: str) -> bytes:
         raise ValueError(msg)
     done = subprocess.run(words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)  # noqa: S603 - see above
     if done.returncode:
-        msg = f"{words[0]} has failed with exit code {done.returncode}"
+        code = done.returncode
+        msg = f"{words[0]} has failed with exit code {code}" if code > 0 else f"{words[0]} was ended by signal {-code}"
         raise ValueError(msg)
     return done.stdout
 

@@ -235,11 +235,13 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("{file: missing}", "No such file or directory"),
-        ("{file: .}", "it is not a regular file"),
+        ("{file: missing}", "missing: No such file or directory"),
+        ("{file: 'of/${host.name}'}", "of/a: No such file or directory"),
+        ("{file: .}", ".: it is not a regular file"),
         ("{command: ['false']}", "false has failed with exit code 1"),
+        ("{command: [sh, -c, 'kill -9 $$']}", "sh was ended by signal 9"),
         ("{command: ''}", "no program is named"),
-        ("{command: no-such-program}", "No such file or directory"),
+        ("{command: no-such-program --more}", "no-such-program: No such file or directory"),
         ("{command: [printf, '\\377']}", "it is not UTF-8"),
     ],
 )
