@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -76,14 +77,21 @@ def find(agent: Agent) -> Found:
         signers = check_signers(str(agent.signers), agent.trusted)
         sources.update(agent.source, kept, agent.directory, signers)
     except Untrusted as problem:
-        error = Untrusted(f"{agent.source.text}: {problem}")
+        error = Untrusted(_sourced(agent, str(problem)))
     except ResourceAPIError as problem:
-        error = ResourceError(f"{agent.source.text}: {problem}")
+        error = ResourceError(_sourced(agent, str(problem)))
     except OSError as problem:
-        error = ResourceError(f"{agent.source.text}: {problem.filename or ''}: {problem.strerror}")
+        error = ResourceError(_sourced(agent, f"{problem.filename or ''}: {problem.strerror}"))
     if kept.newest is None or not kept.has_files(kept.newest):
         return _nothing(agent, error)
     return _verified(agent, kept.path(kept.newest), kept.newest, error)
+
+
+def _sourced(agent: Agent, problem: str) -> str:
+    """Return a problem of the source, which is named once; that of a file may have its last part only."""
+    source, text = agent.source, problem.removeprefix(os.path.basename(agent.source.place) + ": ")
+    named = text.startswith((source.text, source.place))
+    return text if named else f"{source.text}: {text}"
 
 
 def _nothing(agent: Agent, error: ResourceAPIError | None) -> Found:
@@ -104,7 +112,7 @@ def record(agent: Agent, found: Found, document: Mapping[str, Any], code: int, b
         agent.directory,
         {
             **found.about,
-            **status.of_document(document),
+            **status.of_document(document, found.directory),
             "exit_code": code,
             "period": agent.period,
             "started": began,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.agent.bundle import LARGEST_FILE
@@ -47,8 +48,8 @@ def sign(raw: bytes, key: str) -> bytes:
 def verify(raw: bytes, signature: bytes, signers: str) -> str:
     """Return who of the allowed ``signers`` has signed the bytes. Raise ``Untrusted``."""
     with _in_memory(signature) as path:
-        principals = _principals(path, signers)
-        why = "" if principals else f"no key in {signers} has signed it"
+        principals, untimely = _principals(path, signers)
+        why = "" if principals else f"no key in {signers} has signed it{untimely}"
         for principal in principals:
             argv = ("-Y", "verify", "-n", NAMESPACE, "-I", principal, "-s", path, "-f", signers)
             done = _keygen.attempt(*argv, input=raw, log="debug")
@@ -61,7 +62,7 @@ def verify(raw: bytes, signature: bytes, signers: str) -> str:
 def may_sign_now(signature: bytes, signers: str) -> list[str]:
     """Return whom the list of allowed ``signers`` names for the key of a signature, and whose time has not passed."""
     with _in_memory(signature) as path:
-        return _principals(path, signers)
+        return _principals(path, signers)[0]
 
 
 def read_signed(path: str) -> tuple[bytes, bytes]:
@@ -91,9 +92,13 @@ def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
     return found
 
 
-def _principals(signature: str, signers: str) -> list[str]:
+def _principals(signature: str, signers: str) -> tuple[list[str], str]:
+    """Return whom the key of a signature belongs to; where it is nobody, also that its time is over or to come."""
     found = _keygen.attempt("-Y", "find-principals", "-s", signature, "-f", signers, log="debug")
-    return found.stdout.splitlines()[:_MOST_PRINCIPALS] if found.exit_code == 0 else []
+    if found.exit_code == 0:
+        return found.stdout.splitlines()[:_MOST_PRINCIPALS], ""
+    untimely = (line for line in found.stderr.splitlines() if "verify time" in line)
+    return [], "".join(f": {line.strip()}" for line in islice(untimely, 1))
 
 
 @contextmanager

@@ -85,11 +85,15 @@ def resume(directory: str) -> bool:
     return True
 
 
-def of_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a status keeps of the document of a run: its id, counts, drift and the first reason of a failure."""
+def of_document(document: Mapping[str, Any], directory: str | None = None) -> dict[str, Any]:
+    """Return what a status keeps of the document of a run: its id, counts, drift and the first reason of a failure.
+
+    ``directory``: that of the source, in which the places of problems are.
+    """
     steps = document.get("steps") or ()
     failed = [f"{step['reference']}: {step['error']}" for step in steps if step["status"] == "failed"]
-    failed += [problem["message"] for problem in document.get("problems") or () if problem["severity"] == "error"]
+    problems = [each for each in document.get("problems") or () if each["severity"] == "error"]
+    failed += [f"{_place(each, directory)}{each['message']}" for each in problems]
     return {
         "run": document.get("run") or "",
         "project": document.get("project") or "",
@@ -97,6 +101,13 @@ def of_document(document: Mapping[str, Any]) -> dict[str, Any]:
         "corrective": sum(bool(step.get("corrective")) for step in steps),
         "failure": failed[0] if failed else "",
     }
+
+
+def _place(problem: Mapping[str, Any], directory: str | None) -> str:
+    """Return where a problem is, as ``site.yaml:3:1: ``; empty where that is not known."""
+    file = problem.get("file")
+    parts = (str(file).removeprefix(f"{directory}/"), problem.get("line"), problem.get("column"))
+    return "".join(f"{part}:" for part in parts if part) + " " if file else ""
 
 
 def assess(run: Mapping[str, Any] | None, pause_: Mapping[str, Any] | None, wall: float) -> Health:

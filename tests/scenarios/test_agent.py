@@ -225,7 +225,7 @@ def _revoked(site: Site) -> None:
         (_replaced, "generation 2 is another one than the newest that was applied, generation 2"),
         (_of_another_name, "it is a bundle of 'other', not of 'site'"),
         (_changed, "is not valid"),
-        (_expired, "no key in"),
+        (_expired, "has signed it: {place}/signers:1: key has expired: verify time"),
         (_revoked, "no key in"),
     ],
 )
@@ -235,6 +235,7 @@ def test_nothing_of_an_untrusted_bundle_is_applied(site: Site, spoil: Callable[[
     site.bundle(2)
     assert site.once().code == 0
     spoil(site)
+    why = why.replace("{place}", str(site.home))
     site.bench.put("widget", a={**site.bench.things("widget")["a"], "size": 7})
     done = site.once()
     assert (done.code, site.size) == (65, 2), done.err
@@ -467,6 +468,25 @@ def test_a_source_that_cannot_be_reached_leaves_the_last_version_in_force(site: 
     assert site.report["agent"]["trust"] == "unreachable"
 
 
+def test_a_bundle_that_cannot_be_read_is_named_once(site: Site) -> None:
+    """Whether it is missing or no file; so is a server that cannot be reached."""
+    site.bundle(1)
+    bundle = site.home / "site.bundle"
+    bundle.unlink()
+    assert site.once("--from", str(bundle)).err == f"Error: {bundle}: No such file or directory\n"
+    os.mkfifo(bundle)
+    assert site.once("--from", str(bundle)).err.startswith(f"Error: {bundle}: no regular file of at most ")
+    url = "https://127.0.0.1:1/site.bundle"
+    assert site.once("--from", url).err == f"Error: {url} cannot be fetched: [Errno 111] Connection refused\n"
+
+
+def test_monitoring_is_told_where_a_manifest_is_wrong(site: Site) -> None:
+    """By the place in the source, wherever that is kept."""
+    (site.home / "site" / "site.yaml").write_text("project: web\nresorces: {}\n")
+    assert site.once().code == 65
+    assert site.status()[1]["reasons"][0].startswith("site.yaml:2:1: ")
+
+
 def test_a_paused_agent_does_nothing(site: Site) -> None:
     """Until it is resumed; monitoring is told why."""
     assert site.bench.run("agent", "status").code == 1
@@ -496,6 +516,7 @@ def test_a_paused_agent_does_nothing(site: Site) -> None:
         (("--from", "site", "--every", "soon", "site.yaml"), "no length of time"),
         (("--from", "site", "--every", "0s", "site.yaml"), "is less than 1 s"),
         (("statsu",), "did you mean 'status'?"),
+        (("pause", " "), "REASON is empty"),
         (("site.yaml", "--every", "1h"), "Missing option '--from'"),
     ],
 )

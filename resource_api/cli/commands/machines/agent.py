@@ -128,7 +128,7 @@ def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
 @_converging
 @click.pass_context
 def run(context: click.Context, /, **settings: Any) -> int:
-    """Apply MANIFEST of SOURCE now and then every period, until a signal comes; what 'agent' does by default.
+    """Apply MANIFEST of SOURCE once in every period, until a signal comes; what 'agent' does by default.
 
     Each machine has its own time within the period. What was missed is made up for once, within 5 minutes.
     """
@@ -329,6 +329,10 @@ def pause(reason: str, **settings: Any) -> int:
     from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
     from resource_api.agent.trust import make_directory  # noqa: PLC0415 - the same
     from resource_api.model.values.text import escape  # noqa: PLC0415 - the same
+
+    if not reason.strip():
+        msg = "REASON is empty"
+        raise click.UsageError(msg)
 
     def work(directory: str) -> str:
         make_directory(directory)
