@@ -270,6 +270,13 @@ def _project(session: Session, declared: Manifest | None, documents: Sequence[Do
     return project_name(declared) if declared is not None else documents[-1].file
 
 
+def _shown_project(work: _Work) -> str | None:
+    """Return the project of a run as reports have it; None where only the hosts, which execute a program, know it."""
+    given = work.options.get("project")
+    programs = any(each.file.endswith(".py") for each in work.documents)
+    return str(given) if given else None if programs else work.project or None
+
+
 def _saved_plans(session: Session, path: str, found: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the saved plan of each host, from the directory that ``plan -o`` has written; None for a manifest."""
     if not Path(path).is_dir():
@@ -391,7 +398,7 @@ class _Run:
         self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, started, stop, code))
+        session.reported(display.document(reports, _shown_project(work), started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code
 

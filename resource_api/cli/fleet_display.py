@@ -175,13 +175,15 @@ class Display:
         bad = any(counts[status] for status in counts if status not in {"changed", "unchanged"})
         self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
 
-    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
-        """Return the document of the run, for reporters."""
+    def document(
+        self, reports: Sequence[HostReport], project: str | None, started: float, stop: str, code: int
+    ) -> dict[str, Any]:
+        """Return the document of the run, for reporters; ``project`` as far as it is known here."""
         ended = time.time()
         about = {"kind": "fleet", "format_version": 1, "tool_version": __version__, "command": self._command}
         about |= {"run": self._total.run, "started": started, "ended": ended, "seconds": round(ended - started, 6)}
         about |= {"stop": stop or None, "summary": {**self._sums(reports), "exit_code": code}}
-        about |= {"project": self._session.settings.get("project"), "stack": self._session.settings.get("stack")}
+        about |= {"project": project, "stack": self._session.settings.get("stack")}
         found = {
             **about,
             "counts": self._merge.counts(),

@@ -151,8 +151,10 @@ def as_run(found: Mapping[str, Any]) -> dict[str, Any]:
     steps = [
         {
             "reference": each["name"],
-            "action": "same" if each["status"] == "unchanged" else "run",
-            "status": {"changed": "success", "untouched": "skipped"}.get(each["status"], "failed"),
+            "action": "run",
+            "status": {"changed": "success", "unchanged": "success", "untouched": "skipped"}.get(
+                each["status"], "failed"
+            ),
             "error": each["error"] or ("failed" if each["status"] == "failed" else None),
             "seconds": each["seconds"],
         }

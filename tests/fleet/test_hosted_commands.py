@@ -370,6 +370,19 @@ def test_an_exclusion_that_leaves_nothing_out_is_a_warning(fleet: Fleet, where: 
     assert (wanted in done.err, "after ! or &" in done.err) == (name is not None, name is not None), done
 
 
+def test_a_report_of_many_hosts_names_their_project(fleet: Fleet) -> None:
+    """That of the manifest, or the one that is given; none where only the hosts know it."""
+
+    def project(*words: str) -> object:
+        fleet.run("apply", *words, "--on", "web1", "--report", "run.json")
+        return json.loads((fleet.home / "run.json").read_text())["project"]
+
+    assert project("site.yaml") == "web"
+    assert project("site.yaml", "--project", "other") == "other"
+    (fleet.home / "site.py").write_text("def main(site):\n    pass\n")
+    assert project("site.py") is None
+
+
 def test_an_interrupt_starts_no_further_host_and_every_host_is_reported(fleet: Fleet) -> None:
     """The running host ends its run; the others are untouched."""
     (fleet.home / "site.yaml").write_text("project: web\nresources:\n  Exec[sleep 2]: {}\n")

@@ -27,6 +27,10 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _head("run_resources", "Resources by outcome; under noop and in a plan, what would be.")
     for outcome, count in counts.items():
         yield _sample("run_resources", {**labels, "outcome": outcome}, count)
+    if "hosts" in found:
+        yield from _head("run_hosts", "Hosts by what has become of them.")
+        for status, count in found["counts"].items():
+            yield _sample("run_hosts", {**labels, "status": status}, count)
     values = {
         "run_exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
         "run_noop": (int(bool(noop)), "1: nothing was to be changed."),

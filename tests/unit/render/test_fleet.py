@@ -60,10 +60,21 @@ def test_what_hosts_say_is_text_on_a_page() -> None:
 def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
     """What failed and what was left out are told apart."""
     run = fleet.as_run(document(5))
-    assert 'resource_api_run_changes{project="web",stack="default",command="apply"} 3' in metrics.text(run)
+    labels = 'project="web",stack="default",command="apply"'
+    assert f"resource_api_run_changes{{{labels}}} 3" in metrics.text(run)
+    assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in metrics.text(run)
     written = junit.text(run)
     assert 'tests="5"' in written
     assert 'failures="1" skipped="1"' in written
+
+
+def test_a_host_that_is_unchanged_is_a_test_case_that_has_passed() -> None:
+    """Every host is in the report."""
+    found = document(5)
+    found["hosts"][0]["status"] = "unchanged"
+    written = junit.text(fleet.as_run(found))
+    assert 'failures="1" skipped="1" tests="5"' in written
+    assert '<testcase name="web0" classname="web0" time="1.500" />' in written
 
 
 def test_a_group_is_its_folded_names_and_its_lines() -> None:
