@@ -115,7 +115,8 @@ class Display:
         """Show the groups of a batch, and its counts if another one follows or went before."""
         if self._json:
             self._emit("batch_end", _batch(batch))
-        groups, self._shown = self._merge.groups[self._shown :], len(self._merge.groups)
+        groups = self._merge.in_order(self._merge.groups[self._shown :])
+        self._shown = len(self._merge.groups)
         if self._session.json or self._command == "resource":
             return
         if not self._every_line:
@@ -223,7 +224,7 @@ class Display:
     def _output_lines(self) -> Iterator[str]:
         """Yield the outputs of the hosts' stacks, equal ones once."""
         paint = self._session.output.style.paint
-        for number, group in enumerate(self._merge.outputs.values()):
+        for number, group in enumerate(self._merge.in_order(self._merge.outputs.values())):
             lines = [line for values in group.documents() for line in text.outputs(values)]
             if group.more:
                 lines.append("… too many to be shown: resource-api output")
@@ -248,7 +249,7 @@ class Display:
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
         """Show resources of all hosts as one table, equal rows once; what could not be read goes to stderr."""
-        groups = self._merge.groups
+        groups = self._merge.in_order(self._merge.groups)
         if self._session.json:
             named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
             self._session.output.print_json([{"host": name, **row} for name, row in named])

@@ -203,6 +203,8 @@ class Merge:
         self._lowest = lowest
         self._mask = mask
         self._answers: dict[str, Answer] = {}
+        #: Host → its place in the selection.
+        self._places: dict[str, int] = {}
         self._batch_groups: dict[bytes, Group] = {}
         self._room = _MOST_OF_ALL
         self._counts = dict.fromkeys(STATUSES, 0)
@@ -216,6 +218,7 @@ class Merge:
     def begin(self, host: Host) -> None:
         """Expect the answers of a host."""
         self._answers[host.name] = Answer(host, self._lowest)
+        self._places[host.name] = len(self._places)
 
     def add(self, host: str, document: Mapping[str, Any]) -> None:
         """Take one document of a host; of one that has ended, or was never asked, none is taken."""
@@ -247,6 +250,14 @@ class Merge:
     def next_batch(self) -> None:
         """Fold the hosts from now on into groups of their own."""
         self._batch_groups.clear()
+
+    def in_order(self, groups: Iterable[Group]) -> list[Group]:
+        """Return groups, and sort the hosts of each, in the order of the selection, whichever have ended first."""
+        place = self._places.__getitem__
+        found = list(groups)
+        for each in found:
+            each.hosts.sort(key=place)
+        return sorted(found, key=lambda group: place(group.hosts[0]))
 
     def counts(self) -> Mapping[str, int]:
         """Return how many hosts have which status."""

@@ -344,6 +344,18 @@ def test_outputs_are_folded_by_themselves(monkeypatch: pytest.MonkeyPatch) -> No
     ]
 
 
+def test_groups_have_the_order_of_the_selection() -> None:
+    """Whichever host has ended first, two equal runs show the same."""
+
+    def after(seconds: float, status: str) -> Any:
+        return lambda _host, _job: iter([(seconds, simulated.end(status, 0 if status == "ended" else None, "x"))])
+
+    done = Done({"web2": after(3, "ended"), "db1": after(1, "unreachable"), "db2": after(4, "unreachable"),
+                 "web1": after(2, "ended")}, at_once=4)  # fmt: skip
+    assert [each.hosts for each in done.merge.groups] == [["db1", "db2"], ["web1", "web2"]]
+    assert [each.hosts for each in done.merge.in_order(done.merge.groups)] == [["web2", "web1"], ["db1", "db2"]]
+
+
 def test_batches_are_folded_each_by_itself() -> None:
     """What is shown of a batch is about its hosts alone."""
     done = Done({f"web{n}": simulated.changes for n in range(4)}, batches=ONE)
