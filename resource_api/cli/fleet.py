@@ -34,6 +34,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
+from resource_api.state.open_store import open_store
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -140,7 +141,9 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
 
 
 def _check_options(settings: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for options that contradict each other, or that nobody could answer."""
+    """Raise ``UsageError`` for options that contradict each other, that nobody could answer, or no host could use."""
+    if settings.get("state") is not None:
+        open_store(settings["state"])
     if settings["pause"] and settings["between"]:
         msg = "--pause and --between exclude each other"
         raise UsageError(msg)
