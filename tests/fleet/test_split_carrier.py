@@ -357,7 +357,7 @@ def test_a_password_is_read_once_for_all_processes(tmp_path: Path) -> None:
         missing = hosts_of("db1", "db2", become_password=("file", "nowhere", str(tmp_path)))
         for host in missing:
             carrier.start(host, _JOB)
-        why = "become_password: No such file or directory"
+        why = "become_password: nowhere: No such file or directory"
         assert {each["error"] for each in ended(carrier, {"db1", "db2"}).values()} == {why}
 
 
