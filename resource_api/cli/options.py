@@ -381,9 +381,19 @@ hosted = _group(
         help="Do it on these hosts: 'web[1:50]', group, @FILE, !host; repeatable.",
     ),
     hosts_file,
-    click.option("--at-once", type=click.IntRange(min=1), default=50, metavar="N", help="So many hosts side by side."),
+    click.option(
+        "--at-once",
+        type=click.IntRange(min=1),
+        default=50,
+        metavar="N",
+        help="So many hosts side by side; default: 50.",
+    ),
     click.option("--batches", metavar="LIST", help="Sizes of batches, such as 1,10%,100%; the last repeats."),
-    click.option("--stop-after", metavar="N|P%", help="Stop when more hosts than that have failed."),
+    click.option(
+        "--stop-after",
+        metavar="N|P%",
+        help="Stop when more hosts than that have failed; default: 0 with --batches, else none.",
+    ),
     click.option(
         "--unreachable",
         type=Choice(["fail", "ignore"]),
@@ -399,7 +409,7 @@ hosted = _group(
         type=click.FloatRange(min=0, min_open=True),
         default=3600.0,
         metavar="S",
-        help="Give up a host after so long.",
+        help="Give up a host after so long; default: 3600.",
     ),
     connect_timeout,
 )
