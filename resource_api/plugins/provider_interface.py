@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.provider.base import CONFIG_METHODS, FEATURE_METHODS, BaseProvider, SimpleProvider, takes, variadic
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import TypeDefinition
 
@@ -36,6 +36,17 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "diff_config": "context, is_, should",
     "set": "context, changes",
 }
+#: The same of the methods that ``set`` of ``SimpleProvider`` calls.
+_SIMPLE: Final = {
+    "create": "context, name, should",
+    "update": "context, name, should",
+    "delete": "context, name",
+}
+#: The methods whose result nobody looks at: one with a ``yield`` would do nothing when it is called.
+_ACTIONS: Final = {"set", "refresh", "configure", *_SIMPLE}
+#: Flags of the code of a function: ``async def``, also with a ``yield``; and a ``yield`` alone.
+_ASYNC: Final = 0x280
+_GENERATOR: Final = 0x20
 #: The parameter of ``set`` that the feature ``noop_handler`` adds.
 _NOOP: Final = "noop"
 
@@ -66,7 +77,12 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
     if not problems and definition.attributes:
         problems += _signature_problems(type_name, features, provider)
     arguments = {name: ", ".join(["context", *each.inputs.attributes]) for name, each in definition.functions.items()}
-    return problems or _argument_problems(type_name, provider, {**_ARGUMENTS, **arguments})
+    simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
+    methods = {**_ARGUMENTS, **simple, **arguments}
+    return problems or [
+        *_plain_problems(type_name, provider, ("get", *methods)),
+        *_argument_problems(type_name, provider, methods),
+    ]
 
 
 def _misspelt_methods(definition: TypeDefinition, provider: type[Any]) -> Mapping[str, str]:
@@ -160,6 +176,18 @@ def _signature_problems(type_name: str, features: Collection[str], provider: typ
         problems.append(
             f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
         )
+    return problems
+
+
+def _plain_problems(type_name: str, provider: type[Any], methods: Iterable[str]) -> list[str]:
+    """Check that no method is one whose code does not run when it is called."""
+    problems = []
+    for method in methods:
+        flags = getattr(getattr(getattr(provider, method, None), "__code__", None), "co_flags", 0)
+        if flags & _ASYNC:
+            problems.append(f"provider of '{type_name}': {method} is async, and nothing awaits it; write a plain 'def'")
+        elif flags & _GENERATOR and method in _ACTIONS:
+            problems.append(f"provider of '{type_name}': {method} has a 'yield', so that it would do nothing")
     return problems
 
 

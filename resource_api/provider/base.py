@@ -135,15 +135,19 @@ class SimpleProvider(BaseProvider):
 
     def create(self, context: Context, name: Name, should: Mapping[str, Any], /) -> None:
         """Create the resource as it should be."""
-        raise NotImplementedError
+        raise NotImplementedError(_missing("create"))
 
     def update(self, context: Context, name: Name, should: Mapping[str, Any], /) -> None:
         """Change an existing resource to what it should be."""
-        raise NotImplementedError
+        raise NotImplementedError(_missing("update"))
 
     def delete(self, context: Context, name: Name, /) -> None:
         """Remove the resource."""
-        raise NotImplementedError
+        raise NotImplementedError(_missing("delete"))
+
+
+def _missing(method: str) -> str:
+    return f"the provider has no method '{method}'"
 
 
 def collect_rows(definition: TypeDefinition, answer: Any) -> list[Resource]:

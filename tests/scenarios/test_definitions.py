@@ -188,6 +188,41 @@ def test_a_misspelt_method_of_a_simple_provider_is_an_error(bench: Bench) -> Non
     assert "'delte', which nothing calls; did you mean 'delete'?" in refused(bench)
 
 
+GET = "def get(self, context): return []\n"
+UNCALLABLE: list[tuple[str, str, str]] = [
+    ("SimpleProvider", GET + "def create(self, context, name): pass", "create is called with context, name, should"),
+    ("SimpleProvider", GET + "def delete(self, context, name, old): pass", "delete is called with context, name, but"),
+    ("SimpleProvider", GET + "def update(self, *given): yield", "update has a 'yield', so that it would do nothing"),
+    ("BaseProvider", GET + "def set(self, context, changes): yield", "set has a 'yield', so that it would do nothing"),
+    ("BaseProvider", "async " + PROVIDER, "get is async, and nothing awaits it; write a plain 'def'"),
+    ("BaseProvider", "async def get(self, context): yield {}\ndef set(self, context, changes): pass", "get is async"),
+    ("BaseProvider", GET + "async def set(self, context, changes): pass", "set is async"),
+]
+
+
+def test_a_method_that_would_do_nothing_or_cannot_be_called_is_an_error(bench: Bench) -> None:
+    """The code of one that is async or has a ``yield`` would never run, and the failure would name something else."""
+    for number, (base, provider, _) in enumerate(UNCALLABLE):
+        bench.type(f"odd{number}", f"{NAME}, {ENSURE}", provider=provider, base=base)
+    for number, message in enumerate(refusals(bench, len(UNCALLABLE))):
+        assert f"providers/odd{number}.py: provider of 'odd{number}': {UNCALLABLE[number][2]}" in message, message
+
+
+def test_what_is_called_otherwise_may_take_other_arguments(bench: Bench) -> None:
+    """A ``get`` with a ``yield``, and ``create`` as a helper of a ``set`` of its own."""
+    own = "def get(self, context): yield from ()\ndef set(self, context, changes): pass\ndef create(self): pass"
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=own)
+    assert bench.validate("resources: {'Odd[a]': {}}").code == 0
+
+
+def test_a_method_that_a_simple_provider_lacks_is_named(bench: Bench) -> None:
+    """When it is needed: a provider that cannot create may still change and delete."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=GET)
+    done = bench.apply("resources: {'Odd[a]': {}}")
+    assert done.code == 1
+    assert "Error: Odd[a]: Creating failed: the provider has no method 'create'" in done.lines
+
+
 def test_methods_that_are_used_or_declared_are_not_misspelt(bench: Bench) -> None:
     """A method that another one calls, a function of the type, and one beside the method that it resembles."""
     used = (
