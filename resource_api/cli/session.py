@@ -256,10 +256,11 @@ class Session:
             self._print_empty_report(code)
         code = self._report(code)
         self.output.flush()
-        if self.output.write_error and not self._runs:
+        if self.output.write_error:
             # A run keeps its exit code, whether its output can be written or not.
-            self.output.problem(Problem(None, f"cannot write: {self.output.write_error}"))
-            code = code or 1
+            severity = "warning" if self._runs else "error"
+            self.output.problem(Problem(None, f"cannot write: {self.output.write_error}", severity=severity))
+            code = code if self._runs else code or 1
         exit_despite_threads(code)
         return code
 

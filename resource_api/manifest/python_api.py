@@ -56,10 +56,29 @@ class PendingValue:
         """Return the expression."""
         return str(self.expression)
 
+    def __add__(self, other: object) -> NoReturn:
+        """Raise ``TypeError``: text cannot be made of it yet."""
+        str(self)
+        raise AssertionError
+
+    __radd__ = __add__
+
+    def __iter__(self) -> NoReturn:
+        """Raise ``TypeError``: its items are not known, and ``__getitem__`` alone would yield them without end."""
+        msg = f"{self.expression} is not known yet: its items cannot be counted or iterated over"
+        raise TypeError(msg)
+
+    __len__ = __iter__
+
     def __bool__(self) -> NoReturn:
         """Raise ``TypeError``: a manifest cannot branch on it."""
         msg = f"{self.expression} is not known yet and cannot be tested"
         raise TypeError(msg)
+
+    def __contains__(self, item: object) -> NoReturn:
+        """Raise ``TypeError``: a manifest cannot branch on it."""
+        bool(self)
+        raise AssertionError
 
     def __eq__(self, other: object) -> NoReturn:
         """Raise ``TypeError``: the result would be false, whatever the value will be."""

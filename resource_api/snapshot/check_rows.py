@@ -16,7 +16,7 @@ from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
@@ -58,20 +58,16 @@ class RowChecker:
             found[name] = row
         asked = set(names or ())
         missing = asked - found.keys()
-        if functions.canonicalize is None or not missing:
-            return found, wrong
-        for name, row in [(name, row) for name, row in found.items() if name not in asked]:
-            try:
-                canonical = definition.name_of(functions.canonicalize([row])[0])
-            except Exception:  # noqa: BLE001, S112 - this row was not asked for
+        by_text = {_shown(name): name for name in missing}
+        for name, row in [(name, row) for name, row in found.items() if missing and name not in asked]:
+            meant, message = _misnamed(functions, name, row, by_text)
+            if meant not in missing:
                 continue
-            if canonical != name and canonical in missing:
-                message = f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
-                if self.strict == "error":
-                    wrong[canonical] = message
-                else:
-                    self._warn(definition, canonical, message)
-                    found[canonical] = row
+            if self.strict == "error":
+                wrong[meant] = message
+            else:
+                self._warn(definition, meant, message)
+                found[meant] = {**row, **dict(zip(definition.namevars, _values(meant), strict=True))}
         return found, wrong
 
     def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
@@ -180,6 +176,33 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
     return [row.get(namevar) for row in rows] == list(names)
 
 
+def _misnamed(
+    functions: ProviderFunctions, name: Name, row: Resource, by_text: Mapping[str, Name]
+) -> tuple[Name | None, str]:
+    """Return the name that a row should have, by its canonical form or its data type, and what is wrong with its own.
+
+    ``by_text`` has names by their text. None: nothing is known to be wrong.
+    """
+    definition = functions.definition
+    if _shown(name) in by_text:
+        problems = check_values(definition, dict(zip(definition.namevars, _values(name), strict=True)))
+        if problems:
+            return by_text[_shown(name)], "get returned " + "; ".join(problem.message for problem in problems)
+    if functions.canonicalize is None:
+        return None, ""
+    try:
+        canonical = definition.name_of(functions.canonicalize([row])[0])
+    except Exception:  # noqa: BLE001 - this row was not asked for
+        return None, ""
+    if canonical == name:
+        return None, ""
+    return canonical, f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
+
+
+def _values(name: Name) -> tuple[Any, ...]:
+    return name if isinstance(name, tuple) else (name,)
+
+
 def _name(definition: TypeDefinition, row: Resource) -> Name:
     try:
         name = definition.name_of(row)
@@ -194,7 +217,7 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
 
 
 def _shown(name: Name) -> str:
-    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+    return ", ".join(map(str, _values(name)))
 
 
 def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:

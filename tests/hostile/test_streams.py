@@ -79,6 +79,7 @@ def test_a_closed_or_full_stream_stops_no_run(box: Box, redirection: str, option
     assert box.stored("good") == DONE
     assert b"Traceback" not in done.out + done.err
     assert b"Exception ignored" not in done.err
+    assert (b"Warning: cannot write: No space left on device" in done.err) == (redirection == ">/dev/full")
 
 
 PRINTING: Final = """

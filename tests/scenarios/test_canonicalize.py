@@ -194,3 +194,23 @@ def test_an_uncanonical_name_from_get_is_not_taken_for_absence(bench: Bench) -> 
     assert "made again" not in done.err
     assert "not canonical" in done.err
     assert bench.apply("resources: {'Shy[a]': {}}", "--strict", "off", "--detailed-exitcodes").code == 0
+
+
+@pytest.mark.parametrize(("strict", "line"), [("error", "Error"), ("warning", "Warning"), ("off", None)])
+def test_a_name_of_another_data_type_from_get_is_not_taken_for_absence(
+    bench: Bench, strict: str, line: str | None
+) -> None:
+    """A resource whose name ``get`` returns as a number is not created; below ``error`` it is what was asked for."""
+    bench.type(
+        "port",
+        bench.NAMED,
+        provider="""
+        def get(self, context, names): return [{"name": 8080, "ensure": "present"}, {"name": 22, "ensure": "present"}]
+        def create(self, context, name, should): context.notice("made again")
+        """,
+        features=["simple_get_filter"],
+    )
+    done = bench.apply("resources: {'Port[8080]': {}}", "--strict", strict, "--detailed-exitcodes")
+    assert done.code == (4 if line == "Error" else 0)
+    assert "made again" not in done.err
+    assert done.err.startswith(f"{line}: Port[8080]: get returned name must be a string" if line else "")

@@ -329,6 +329,13 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
         ("m.widget(None)", "the title must be text, not None; write m.resource('widget', 'TITLE', ...)"),
         ("m.widget({'size': 1})", "the title must be text, not {'size': 1}; write m.resource('widget', 'TITLE', ...)"),
         ("m.output('a', m.widget('a').serial == 3)", "${Widget[a].serial} is not known yet and cannot be tested"),
+        ("m.output('a', 3 in m.widget('a').serial)", "${Widget[a].serial} is not known yet and cannot be tested"),
+        ("m.output('a', [*m.widget('a').serial])", "${Widget[a].serial} is not known yet: its items cannot be "),
+        ("for each in m.widget('a').serial['x']: m.widget(each)", "${Widget[a].serial.x} is not known yet: its items"),
+        ("m.output('a', len(m.invoke('x.y')))", "${values.y-1} is not known yet: its items cannot be counted"),
+        ("m.output('a', ','.join(m.widget('a').serial))", "can only join an iterable"),
+        ("m.output('a', 'at ' + m.widget('a').serial)", "${Widget[a].serial} is not known yet; write m.text('"),
+        ("m.output('a', m.widget('a').serial + '!')", "${Widget[a].serial} is not known yet; write m.text('"),
     ],
 )
 def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, statement: str, words: str) -> None:

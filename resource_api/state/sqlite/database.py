@@ -250,7 +250,7 @@ def state_errors(path: str) -> Iterator[None]:
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorname", "").startswith(_DAMAGE) or type(error) is sqlite3.DatabaseError:
             raise damage(path, str(error)) from error
-        msg = f"{path}: state cannot be used: {error}"
+        msg = f"{path}: state cannot be used: {'the disk is full' if _is_disk_full(error, path) else error}"
         raise StateError(msg) from error
     except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
         raise damage(path, "its schema cannot be read") from error
@@ -260,6 +260,15 @@ def state_errors(path: str) -> Iterator[None]:
     except MemoryError as error:
         msg = f"{path}: state cannot be used: not enough memory"
         raise StateError(msg) from error
+
+
+def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
+    """Return whether an error of SQLite is for want of space; for the files beside the database it is an I/O error."""
+    if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
+        return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+    with suppress(OSError):
+        return os.statvfs(os.path.dirname(path) or ".").f_bavail == 0
+    return False
 
 
 def _connect(path: str, query: str) -> sqlite3.Connection:

@@ -247,6 +247,38 @@ assert store.check()
     assert done.returncode == 0, done.stderr
 
 
+def test_a_full_disk_is_named_wherever_it_becomes_full(tmp_path: Path) -> None:
+    """The first commit on a disk with any number of free pages is complete, or the error says what is missing."""
+    attempt = """
+import os, shutil, sys
+from resource_api.model.record import Commit
+from resource_api.state.store import StackName
+from resource_api.testing.state_examples import record
+from resource_api.state.sqlite.store import SqliteStore
+from resource_api.model.values.errors import StateError
+os.umask(0o077)
+place, outcomes = sys.argv[1] + "/s", []
+for free in range(0, 1500, 4):
+    shutil.rmtree(place, ignore_errors=True)
+    with open(sys.argv[1] + "/filler", "wb") as filler:
+        filler.truncate(0)
+        filler.write(bytes((1500 - free) * 1024))
+    store = SqliteStore(place + "/state.db")
+    try:
+        with store.lock("test", 0):
+            store.commit(StackName("full", "default"), Commit([record("/a")]))
+        outcomes.append("done")
+        break
+    except StateError as error:
+        outcomes.append(str(error).rpartition(": ")[2])
+assert outcomes[-1] == "done", outcomes
+assert set(outcomes) == {"done", "the disk is full", "No space left on device"}, outcomes
+"""
+    script = 'mount -t tmpfs -o size=1500k,mode=700 none "$1"; "$2" -c "$3" "$1"'
+    done = in_private_mounts(script, str(tmp_path), sys.executable, attempt)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_read_only_place_can_be_read_and_not_written(tmp_path: Path) -> None:
     """Reading works without a file beside the database; writing fails with a message."""
     store = SqliteStore(str(tmp_path / "s" / "state.db"))
