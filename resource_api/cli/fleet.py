@@ -79,7 +79,17 @@ class _Work(NamedTuple):
     options: Mapping[str, Any]
     #: Host → its saved plan, where one is carried out.
     plans: Mapping[str, Mapping[str, Any]]
+    #: What generations are counted for; of a program that is given none, its last file.
     project: str
+    #: Whether the manifest is a program, which only the hosts execute.
+    is_program: bool = False
+
+    @property
+    def shown_project(self) -> str | None:
+        """The project as reports have it; None where only the hosts know it."""
+        if given := self.options.get("project"):
+            return str(given)
+        return None if self.is_program else self.project or None
 
 
 def make_carrier(
@@ -239,17 +249,16 @@ def _work(
         project = str(next(iter(plans.values())).get("project"))
         return bare._replace(plans=plans, project=project, options={**bare.options, "file": manifest})
     documents = _documents(session, manifest)
-    programs = any(each.file.endswith(".py") for each in documents)
-    declared = None if programs else assemble(documents)
+    is_program = any(each.file.endswith(".py") for each in documents)
+    declared = None if is_program else assemble(documents)
     if declared is not None and declared.problems:
         raise ManifestError(declared.problems)
     inputs = HostInputs(declared, given).of_all(found.items())
     for each in {id(each): each for each in inputs.values()}.values():
         session.log.mask.add_inputs(each)
     files = sources.contents(documents, {**given.weaker, **given.stronger})
-    return bare._replace(
-        documents=documents, files=files, inputs=inputs, project=_project(session, declared, documents)
-    )
+    project = _project(session, declared, documents)
+    return bare._replace(documents=documents, files=files, inputs=inputs, project=project, is_program=is_program)
 
 
 def _given(session: Session) -> Given:
@@ -271,13 +280,6 @@ def _project(session: Session, declared: Manifest | None, documents: Sequence[Do
     if given := session.settings.get("project"):
         return str(given)
     return project_name(declared) if declared is not None else documents[-1].file
-
-
-def _shown_project(work: _Work) -> str | None:
-    """Return the project of a run as reports have it; None where only the hosts, which execute a program, know it."""
-    given = work.options.get("project")
-    programs = any(each.file.endswith(".py") for each in work.documents)
-    return str(given) if given else None if programs else work.project or None
 
 
 def _saved_plans(session: Session, path: str, found: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
@@ -401,7 +403,7 @@ class _Run:
         self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, _shown_project(work), started, stop, code))
+        session.reported(display.document(reports, work.shown_project, started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code
 
