@@ -109,6 +109,17 @@ def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
     assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone"]
 
 
+def test_where_a_password_is_is_listed_as_an_inventory_has_it(desk: Desk) -> None:
+    """In one form: a path from here on, and the words of a program; with the name of the host."""
+    (desk.home / "site").mkdir()
+    sources = [{"file": "of/${host.name}"}, {"command": "pass 'web 2'"}, {"command": ["pass", "${host.name} x"]}]
+    hosts = {f"h{number}": {"become_password": each} for number, each in enumerate(sources)}
+    (desk.home / "site" / "hosts.yaml").write_text(json.dumps({"hosts": hosts}))
+    code, out, _ = desk.run("hosts", "list", "--json", "--hosts", "site/hosts.yaml")
+    listed = [{"file": "site/of/h0"}, {"command": "pass 'web 2'"}, {"command": "pass 'h2 x'"}]
+    assert (code, [each["become_password"] for each in json.loads(out)]) == (0, listed)
+
+
 def test_without_an_inventory_hosts_are_named(desk: Desk) -> None:
     """The message says how; a wrong selection is an error of usage too."""
     (desk.home / "hosts.yaml").unlink()

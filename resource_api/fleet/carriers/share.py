@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.job import Job
+from resource_api.fleet.value_sources import ValueSource
 from resource_api.model.values.errors import reason
 from resource_api.plugins.worker import protocol
 from resource_api.system.process import process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.fleet.carriers.carrier import Carrier, HostEvent
 
@@ -92,7 +93,7 @@ class _Share:
         elif kind == "start":
             # The same values for all: a carrier then encodes them once.
             self._running += 1
-            self._carrier.start(Host(*body["host"]), Job(*body["job"])._replace(**self._common))
+            self._carrier.start(_host(body["host"]), Job(*body["job"])._replace(**self._common))
         elif kind == "interrupt":
             self._carrier.interrupt(body["host"])
         else:
@@ -105,6 +106,16 @@ class _Share:
             self._carrier.abandon(event.host)
             return
         self._connection.sendall(data)
+
+
+def fields(host: Host) -> tuple[Any, ...]:
+    """Return a host as a frame has it."""
+    return tuple(tuple(each) if isinstance(each, ValueSource) else each for each in host)
+
+
+def _host(found: Sequence[Any]) -> Host:
+    host = Host(*found)
+    return host if host.become_password is None else host._replace(become_password=ValueSource(*host.become_password))
 
 
 def messages(received: bytearray) -> Iterator[tuple[str, Any]]:

@@ -148,7 +148,7 @@ class SplitCarrier:
             common = protocol.encode("common", {"documents": job.documents, "files": job.files})
             self._common = (job.documents, job.files, common)
         own = job._replace(documents=(), files=_NOTHING)
-        return common, protocol.encode("start", {"host": tuple(host), "job": tuple(own)})
+        return common, protocol.encode("start", {"host": share.fields(host), "job": tuple(own)})
 
     def _ask(self, host: str, kind: str) -> None:
         if (process := self._carried.get(host)) is not None:

@@ -158,7 +158,9 @@ def _select(session: Session, where: Sequence[str], file: str | None) -> list[Ho
 
 
 def _document(host: Host) -> dict[str, Any]:
-    return {**host._asdict(), "groups": list(host.groups)}
+    password = host.become_password
+    source = None if password is None else password.document()
+    return {**host._asdict(), "groups": list(host.groups), "become_password": source}
 
 
 def _line(host: Host) -> str:
