@@ -88,9 +88,19 @@ def read(path: str, limit: int) -> bytes:
     with Directories() as directories:
         seen, content = stat_and_read(directories, path, limit)
     if content is None:
-        number = errno.EFBIG if stat.S_ISREG(seen.st_mode) else errno.EINVAL
-        raise OSError(number, f"no regular file of at most {limit} bytes", path)
+        raise not_read(seen, path, limit)
     return content
+
+
+def not_read(seen: os.stat_result, path: str, limit: int) -> OSError:
+    """Return the error for a file without content from ``stat_and_read``, with its path and the limit that it breaks.
+
+    EFBIG above ``limit`` bytes, EINVAL for anything but a regular file.
+    """
+    if not stat.S_ISREG(seen.st_mode):
+        return OSError(errno.EINVAL, "not a regular file", path)
+    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"
+    return OSError(errno.EFBIG, f"larger than {size}", path)
 
 
 def open_source(path: str) -> FileIO:
