@@ -224,7 +224,7 @@ class Display:
     def _output_lines(self) -> Iterator[str]:
         """Yield the outputs of the hosts' stacks, equal ones once."""
         paint = self._session.output.style.paint
-        for number, group in enumerate(self._merge.in_order(self._merge.outputs.values())):
+        for number, group in enumerate(self._merge.in_order(self._merge.outputs)):
             lines = [line for values in group.documents() for line in text.outputs(values)]
             if group.more:
                 lines.append("… too many to be shown: resource-api output")
