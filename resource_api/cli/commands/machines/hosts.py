@@ -19,7 +19,7 @@ from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
@@ -45,7 +45,7 @@ def hosts() -> None:
 def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
     found = _select(session, where, settings["hosts_file"])
-    session.show(lambda: [_document(host) for host in found], lambda: map(_line, found))
+    session.show(lambda: [_document(host) for host in found], lambda: _table(found, session.output.columns))
 
 
 @hosts.command(
@@ -163,16 +163,30 @@ def _document(host: Host) -> dict[str, Any]:
     return {**host._asdict(), "groups": list(host.groups), "become_password": source}
 
 
-def _line(host: Host) -> str:
-    """Return ``db1  deploy@10.0.0.9:22 via bastion, become sudo, groups db``."""
+def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
+    """Yield the lines of a table; what all hosts have as it is without a setting has no column."""
+    from resource_api.render import table  # noqa: PLC0415 - only for a table
+
+    rows = [
+        {
+            "host": host.name,
+            "address": _reached(host),
+            "groups": ", ".join(host.groups) or None,
+            "become": host.become if host.become != "none" else None,
+            "via": host.via if host.via != "none" else None,
+            "transport": host.transport if host.transport != LIBRARY else None,
+        }
+        for host in found
+    ]
+    return table.table(rows, columns) if columns is not None else table.table(rows, None, widest=None)
+
+
+def _reached(host: Host) -> str:
+    """Return ``deploy@10.0.0.9:22``, as far as the inventory has it."""
     user = f"{host.user}@" if host.user else ""
+    address = host.address or host.name
     port = f":{host.port}" if host.port else ""
-    more = [f"via {host.via}"] if host.via else []
-    more += [f"transport {host.transport}"] if host.transport != LIBRARY else []
-    more += [f"become {host.become}"] if host.become != "none" else []
-    more += [f"groups {', '.join(host.groups)}"] if host.groups else []
-    reached = f"{user}{host.address or host.name}{port}"
-    return escape(f"{host.name}  {', '.join([reached, *more])}")
+    return f"{user}{f'[{address}]' if port and ':' in address else address}{port}"
 
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
