@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -135,10 +134,8 @@ class Display:
         if settings["between"]:
             code = interactive.shell(settings["between"], json.dumps(documents.line("batch_end", _batch(batch))) + "\n")
             return f"--between has ended with exit code {code}" if code else ""
-        stderr = self._session.output.stderr
-        stderr.write(f"{text.hosts_of(batch.left)} follow. Go on? Only 'yes' is accepted [no]: ")
-        self._session.output.flush()
-        return "" if sys.stdin.buffer.readline().strip() == b"yes" else "the answer was no"
+        go_on = self._session.output.confirmed(f"{text.hosts_of(batch.left)} follow. Go on?")
+        return "" if go_on else "the answer was no"
 
     def interrupted(self, times: int) -> None:
         """Say what an interrupt has done, and what the next one does."""

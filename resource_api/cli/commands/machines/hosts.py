@@ -83,7 +83,8 @@ def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Se
     if not session.json:
         session.output.print(map(_key_line, shown))
     wanted = [each for each in shown if each.status == "unknown"]
-    recorded = bool(wanted) and (yes or _confirmed(session, len(wanted)))
+    what = "this key" if len(wanted) == 1 else f"these {len(wanted)} keys"
+    recorded = bool(wanted) and (yes or session.output.confirmed(f"Trust {what}?"))
     if recorded:
         _record([each.key for each in wanted if each.key is not None])
         shown = [each._replace(status="recorded") if each.status == "unknown" else each for each in shown]
@@ -213,17 +214,6 @@ def _key_line(each: _Key) -> str:
     known = " (known)" if each.status == "known" else ""
     key = each.key
     return escape(f"{each.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{known}")
-
-
-def _confirmed(session: Session, count: int) -> bool:
-    """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
-    what = "this key" if count == 1 else f"these {count} keys"
-    session.output.stderr.write(f"Trust {what}? Only 'yes' is accepted [no]: ")
-    session.output.flush()
-    answer = sys.stdin.buffer.readline()
-    if not answer.endswith(b"\n"):
-        session.output.stderr.write("\n")
-    return answer.strip() == b"yes"
 
 
 def _record(keys: Sequence[HostKey]) -> None:
