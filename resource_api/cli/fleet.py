@@ -22,7 +22,7 @@ from resource_api.fleet import documents as manifests
 from resource_api.fleet import host_names, payload, rollout, runtimes, sources
 from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.host_inputs import Given, HostInputs
-from resource_api.fleet.job import Job, for_host, with_id
+from resource_api.fleet.job import CHANGING, Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.run import FleetRun
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
     V = TypeVar("V")
 
-#: The commands that change something on hosts: the ledger has their runs.
-_CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 #: Parameters of commands that a job has as options, as they are.
 _PASSED: Final = (
     *("noop", "strict", "parallel", "fail_fast", "targets", "excludes", "with_dependencies", "with_dependents"),
@@ -132,7 +130,7 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
         _make_directory(out)
     with ExitStack() as stack:
         ledger: Ledger | None = None
-        if (command in _CHANGING and not settings.get("noop")) or settings.get("rerun"):
+        if (command in CHANGING and not settings.get("noop")) or settings.get("rerun"):
             ledger = stack.enter_context(closing(Ledger(_directory())))
         earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
         found = _select(session, manifest, earlier)
@@ -147,7 +145,7 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
             code = run.go(work._replace(command="plan", options={**work.options, "empty": True}), None, None)
             if code or not run.changed or not confirm():
                 return code or int(run.changed)
-        return run.go(work, (ledger, digest) if ledger is not None and command in _CHANGING else None, out)
+        return run.go(work, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
 
 
 def _check_options(settings: Mapping[str, Any]) -> None:
@@ -306,8 +304,7 @@ def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None
     """Return the archives of this package and of the user's modules."""
     package = payload.package(f"{_directory()}/payloads")
     directories = [each for each in session.registry.directories if each != BUNDLED]
-    modules, _ = payload.modules(directories, session.registry.trust.read)
-    return package, modules
+    return package, payload.modules(directories, session.registry.trust.read)
 
 
 def _directory() -> str:

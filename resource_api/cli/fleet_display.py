@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
-from resource_api.fleet.merge import EVENTS, UNEXPECTED
-from resource_api.model.report import Summary
+from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
@@ -40,7 +39,6 @@ _INTERRUPTED: Final = (
     "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
     "interrupted: the running hosts are left; they end by themselves",
 )
-_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 
 
 class Total(NamedTuple):
@@ -170,7 +168,7 @@ class Display:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
-        bad = any(counts[status] for status in counts if status not in {"changed", "unchanged"})
+        bad = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
 
     def document(
@@ -198,7 +196,7 @@ class Display:
 
     def _sums(self, reports: Iterable[HostReport]) -> dict[str, Any]:
         """Return the counts of resources of all hosts together."""
-        sums = dict.fromkeys(_COUNTS, 0)
+        sums = dict.fromkeys(COUNTS, 0)
         for report in reports:
             for name, count in (report.summary or {}).items():
                 sums[name] += count
@@ -257,7 +255,7 @@ class Display:
                     equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
             self._print_rows([{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()])
         for report in reports:
-            if report.status not in {"changed", "unchanged"}:
+            if not report.succeeded:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:

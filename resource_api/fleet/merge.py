@@ -23,8 +23,11 @@ if TYPE_CHECKING:
 UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: What can have become of a host, in the order of a summary.
 STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "untouched")
+SUCCEEDED: Final = STATUSES[:2]
 #: The documents of a run that are passed on as they come.
 EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
+#: What a host counts of its resources.
+COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 #: The documents that are shown of a group.
 _SHOWN: Final = frozenset({"log", "diagnostic", "result"})
 _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
@@ -32,7 +35,6 @@ _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 _PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
 #: What a plan has of its host and is not shown, and the whole manifest in one that is saved.
 _OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "manifest")
-_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
 #: Stand for the host's own name and address in what a group keeps: characters that no text of ours has.
@@ -62,6 +64,11 @@ class HostReport(NamedTuple):
     code: int | None = None
     seconds: float = 0.0
     batch: int = 0
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether its run has ended well."""
+        return self.status in SUCCEEDED
 
 
 class _Kept(NamedTuple):
@@ -152,7 +159,7 @@ class Answer:
         """Take one document."""
         kind = document["type"]
         if kind == "summary":
-            self.summary = {name: _count(document.get(name)) for name in _COUNTS}
+            self.summary = {name: _count(document.get(name)) for name in COUNTS}
             self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
         elif kind == "outputs":
             values = document.get("outputs")
@@ -302,13 +309,14 @@ class Merge:
 
     def _add_outputs(self, host: Host, exact: str, text: str) -> None:
         """Fold the outputs of a host; those for which there is no room are one group without texts."""
-        keys = [blake2b(each.encode(errors="surrogatepass")).digest() for each in (exact, text)]
-        if not self._outputs.has(keys[1]):
+        exact_key, key = (blake2b(each.encode(errors="surrogatepass")).digest() for each in (exact, text))
+        if not self._outputs.has(key):
             if len(text) > self._room:
-                keys, text = [b"", b""], ""
+                exact_key = key = b""
+                text = ""
             self._room -= len(text)
         texts = [self._mask(text)] if text else []
-        self._outputs.add(host, *keys, lambda: _Kept("", "", texts, 1 - len(texts)))
+        self._outputs.add(host, exact_key, key, lambda: _Kept("", "", texts, 1 - len(texts)))
 
     def _add(self, report: HostReport) -> None:
         self.reports[report.name] = report

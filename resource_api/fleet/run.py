@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.fleet import rollout
 from resource_api.fleet.carriers import carrier as carriers
-from resource_api.fleet.merge import UNEXPECTED
+from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED
 from resource_api.fleet.rollout import Progress
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
@@ -108,7 +108,7 @@ class FleetRun:
         self._observer = observer
         self._record = record
         self._host_timeout = host_timeout
-        self._good = {"changed", "unchanged", *ignored}
+        self._good = {*SUCCEEDED, *ignored}
         self._clock = clock
         self._running: dict[str, _Running] = {}
         #: The hosts that were told to end because of their time → when they are given up.
