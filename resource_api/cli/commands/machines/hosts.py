@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.carriers.ssh import HostKey
+    from resource_api.fleet.runtimes import Runtime
 
 
 @options.group(
@@ -114,7 +115,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
     except OSError as error:
         msg = f"{error.filename or file}: {error.strerror}"
         raise ResourceError(msg) from error
-    session.show(added.document, lambda: runtimes.shown([added]))
+    session.show(added.document, lambda: _runtime_line(added))
 
 
 @runtime.command("list", examples=("resource-api hosts runtime list",))
@@ -123,7 +124,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 def list_runtimes(session: Session, **_settings: Any) -> None:
     """List the interpreters that were added, the newest first."""
     found = _runtimes().all()
-    session.show(lambda: [each.document() for each in found], lambda: runtimes.shown(found))
+    session.show(lambda: [each.document() for each in found], lambda: map(_runtime_line, found))
 
 
 class _Key(NamedTuple):
@@ -230,3 +231,7 @@ def _record(keys: Sequence[HostKey]) -> None:
 
 def _runtimes() -> Runtimes:
     return Runtimes(runtimes.directory(os.environ))
+
+
+def _runtime_line(each: Runtime) -> str:
+    return f"{each.digest[:12]}  Python {each.python} for {each.machine}, {each.size / 1e6:.1f} MB"
