@@ -34,6 +34,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
+from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
 from resource_api.system.state_directory import state_directory
 
@@ -57,7 +58,6 @@ _PASSED: Final = (
     *("tags", "skip_tags", "replace", "prune", "prune_always", "isolate", "state", "stack", "project", "lock_timeout"),
     *("every_type", "filters", "provider", "config"),
 )
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Which of the user's interrupts ends this process at once.
 _LAST: Final = 4
 #: How many addresses that no inventory names are compared with its names.
@@ -447,7 +447,7 @@ def _interruptible(run: FleetRun) -> Iterator[list[int]]:
         run.interrupt()
 
     before: dict[int, Any] = {}
-    for each in _SIGNALS:
+    for each in SIGNALS:
         if (handler := signal.getsignal(each)) is not signal.SIG_IGN:
             before[each] = handler
             signal.signal(each, handle)

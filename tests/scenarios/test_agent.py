@@ -429,7 +429,7 @@ UNREACHABLE = {
     "404": "HTTP Error 404: Not Found",
     "500": "HTTP Error 500",
     "cut": "broke off after",
-    "too large": "is larger than",
+    "too large": "is larger than 103 MiB",
     "a loop": "infinite loop",
     "a file of this machine": "is not allowed",
     "no answer": "cannot be fetched: ",

@@ -20,6 +20,7 @@ from resource_api.fleet.job import Job
 from resource_api.fleet.value_sources import ValueSource
 from resource_api.model.values.errors import reason
 from resource_api.plugins.worker import protocol
+from resource_api.runtime.signals import SIGNALS
 from resource_api.system.process import process_tree
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.carriers.carrier import Carrier, HostEvent
 
-#: What a terminal, or who ends a service, sends to all processes: only the first one decides what comes of it.
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READ: Final = 64 * 1024
 _LENGTH: Final = struct.Struct("!I")
 #: Seconds after which a process that has hosts looks for what is asked of it, if no event comes.
@@ -43,7 +42,7 @@ def carry(make: Callable[[], Carrier], connection: socket.socket, parent: int) -
     code = 1
     try:
         process_tree.end_with(parent)
-        for number in SIGNALS:
+        for number in SIGNALS:  # sent to all processes by a terminal: only the first one decides what comes of it
             if signal.getsignal(number) is not signal.SIG_IGN:  # which programs inherit
                 signal.signal(number, lambda *_: None)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)

@@ -20,6 +20,7 @@ from resource_api.fleet.carriers import carrier, share
 from resource_api.fleet.carriers.carrier import HostEvent
 from resource_api.model.values.errors import ProviderError, ResourceError
 from resource_api.plugins.worker import protocol
+from resource_api.runtime.signals import SIGNALS
 from resource_api.system.process import process_tree
 from resource_api.system.process.process import describe_exit
 
@@ -260,7 +261,7 @@ def _fork(make: Callable[[], Carrier], passwords: BecomePasswords, others: Seque
 
     process_tree.prepare()
     # No handler of this process may run in the other one.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, share.SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         if (pid := os.fork()) == 0:
             share.carry(made, theirs, parent)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.text import show_size
 from resource_api.system.filesystem import remove_tree, temporary_names
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
 from resource_api.system.filesystem.fsync import PendingFlush
@@ -99,8 +100,7 @@ def not_read(seen: os.stat_result, path: str, limit: int) -> OSError:
     """
     if not stat.S_ISREG(seen.st_mode):
         return OSError(errno.EINVAL, "not a regular file", path)
-    size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"
-    return OSError(errno.EFBIG, f"larger than {size}", path)
+    return OSError(errno.EFBIG, f"larger than {show_size(limit)}", path)
 
 
 def open_source(path: str) -> FileIO:
