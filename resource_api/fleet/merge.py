@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 #: What reading a document of a host raises that has not the form that it should have.
 UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: What can have become of a host, in the order of a summary.
-STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "untouched")
-SUCCEEDED: Final = STATUSES[:2]
+SUCCEEDED: Final = ("changed", "unchanged")
+STATUSES: Final = (*SUCCEEDED, "failed", "unreachable", "refused", "untouched")
 #: The documents of a run that are passed on as they come.
 EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
 #: What a host counts of its resources.
