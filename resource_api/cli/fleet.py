@@ -394,7 +394,7 @@ class _Run:
                 host_timeout=settings["host_timeout"],
                 ignored=ignored,
             )
-            with _interruptible(fleet) as signals, display:
+            with _interruptible(fleet, display) as signals, display:
                 stop = fleet.run()
         reports = [merge.reports[name] for name in work.hosts]
         self.changed = bool(merge.counts()["changed"])
@@ -436,7 +436,7 @@ class _Run:
 
 
 @contextmanager
-def _interruptible(run: FleetRun) -> Iterator[list[int]]:
+def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
     """Have signals end a run in an orderly way; the value yielded has the signals that came."""
     came = list[int]()
 
@@ -445,6 +445,8 @@ def _interruptible(run: FleetRun) -> Iterator[list[int]]:
         if len(came) >= _LAST:
             os._exit(128 + number)
         run.interrupt()
+        if display.asking:
+            raise InterruptedError
 
     before: dict[int, Any] = {}
     for each in SIGNALS:
