@@ -445,7 +445,7 @@ def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
         if len(came) >= _LAST:
             os._exit(128 + number)
         run.interrupt()
-        if display.asking:
+        if display.question_open:
             raise InterruptedError
 
     before: dict[int, Any] = {}

@@ -68,7 +68,7 @@ class Display:
         self._live: LiveLines | None = None
         self._stdout_color = session.output.style.color
         #: Whether the user is asked something; a signal handler that then raises ``InterruptedError`` ends the wait.
-        self.asking = False
+        self.question_open = False
 
     def __enter__(self) -> Self:
         """Begin to show progress, where there is a terminal."""
@@ -134,13 +134,13 @@ class Display:
         if settings["between"]:
             code = interactive.shell(settings["between"], json.dumps(documents.line("batch_end", _batch(batch))) + "\n")
             return f"--between has ended with exit code {code}" if code else ""
-        self.asking = True
+        self.question_open = True
         try:
             go_on = self._session.output.confirmed(f"{text.hosts_of(batch.left)} follow. Go on?")
         except InterruptedError:
             return "interrupted"
         finally:
-            self.asking = False
+            self.question_open = False
         return "" if go_on else "the answer was no"
 
     def interrupted(self, times: int) -> None:
