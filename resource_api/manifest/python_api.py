@@ -13,7 +13,7 @@ from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import document
 from resource_api.model.values.expression import Expression, Path, escape_expressions
 from resource_api.model.values.reference import Reference, capitalize_type
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -290,31 +290,15 @@ def _title(type_name: str, title: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as manifests write it: pending ones as ``${...}``, literal text escape_expressions."""
-    if isinstance(value, str):
-        return escape_expressions(value)
-    if isinstance(value, PendingValue):
-        return str(value.expression)
-    if isinstance(value, DeclaredResource):
-        return escape_expressions(str(value))
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if isinstance(value, Sensitive):
-        return Sensitive(_plain(value.reveal()))
-    return value
+    """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
+    return map_leaves(value, lambda leaf: str(leaf.expression) if isinstance(leaf, PendingValue) else _relation(leaf))
 
 
 def _relation(value: Any) -> Any:
     """Return a metaparameter's value with declared resources as references."""
-    if isinstance(value, (str, DeclaredResource)):
-        return escape_expressions(str(value))
-    if isinstance(value, (list, tuple)):
-        return [_relation(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _relation(item) for key, item in value.items()}
-    return value
+    return map_leaves(
+        value, lambda leaf: escape_expressions(str(leaf)) if isinstance(leaf, (str, DeclaredResource)) else leaf
+    )
 
 
 def _parts(value: Any) -> tuple[str | Path, ...]:
