@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.manifest_compiler import Source
-    from resource_api.runtime.provider_selection import SelectedProvider
 
 
 class ResourceReader:
@@ -70,7 +70,7 @@ class ResourceReader:
         given = inputs or any(each is not None for each in (provider, manifest, config))
         if not given and not definition.config.attributes:
             return None
-        from resource_api.runtime.provider_selection import ProviderSelector  # noqa: PLC0415 - few types need one
+        from resource_api.runtime.configured_provider import ProviderSelector  # noqa: PLC0415 - few types need one
 
         return ProviderSelector(self.registry, self.run).select(type_name, provider, manifest, inputs or {}, config)
 

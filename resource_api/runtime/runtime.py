@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
     from resource_api.prior.match import Prior
     from resource_api.runtime.manifest_compiler import ReadContent, Source
-    from resource_api.runtime.options import ExecutionOptions, PlanOptions, SelectionOptions
+    from resource_api.runtime.option_types import ExecutionOptions, PlanOptions, SelectionOptions
     from resource_api.runtime.policies import PolicyEvaluator
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore
@@ -342,9 +342,9 @@ class Runtime(ResourceReader):
         """Return a context that holds the lock of the state for one run of ``command``; a wait for it is shown."""
         if self.run.progress is None or not self.lock_timeout:
             return self.store.lock(command, self.lock_timeout)
-        from resource_api.runtime import state_lock  # noqa: PLC0415 - only where the lock may be waited for
+        from resource_api.runtime import lock_wait  # noqa: PLC0415 - only where the lock may be waited for
 
-        return state_lock.held(self.store, command, self.lock_timeout, self.run.progress(), self.log)
+        return lock_wait.held(self.store, command, self.lock_timeout, self.run.progress(), self.log)
 
     # Planning, by kind of source
 
@@ -574,6 +574,6 @@ def _recorded_in_sync(plan: planning.Plan, providers: ProviderPool) -> frozenset
 
 
 def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
-    from resource_api.prior.implementations import stated_implementations  # noqa: PLC0415 - few types have several
+    from resource_api.prior.stated_implementations import stated_implementations  # noqa: PLC0415 - few types have several
 
     return stated_implementations(catalog, prior, instance)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.queries.selected_resources import Listed
 
     #: Returns the canonical name of the only resource, in a list.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.report import Report
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.runtime import Runtime
 
 

@@ -15,7 +15,7 @@ import pytest
 from resource_api import Registry, Runtime
 from resource_api.model.options import Options, to_options
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.options import PlanOptions
+from resource_api.runtime.option_types import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\

@@ -10,9 +10,9 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.fleet import inventory, runtimes
+from resource_api.fleet import inventory, python_runtimes
 from resource_api.fleet.carriers.carrier import LIBRARY
-from resource_api.fleet.runtimes import Runtimes
+from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.fleet.selection import Selection
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
@@ -113,7 +113,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
     except OSError as error:
         msg = f"{error.filename or file}: {error.strerror}"
         raise ResourceError(msg) from error
-    session.show(added.document, lambda: runtimes.shown([added]))
+    session.show(added.document, lambda: python_runtimes.shown([added]))
 
 
 @runtime.command("list", examples=("resource-api hosts runtime list",))
@@ -122,7 +122,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 def list_runtimes(session: Session, **_settings: Any) -> None:
     """List the interpreters that were added, the newest first."""
     found = _runtimes().all()
-    session.show(lambda: [each.document() for each in found], lambda: runtimes.shown(found))
+    session.show(lambda: [each.document() for each in found], lambda: python_runtimes.shown(found))
 
 
 class _Key(NamedTuple):
@@ -175,7 +175,7 @@ def _line(host: Host) -> str:
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import known_hosts  # noqa: PLC0415 - with asyncssh, which nothing else here needs
+    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - the same
     from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
 
@@ -184,7 +184,7 @@ def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
         if isinstance(key, Unreachable):
             shown.append(_Key(host, None, "unreachable", str(key)))
             continue
-        why = known_hosts.refusal(key, fingerprints)
+        why = record_host_keys.refusal(key, fingerprints)
         shown.append(_Key(host, key, "refused" if why else key.trust, why or None))
     return shown
 
@@ -211,16 +211,16 @@ def _confirmed(session: Session, count: int) -> bool:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import known_hosts  # noqa: PLC0415 - as above
+    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - as above
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - as above
 
     file = ssh.known_hosts_file(os.environ)
     try:
-        known_hosts.record(file, keys)
+        record_host_keys.record(file, keys)
     except OSError as error:
         msg = f"{file}: cannot be written: {error.strerror}"
         raise ResourceError(msg) from error
 
 
 def _runtimes() -> Runtimes:
-    return Runtimes(runtimes.directory(os.environ))
+    return Runtimes(python_runtimes.directory(os.environ))
