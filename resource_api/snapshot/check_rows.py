@@ -192,6 +192,7 @@ def _misnamed(
         return None, ""
     try:
         canonical = definition.name_of(functions.canonicalize([row])[0])
+        hash(canonical)
     except Exception:  # noqa: BLE001 - this row was not asked for
         return None, ""
     if canonical == name:
