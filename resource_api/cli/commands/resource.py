@@ -10,7 +10,6 @@ import click
 from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError, nearest
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
@@ -189,7 +188,7 @@ def _finish(session: Session, listed: Listed, pattern: str | None, selected: Sel
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, found, literal(selected.section) if selected is not None else {})
+        return edit(session, found, selected.section if selected is not None else {})
     resource_list.show(session, found, settings["form"] or "yaml")
     return 0
 
