@@ -85,8 +85,12 @@ class ResourceReader:
         """Return the resources that can be read, as ``resources`` does, and the reference → reason of the others.
 
         ``names`` may be a function that returns them with the provider that reads them. Raise ``ProviderError`` when
-        none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result of ``select``.
+        none can be read, and ``UsageError`` for another ``strict`` and for one name that is not in a list. ``selected``
+        is the result of ``select``.
         """
+        if isinstance(names, (str, bytes)):
+            msg = f"names must be a list of names, not {names!r}"
+            raise UsageError(msg)
         if strict != "error":
             from resource_api.model.options import to_options  # noqa: PLC0415 - the default needs no check
 
