@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
+from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
@@ -152,6 +153,26 @@ def _undeclared(records: Sequence[Record], option: str) -> str:
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
     return f"{names}{more} {verb} recorded but no longer declared; {advice}"
+
+
+def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
+    """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack."""
+    for pattern in patterns:
+        try:
+            reference.check_stack(pattern, state.project, state.stack)
+        except ValueError as error:
+            msg = f"{option}: {error}"
+            raise UsageError(msg) from error
+
+
+def check_stacks(options: Options, state: StackState) -> None:
+    """Raise ``UsageError`` for a URN of another project or stack in the options that name resources."""
+    for option, patterns in (
+        ("--target", options.targets),
+        ("--exclude", options.excludes),
+        ("--replace", options.replace),
+    ):
+        check_stack(patterns, option, state)
 
 
 def _reference(pattern: str, option: str) -> str:

@@ -423,6 +423,7 @@ class Runtime(ResourceReader):
 
     def _decide_steps(self, catalog: Catalog, state: StackState, run: _Planning) -> planning.Plan:
         options, snapshot, policies = run
+        targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, snapshot.providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))

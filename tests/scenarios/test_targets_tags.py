@@ -97,6 +97,17 @@ def test_a_pattern_of_what_is_only_recorded_names_the_resources(bench: Bench) ->
     assert done.lines == [f"Error: --target Widget matches no resource that is declared: {why}"]
 
 
+@pytest.mark.parametrize("option", ["--target", "--exclude", "--replace"])
+def test_the_urn_of_another_project_or_stack_is_refused(bench: Bench, option: str) -> None:
+    """It is not taken for the resource of the same reference here; one of this stack is that resource."""
+    other = "urn:resource:live::site::widget::a"
+    done = bench.apply(MANIFEST, option, other)
+    why = f"{option}: {other} is of project site, stack live; this is about project site, stack default"
+    assert (done.code, done.lines[-1]) == (64, f"Error: {why}")
+    assert bench.calls("widget") == []
+    assert bench.apply(MANIFEST, option, other, "--stack", "live").code == 0
+
+
 def test_a_plan_is_limited_the_same_way(bench: Bench) -> None:
     """A plan with a target has only its step and is not ``complete``."""
     planned = bench.plan(MANIFEST, "--target", "Token[2]", "--json").document

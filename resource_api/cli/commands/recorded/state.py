@@ -175,7 +175,7 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
 
     def edit(known: StackState) -> Commit:
         found = find(known, source)
-        wanted = parse(target)
+        wanted = parse(target, known)
         if problem := document.character_problem(wanted.title, key=True, what="a title"):
             raise UsageError(problem)
         parent, own = split_component(wanted, found.type)
