@@ -246,6 +246,7 @@ def apply_file(
     """
     if (document := read(path)) is None:
         return None
+    _check_format(document, path)
     to_options(given)
     check_execution(inputs, given, _EXECUTION, "a saved plan, which does what it shows")
     for kind, own in (("project", runtime.project), ("stack", runtime.stack)):

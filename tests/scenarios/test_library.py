@@ -328,6 +328,14 @@ def test_a_saved_plan_of_another_project_or_stack_is_refused(
     assert coins == {}
 
 
+def test_a_plan_that_another_version_saved_is_refused(runtime: Runtime, tmp_path: Path) -> None:
+    """Before anything else of it is read."""
+    file = tmp_path / "later.json"
+    file.write_text('{"format_version": 99}', encoding="utf-8")
+    with pytest.raises(ManifestError, match="format_version 99 is not a plan that this version saved; plan again"):
+        runtime.apply(file)
+
+
 def test_a_plan_is_not_saved_over_its_manifest(runtime: Runtime, tmp_path: Path) -> None:
     """As the command refuses it; nor is one with a secret saved without a key."""
     site = tmp_path / "site.yaml"
