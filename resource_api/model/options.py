@@ -15,12 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
 
+def _lower(tag: Any) -> Any:
+    """Return a tag as resources have it; ``to_options`` refuses what is no text."""
+    return tag.lower() if isinstance(tag, str) else tag
+
+
 _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "targets": tuple,
     "excludes": tuple,
     "replace": tuple,
-    "tags": frozenset,
-    "skip_tags": frozenset,
+    "tags": lambda tags: frozenset(map(_lower, tags)),
+    "skip_tags": lambda tags: frozenset(map(_lower, tags)),
 }
 #: The options that say how a plan is carried out, not what it contains.
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")

@@ -370,3 +370,40 @@ def test_names_are_a_list(runtime: Runtime) -> None:
     """The letters of one text are not taken for names."""
     with pytest.raises(UsageError, match="names must be a list of names, not 'root'"):
         runtime.resources("coin", names="root")
+
+
+def test_names_may_be_spelt_in_any_way(tmp_path: Path) -> None:
+    """As on the command line; one that is no name is refused before anything is read."""
+    reader = Runtime(Registry.from_path())
+    rows = reader.resources("file", names=[f"{tmp_path}/", str(tmp_path), f"{tmp_path}//y"])
+    assert [(row["path"], row["ensure"]) for row in rows] == [(str(tmp_path), "directory"), (f"{tmp_path}/y", "absent")]
+    for name in ("x", None, tmp_path, (str(tmp_path), "x")):
+        with pytest.raises(UsageError, match=r"^File: path must be an absolute path"):
+            reader.resources("file", names=[name])
+
+
+def test_names_of_several_parts_are_tuples_or_titles(tmp_path: Path) -> None:
+    """Of a type with several namevars."""
+    reader = Runtime(Registry.from_path())
+    file = tmp_path / "settings.ini"
+    file.write_text("[a]\nb = 1\n", encoding="utf-8")
+    named = reader.resources("ini_setting", names=[(str(file), "a", "b")])
+    assert (len(named), named[0]["value"]) == (1, "1")
+    assert reader.resources("ini_setting", names=[f"{file}:a:b"]) == named
+    with pytest.raises(UsageError, match=r"^Ini_setting: 3 is no name; write a tuple of path, section, "):
+        reader.resources("ini_setting", names=[3])
+
+
+def test_tags_may_have_upper_case(runtime: Runtime) -> None:
+    """They are those of resources, which are in lower case."""
+    wanted = manifest(a={"tag": "Old"}, b={})
+    assert [str(step.reference) for step in runtime.plan(wanted, tags=["OLD"]).steps] == ["Coin[a]"]
+    assert [str(step.reference) for step in runtime.plan(wanted, skip_tags=["OLD"]).steps] == ["Coin[b]"]
+
+
+@pytest.mark.parametrize("inputs", [["worth"], "worth=5", 5])
+def test_inputs_are_a_mapping(runtime: Runtime, inputs: Any) -> None:
+    """Anything else is refused with what it should be."""
+    for call in (runtime.plan, runtime.apply, runtime.validate, runtime.destroy):
+        with pytest.raises(UsageError, match="inputs must be a mapping of names to values, not "):
+            call(manifest(a={}), inputs)
