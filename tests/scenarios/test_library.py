@@ -230,6 +230,12 @@ def test_an_empty_registry_has_no_types() -> None:
     assert "file" in Registry.from_path().names()
 
 
+def test_a_module_path_without_its_directory_is_refused(tmp_path: Path) -> None:
+    """Otherwise each of its types would be unknown later."""
+    with pytest.raises(UsageError, match=f"module path: there is no directory {tmp_path}/nosuch"):
+        Registry.from_path(tmp_path / "nosuch")
+
+
 def test_a_mapping_is_not_changed(runtime: Runtime) -> None:
     """``apply`` does not change the mapping that it is given."""
     wanted = manifest(a={"worth": 5})
