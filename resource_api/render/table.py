@@ -23,8 +23,10 @@ def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     """Yield the lines of a table of ``rows``, which have been made plain, in their order.
 
     A column stands for each key that has a value in any row, the first key first. Of more columns than ``width``
-    characters hold (None: any number) the last are left out, and the last line names them.
+    characters hold (None: any number) the last are left out, and the last line names them. Without rows nothing.
     """
+    if not rows:
+        return
     names = _columns(rows)
     shown = list(map(_cell, names))  # rows of other hosts may have any names
     cells = [shown, *([_cell(row.get(name)) for name in names] for row in rows)]
