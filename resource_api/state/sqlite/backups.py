@@ -116,7 +116,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     return [*lines, *_losses(before, best), "'resource-api refresh' reads the present state of every resource again"]
 
 
-def foretell(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
+def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
     """Return what is wrong with the database at ``path`` with what ``recover`` will do about it."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error

@@ -84,7 +84,7 @@ class SqliteStore:
         try:
             return self._check()
         except StateDamaged as error:
-            raise backups.foretell(error, self.path, self._data_keys.for_check) from error
+            raise backups.with_recovery(error, self.path, self._data_keys.for_check) from error
 
     def _check(self) -> Sequence[str]:
         with self._guard, self._reading() as opened:
