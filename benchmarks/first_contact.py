@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from resource_api.fleet import documents, payload, sources
+from resource_api.fleet import manifest_files, payload, sent_manifest
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.job import Job, with_id
@@ -47,7 +47,7 @@ def _job(directory: Path, digest: str) -> Job:
         (directory / str(number)).write_text("hello")
     site = directory / "site.yaml"
     site.write_text(f"project: bench\nresources:\n  User[root]: {{ensure: present}}\n{lines}")
-    fields = [documents.to_fields(each) for each in sources.read(str(site))]
+    fields = [sent_manifest.to_fields(each) for each in manifest_files.read(str(site))]
     host = {"name": "bench", "groups": [], "address": "127.0.0.1"}
     options = {"state": f"sqlite:{directory}/state/state.db"}
     return with_id(Job("apply", 1, payload=digest, documents=fields, host=host, options=options))

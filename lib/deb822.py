@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_each(
             fields = read(path(name))
         except (OSError, ResourceError) as error:
             why = f"{path(name)} cannot be read: {files.describe_error(error, path(name))}"
-            owned_lines.report_unreadable(context, [name], why, names)
+            file_parts.report_unreadable(context, [name], why, names)
         else:
             if fields:
                 yield name, fields

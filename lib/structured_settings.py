@@ -10,7 +10,7 @@ from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib import content_check, owned_lines
+from lib import content_check, file_parts
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -67,7 +67,7 @@ class SettingsProvider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
         unlisted = "the settings of all files cannot be listed; name a file and a key"
-        for path, group, document in owned_lines.read_files(context, names, self._read, unlisted):
+        for path, group, document in file_parts.read_files(context, names, self._read, unlisted):
             for name in group:
                 try:
                     value = plain(find(document, parse_place(name[1])))
@@ -80,7 +80,7 @@ class SettingsProvider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a setting: the directory of its file, the program that checks it, the modules."""
-        yield from owned_lines.missing(changes)
+        yield from file_parts.missing(changes)
         from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
 
         needed = self._MODULES.items()
@@ -90,7 +90,7 @@ class SettingsProvider(BaseProvider):
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
         checks = content_check.checkers(changes)
-        owned_lines.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
+        file_parts.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
     def _read(self, path: str) -> Any:
         return self._document(_decode(files.read_content(path) or b""))

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, owned_lines
+from lib import deb822, file_parts
 from resource_api import BaseProvider, files
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Provider(BaseProvider):
                     for path in _existing(name):
                         batch.remove(path)
                 else:
-                    owned_lines.edit_file(_path(name), partial(deb822.edit, wanted=_edits(change.should)))
+                    file_parts.edit_file(_path(name), partial(deb822.edit, wanted=_edits(change.should)))
 
 
 def _path(name: str) -> str:

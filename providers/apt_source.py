@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from lib import deb822, listing, owned_lines
+from lib import deb822, file_parts, listing
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Provider(BaseProvider):
         edits = {name: _edits(name, should) for name, should in wanted.items() if should["ensure"] != "absent"}
         self._fetch({name: edit for name, edit in edits.items() if wanted[name]["update"]})
         for name, edit in edits.items():
-            owned_lines.edit_file(_path(name), partial(deb822.edit, wanted=edit))
+            file_parts.edit_file(_path(name), partial(deb822.edit, wanted=edit))
         with files.Batch() as batch:
             for name in wanted.keys() - edits.keys():
                 batch.remove(_path(name))

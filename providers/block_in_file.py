@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import content_check, line_places, owned_lines
+from lib import content_check, file_parts, line_places
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -44,7 +44,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the blocks in ``names``."""
         unlisted = "the blocks of all files cannot be listed; name a file and a block"
-        for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
+        for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
             for name in group:
                 try:
@@ -59,11 +59,11 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a block: the directory of its file, the program that checks it."""
-        return owned_lines.missing(changes)
+        return file_parts.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_lines(changes, edit, "block")
+        file_parts.edit_lines(changes, edit, "block")
 
 
 def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Provider(BaseProvider):
                 table = self._table(user)
             except (ResourceError, OSError) as error:
                 why = f"the crontab of '{user}' cannot be read: {files.describe_error(error, '')}"
-                owned_lines.report_unreadable(context, wanted, why, names)
+                file_parts.report_unreadable(context, wanted, why, names)
                 continue
             jobs: dict[Name, list[Resource]] = {}
             for _, _, job in blocks(table):
@@ -97,7 +97,7 @@ class Provider(BaseProvider):
             for name, rows in jobs.items():
                 if len(rows) > 1:
                     why = f"'{name[0]}' marks {len(rows)} jobs in the crontab of '{user}'; names must be unique there"
-                    owned_lines.report_unreadable(context, [name], why, names)
+                    file_parts.report_unreadable(context, [name], why, names)
                 elif (accepted := context.type.accepted_row(rows[0])) is not None:
                     yield accepted
 
@@ -112,7 +112,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
+        file_parts.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
     def _edit(self, user: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
         table = self._table(user)

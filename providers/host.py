@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
+        file_parts.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
 
 
 def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:

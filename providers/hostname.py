@@ -6,7 +6,7 @@ import socket
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Provider(BaseProvider):
             with context.updating(name):
                 if socket.gethostname() != should["hostname"]:
                     socket.sethostname(should["hostname"])
-                owned_lines.edit_file(FILE, partial(_edit, name=should["hostname"]))
+                file_parts.edit_file(FILE, partial(_edit, name=should["hostname"]))
 
 
 def _place(lines: files.Lines) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import content_check, owned_lines
+from lib import content_check, file_parts
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, Sensitive, files
 
@@ -51,7 +51,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
-        for path, group, lines in owned_lines.read_files(context, names, files.read_lines, unlisted):
+        for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
             found = find(texts, [name[1:] for name in group])
             for name in group:
@@ -61,11 +61,11 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a setting: the directory of its file, the program that checks it."""
-        return owned_lines.missing(changes)
+        return file_parts.missing(changes)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_lines(changes, edit, "value")
+        file_parts.edit_lines(changes, edit, "value")
 
 
 def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:

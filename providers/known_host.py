@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import owned_lines, ssh_keys
+from lib import file_parts, ssh_key_types
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ class Provider(BaseProvider):
             if resource.get("host_aliases"):
                 resource["host_aliases"] = list(dict.fromkeys(map(str.lower, resource["host_aliases"])))
             if "type" in resource:
-                resource["type"] = ssh_keys.SHORT.get(resource["type"], resource["type"])
+                resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Yield a key of another type, and a hash of what cannot be hashed."""
-        yield from ssh_keys.problems(should)
+        yield from ssh_key_types.problems(should)
         if should.get("hashed") is True:
             if should.get("host_aliases"):
                 yield Problem("hashed", "hashed: a line with a hash has one name, so it excludes 'host_aliases'")
@@ -78,13 +78,13 @@ class Provider(BaseProvider):
                 continue
             except OSError as error:
                 why = f"the known hosts in {target} cannot be read: {files.describe_error(error, '')}"
-                owned_lines.report_unreadable(context, [_name(key, target) for key in keys], why, names)
+                file_parts.report_unreadable(context, [_name(key, target) for key in keys], why, names)
                 continue
             for key, places in _places(lines, keys).items():
                 rows = [_row(key, target, parse_line(lines[place])) for place in places]
                 if any(row != rows[0] for row in rows):
                     why = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
-                    owned_lines.report_unreadable(context, [_name(key, target)], why, names)
+                    file_parts.report_unreadable(context, [_name(key, target)], why, names)
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
@@ -98,7 +98,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[2], (name[0], name[1], name[3])), _rewrite)
+        file_parts.edit_files(changes, lambda name: (name[2], (name[0], name[1], name[3])), _rewrite)
 
 
 def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
@@ -121,7 +121,7 @@ def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> 
 def parse_line(line: str) -> Entry | None:
     """Return the key of a line; None for every other line."""
     found = LINE.fullmatch(line.strip(" \t"))
-    if found is None or not ssh_keys.matches(found["type"], found["key"]):
+    if found is None or not ssh_key_types.matches(found["type"], found["key"]):
         return None
     return Entry(found["hosts"], found["type"], found["key"], found["marker"] or "none", found["comment"] or "")
 

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Provider(BaseProvider):
                     done[name] = should
         if done:
             self.sync("-f", "--", ARCHIVE)
-            owned_lines.edit_file(LIST, lambda lines: edit(lines, done))
+            file_parts.edit_file(LIST, lambda lines: edit(lines, done))
 
     def _build(self, name: str, should: Mapping[str, Any]) -> None:
         """Build a locale. Raise ``ResourceError`` if it is not there then; warnings are an exit code too."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines, prerequisites
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Command, ResourceError, files
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Provider(BaseProvider):
                 present = is_ if is_ is not None and is_["entry"] else None
                 if should["ensure"] == "absent":
                     self._unmount(name)
-                    owned_lines.edit_file(FSTAB, partial(edit, name=name, entry=None))
+                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=None))
                 else:
                     entry = {
                         **NEW,
@@ -89,7 +89,7 @@ class Provider(BaseProvider):
                         msg = f"it has no entry in {FSTAB}: declare its device"
                         raise ResourceError(msg)
                     self._set_state(present, entry)
-                    owned_lines.edit_file(FSTAB, partial(edit, name=name, entry=entry))
+                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
                 written = True
         if written and os.path.isdir("/run/systemd/system"):  # noqa: PTH112 - a text
             self.systemctl("daemon-reload")

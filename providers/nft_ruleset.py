@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines, prerequisites
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Command, CommandError, ResourceError, files
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Provider(BaseProvider):
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                owned_lines.report_unreadable(context, [path], files.describe_error(error, path), names)
+                file_parts.report_unreadable(context, [path], files.describe_error(error, path), names)
                 continue
             row = {"ensure": "present", "path": path, "content": content, "loaded": self._is_loaded(content)}
             yield from context.accepted([row]) if names is None else [row]

@@ -7,7 +7,7 @@ from functools import partial
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Provider(BaseProvider):
                 lines = files.read_lines(path)
                 managed = _managed(path)
             except OSError as error:
-                owned_lines.report_unreadable(context, [path], files.describe_error(error, path), names)
+                file_parts.report_unreadable(context, [path], files.describe_error(error, path), names)
                 continue
             if not managed and not os.path.exists(path):  # noqa: PTH110 - a text
                 continue
@@ -74,7 +74,7 @@ class Provider(BaseProvider):
                 elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
                     files.replace(path, b"", mode=0o644)
                 else:
-                    owned_lines.edit_file(path, partial(_edit, should=change.should))
+                    file_parts.edit_file(path, partial(_edit, should=change.should))
 
 
 def _managed(path: str) -> str:

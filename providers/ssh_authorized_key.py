@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines, ssh_keys
+from lib import file_parts, ssh_key_types
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ class Provider(BaseProvider):
         """Replace short names of key types by the long ones."""
         for resource in resources:
             if "type" in resource:
-                resource["type"] = ssh_keys.SHORT.get(resource["type"], resource["type"])
+                resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
-        return list(ssh_keys.problems(should))
+        return list(ssh_key_types.problems(should))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
@@ -54,12 +54,12 @@ class Provider(BaseProvider):
             except (OSError, ResourceError) as error:
                 wanted = [name for name in names or () if name[1:] == (target, user)]
                 why = f"the keys of '{user}' cannot be read: {files.describe_error(error, '')}"
-                owned_lines.report_unreadable(context, wanted, why, names)
+                file_parts.report_unreadable(context, wanted, why, names)
                 continue
             for name, rows in keys.items():
                 if len(rows) > 1:
                     why = f"several keys of '{user}' have the comment '{name}'; change it so that only one has it"
-                    owned_lines.report_unreadable(context, [(name, target, user)], why, names)
+                    file_parts.report_unreadable(context, [(name, target, user)], why, names)
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
@@ -72,7 +72,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        owned_lines.edit_files(changes, lambda name: (name[1:], name[0]), _rewrite)
+        file_parts.edit_files(changes, lambda name: (name[1:], name[0]), _rewrite)
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
@@ -101,10 +101,10 @@ def parse_line(line: str) -> Resource | None:
     """Return the key of a line; None for every other line, and for a key without a comment."""
     text, options = line.strip(" \t"), ""
     found = KEY.fullmatch(text)
-    if (found is None or not ssh_keys.matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
+    if (found is None or not ssh_key_types.matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
         found = KEY.fullmatch(optional[2])
-    if found is None or not found[3] or text.startswith("#") or not ssh_keys.matches(found[1], found[2]):
+    if found is None or not found[3] or text.startswith("#") or not ssh_key_types.matches(found[1], found[2]):
         return None
     return {"name": found[3], "type": found[1], "key": found[2], "options": OPTION.findall(options)}
 

@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Command, Problem, files
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Provider(BaseProvider):
             except FileNotFoundError:
                 continue
             except OSError as error:
-                owned_lines.report_unreadable(context, [name], f"{path}: {files.describe_error(error, path)}", names)
+                file_parts.report_unreadable(context, [name], f"{path}: {files.describe_error(error, path)}", names)
                 continue
             row = {"name": name, "ensure": "present", **self._described(context, name, text)}
             if (accepted := context.type.accepted_row(row)) is not None:

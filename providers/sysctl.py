@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import owned_lines
+from lib import file_parts
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Provider(BaseProvider):
             except OSError as error:
                 why = files.describe_error(error, target)
                 found = [name for name in names or () if name[1] == target]
-                owned_lines.report_unreadable(context, found, f"{target}: {why}" if names is None else why, names)
+                file_parts.report_unreadable(context, found, f"{target}: {why}" if names is None else why, names)
                 continue
             entries = dict(filter(None, (parse_line(files.printable(line)) for line in lines)))
             wanted = entries if names is None else [name for name, place in names if place == target]
@@ -76,7 +76,7 @@ class Provider(BaseProvider):
                 context.failed(identity, message="the running kernel has no such parameter" if missing else why)
             else:
                 accepted[identity] = change
-        owned_lines.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
+        file_parts.edit_files(accepted, lambda identity: (identity[1], identity[0]), _edit_file)
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield parameters that the kernel lacks, directories that are missing, and files that come later."""

@@ -10,15 +10,15 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from resource_api.cache.always_planned import always_planned, documents
 from resource_api.cache.conclusion import Conclusion, conclude
-from resource_api.cache.remainder import documents, remainder
 from resource_api.cache.validity import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.bulk_decisions import required_references
-from resource_api.prior.implementations import stated_implementations
+from resource_api.prior.stated_implementations import stated_implementations
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
@@ -65,7 +65,7 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
     if (fingerprints := take_fingerprints(catalog, providers, request.began, derived)) is not None:
         keys = [prior.records[number].key for number in conclusion.recorded]
         keys += [record.key for record in prior.instances.recorded.values()]
-        planned = remainder(plan, conclusion, providers.run.log.mask)
+        planned = always_planned(plan, conclusion, providers.run.log.mask)
         content = [fingerprints, conclusion, derived.used if derived else {}, planned]
         store.save_conclusion(request.label, name, content, keys)
 

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.fleet_display import Display, Total
 from resource_api.cli.output import threshold
-from resource_api.fleet import documents as manifests
-from resource_api.fleet import host_names, payload, rollout, runtimes, sources
+from resource_api.fleet import host_names, manifest_files, payload, python_runtimes, rollout, sent_manifest
 from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.job import CHANGING, Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
+from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.fleet.run import FleetRun
-from resource_api.fleet.runtimes import Runtimes
 from resource_api.fleet.selection import Selection, beside
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
@@ -99,7 +98,7 @@ def make_carrier(
     """
     from resource_api.fleet.carriers import ssh_carrier  # noqa: PLC0415 - with asyncio and asyncssh
 
-    found = Runtimes(runtimes.directory(os.environ))
+    found = Runtimes(python_runtimes.directory(os.environ))
     make = partial(
         ssh_carrier.SshCarrier,
         payloads,
@@ -254,7 +253,7 @@ def _work(
     inputs = HostInputs(declared, given).of_all(found.items())
     for each in {id(each): each for each in inputs.values()}.values():
         session.log.mask.add_inputs(each)
-    files = sources.contents(documents, {**given.weaker, **given.stronger})
+    files = manifest_files.contents(documents, {**given.weaker, **given.stronger})
     project = _project(session, declared, documents)
     return bare._replace(documents=documents, files=files, inputs=inputs, project=project, is_program=is_program)
 
@@ -271,7 +270,7 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
     source = session.source(manifest)
     if not isinstance(source, str):
         return source.documents  # type: ignore[union-attr] # standard input has been read
-    return sources.read(source, session.registry.trust.open)
+    return manifest_files.read(source, session.registry.trust.open)
 
 
 def _project(session: Session, declared: Manifest | None, documents: Sequence[Document]) -> str:
@@ -369,7 +368,7 @@ class _Run:
             generation,
             payload=self._package,
             modules=self._modules,
-            documents=[manifests.to_fields(each) for each in work.documents],
+            documents=[sent_manifest.to_fields(each) for each in work.documents],
             files=work.files,
             options=work.options,
             traceparent=os.environ.get("TRACEPARENT"),

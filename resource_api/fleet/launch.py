@@ -1,7 +1,7 @@
 """What happens on a host before the first program runs: another user is become, and an interpreter is found. No I/O.
 
-A shell looks for Python 3.11 or later. Where there is none, it asks for a runtime (see ``fleet/runtimes``) and unpacks
-it into the cache. ``sudo`` and ``doas`` may ask for a password; it is sent when they do, and never otherwise.
+A shell looks for Python 3.11 or later. Where there is none, it asks for a runtime (``fleet/python_runtimes``) and
+unpacks it into the cache. ``sudo`` and ``doas`` may ask for a password; it is sent when they do, and never otherwise.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ LEFT_OUT: Final = frozenset(
     }
 )
 #: Of ``fleet``, what a host needs.
-_FLEET: Final = frozenset({"__init__", "documents", "job"})
+_FLEET: Final = frozenset({"__init__", "job", "sent_manifest"})
 #: Libraries that are pure Python and needed on a host: ``sh`` runs programs, ``packaging`` compares versions.
 LIBRARIES: Final = ("packaging", "sh", "structlog")
 #: The directories and files of a module path that a host needs.

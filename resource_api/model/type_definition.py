@@ -6,7 +6,6 @@ afterwards. How resources are read or changed is for the provider.
 
 from __future__ import annotations
 
-import re
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -20,19 +19,14 @@ from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Never
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
+    from resource_api.model.values.title_patterns import TitlePatterns
 
-#: The parts of a title pattern, as ``_template`` reads them.
-_TITLE_PIECE: Final = regex(
-    r"""(?P<anchor>\\[AZ]|\^|\$)|\(\?P<(?P<group>\w+)>|(?P<open>\()|(?P<close>\))
-    |\\(?P<escaped>[\W_])|\[(?P<single>[^]\\^])\]|(?P<set>\[\^?\]?(?:\\.|[^\]])*\])
-    |(?P<special>[\\.*+?|\[]|\{\d*,?\d+\}|\{\d+,\})|(?P<literal>.)""",
-    re.DOTALL | re.VERBOSE,
-)
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
 #: One resource, read or declared: attribute → value.
@@ -127,9 +121,6 @@ class TypeDefinition(AttributeSet):
             problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {features!r}")
         if problems:
             raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
-        self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
-            re.compile(_ruby(pattern["pattern"])) for pattern in title_patterns
-        )
 
     def __repr__(self) -> str:
         """Show the name."""
@@ -226,7 +217,7 @@ class TypeDefinition(AttributeSet):
         Otherwise it is the values of the namevars, separated by spaces.
         """
         named = {namevar: _text(row[namevar]) for namevar in self.namevars}
-        for template in self._title_templates:
+        for template in self.titles.templates if self.titles else ():
             title = template.format_map(named)
             read = self.namevars_from_title(title) or {}
             if {namevar: _text(value) for namevar, value in read.items()} == named:
@@ -234,9 +225,18 @@ class TypeDefinition(AttributeSet):
         return " ".join(map(str, named.values()))
 
     @cached_property
-    def _title_templates(self) -> tuple[str, ...]:
-        """The titles that the title patterns describe, such as ``{path}:{name}``."""
-        return tuple(filter(None, map(_template, self.title_regexes)))
+    def titles(self) -> TitlePatterns | None:
+        """How titles are split into namevars; None: no title is."""
+        if self.title_patterns in ((), []):
+            return None
+        from resource_api.model.values.title_patterns import TitlePatterns  # noqa: PLC0415 - few types have some
+
+        return TitlePatterns(self.title_patterns)
+
+    @property
+    def title_regexes(self) -> tuple[re.Pattern[str], ...]:
+        """The compiled title patterns."""
+        return () if self.titles is None else self.titles.regexes
 
     def absent_row(self, name: Name) -> dict[str, Any]:
         """Return the row of a resource that does not exist."""
@@ -255,7 +255,7 @@ class TypeDefinition(AttributeSet):
     @cached_property
     def title_is_name(self) -> bool:
         """Whether the title is the name unless the namevar is declared."""
-        return not self.title_regexes and len(self.namevars) == 1
+        return self.titles is None and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
         """Return the namevars that a title contains, and the defaults of the others.
@@ -265,38 +265,12 @@ class TypeDefinition(AttributeSet):
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
-        if self.title_regexes:
-            found = next(filter(None, (regex.match(title) for regex in self.title_regexes)), None)
-            if found is None:
-                return None
-            return defaults | {name: text for name, text in found.groupdict().items() if text is not None}
-        return defaults
-
-
-def _ruby(pattern: str) -> str:
-    """Return a pattern of Ruby in Python's syntax (named groups, end of value), because Puppet's types have those."""
-    return re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern).replace(r"\z", r"\Z")
+        found = {} if self.titles is None else self.titles.split(title)
+        return None if found is None else defaults | found
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
-
-
-def _template(pattern: re.Pattern[str]) -> str:
-    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
-    found, depth = "", 0
-    for piece in _TITLE_PIECE.finditer(pattern.pattern):
-        kind, within = piece.lastgroup, depth
-        depth += {"group": 1, "open": 1, "close": -1}.get(kind or "", 0)
-        if within or kind == "anchor":
-            continue
-        if kind == "group":
-            found += f"{{{piece['group']}}}"
-        elif kind in {"literal", "escaped", "single"}:
-            found += piece[kind].replace("{", "{{").replace("}", "}}")
-        else:
-            return ""
-    return found
 
 
 def _type_problems(definition: TypeDefinition) -> list[str]:
@@ -321,7 +295,9 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
-    return [*problems, *_pattern_problems(definition), *_automatic_problems(definition)]
+    if definition.titles is not None:
+        problems += definition.titles.problems(definition.namevars)
+    return [*problems, *_automatic_problems(definition)]
 
 
 def _timeout_problems(timeout: Any) -> list[str]:
@@ -356,28 +332,6 @@ def _provider_problems(definition: TypeDefinition) -> list[str]:
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
         found.append(f"version must be text such as '1.2.0', not {version!r}")
     return found + functions_.function_problems(definition.functions)
-
-
-def _pattern_problems(definition: TypeDefinition) -> list[str]:
-    patterns = definition.title_patterns
-    if not isinstance(patterns, (list, tuple)):
-        return [f"title_patterns must be a list, not {type(patterns).__name__}"]
-    problems = []
-    for index, pattern in enumerate(patterns):
-        if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
-            problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
-            continue
-        try:
-            groups = re.compile(_ruby(pattern["pattern"])).groupindex
-        except re.error as error:
-            problems.append(f"title_patterns[{index}]: {error}")
-            continue
-        problems += [
-            f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, definition.namevars)}"
-            for group in groups
-            if group not in definition.namevars
-        ]
-    return problems
 
 
 def _automatic_problems(definition: TypeDefinition) -> list[str]:

@@ -13,7 +13,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import is_unknown
+from resource_api.model.values.values import is_unknown, reveal
 from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.other_values import other_values
 from resource_api.rehearse.result import Finding, finding
@@ -98,7 +98,7 @@ def _attributes(step: Step, before: StepReport | None, alike: Sequence[Step]) ->
             continue
         known = [difference.is_ for difference in (before.changes if before else ()) if difference.attribute == name]
         known += [each.should.get(name) for each in alike]
-        plain, plain_known = literal(should[name]), map(literal, known)
+        plain, *plain_known = (literal(reveal(each)) for each in (should[name], *known))
         values = other_values(definition.attributes[name].datatype, plain, plain_known)
         bodies: list[dict[str, Any]] = [{**should, name: value} for value in values]
         if name not in definition.mandatory:
@@ -162,7 +162,7 @@ class Damager:
         reference = str(Reference(step.definition.name, step.entry.title))
         runtime = Runtime(self._runtime.registry, run=self._runtime.run)
         runtime.facts = self._runtime.facts
-        manifest = {"project": "damage", "resources": {reference: literal(body)}}
+        manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
         try:
             report = runtime.apply(manifest, replace=[reference] if replaced else [])
         except ResourceAPIError as error:

@@ -24,8 +24,10 @@ def table(rows: Sequence[Row], width: int | None, widest: int | None = _WIDEST) 
 
     A column stands for each key that has a value in any row, the first key first. Of more columns than ``width``
     characters hold (None: any number) the last are left out, and the last line names them. A value of more than
-    ``widest`` characters is cut (None: none is).
+    ``widest`` characters is cut (None: none is). Without rows nothing.
     """
+    if not rows:
+        return
     names = _columns(rows)
     shown = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
     cells = [shown, *([_cell(row.get(name), widest) for name in names] for row in rows)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import documents
+from resource_api.fleet import sent_manifest
 from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.payload import Archive, Payloads, modules, package
 from resource_api.manifest.mapping_reader import read
@@ -108,7 +108,7 @@ class Trial(NamedTuple):
             generation,
             payload=self.package.digest,
             modules=self.modules.digest,
-            documents=[documents.to_fields(document)],
+            documents=[sent_manifest.to_fields(document)],
             host={"name": host, "groups": [], "address": host},
             options={"state": f"sqlite:{place}/state.db", **options},
         )

@@ -358,7 +358,7 @@ class Harness:
         return Reference(self.definition.name, ", ".join(named))
 
     def _declared(self, resource: Mapping[str, Any]) -> dict[str, Any]:
-        declared = {name: literal(value) for name, value in resource.items()}
+        declared: dict[str, Any] = literal(reveal(dict(resource)))
         ensure = self.definition.attributes.get("ensure")
         if self.definition.ensurable and ensure and not ensure.has_default and ensure.datatype.accepts("present"):
             declared.setdefault("ensure", "present")

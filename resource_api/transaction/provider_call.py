@@ -17,8 +17,8 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 from resource_api.transaction.call_progress import RunningCall
+from resource_api.transaction.deadline import deadline
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
-from resource_api.transaction.time_limit import deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import documents, sources
+from resource_api.fleet import manifest_files, sent_manifest
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.job import Job, with_id
@@ -95,14 +95,14 @@ class Bare:
         read = []
         if manifest is not None:
             (self._directory / "site.yaml").write_text(manifest)
-            read = sources.read(str(self._directory / "site.yaml"))
+            read = manifest_files.read(str(self._directory / "site.yaml"))
         self._generation += 1
         job = Job(
             command,
             self._generation,
             payload=self._archive.digest,
-            documents=[documents.to_fields(each) for each in read],
-            files=sources.contents(read, {}),
+            documents=[sent_manifest.to_fields(each) for each in read],
+            files=manifest_files.contents(read, {}),
             host={"name": "bare", "groups": [], "address": "192.0.2.1"},
             options=options,
         )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import tomlkit
 
-from resource_api.fleet import documents, sources
+from resource_api.fleet import manifest_files, sent_manifest
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.job import Job, with_id
@@ -64,15 +64,15 @@ class Machine:
 
     def job(self, command: str = "apply", *, site: str | None = "site.yaml", generation: int = 1, **given: Any) -> Job:
         """Return a job for the manifest."""
-        read = [] if site is None else sources.read(str(self.directory / site))
+        read = [] if site is None else manifest_files.read(str(self.directory / site))
         inputs: Mapping[str, Any] = given.pop("inputs", {})
         options = {"state": f"sqlite:{self.directory}/state/state.db", **given}
         job = Job(
             command,
             generation,
             payload=self.archive.digest,
-            documents=[documents.to_fields(each) for each in read],
-            files=sources.contents(read, inputs),
+            documents=[sent_manifest.to_fields(each) for each in read],
+            files=manifest_files.contents(read, inputs),
             inputs=inputs,
             host=HOST,
             options=options,
@@ -245,7 +245,7 @@ def test_a_problem_has_the_place_in_the_file_that_was_sent(machine: Machine) -> 
 def test_a_wrong_manifest_is_refused_where_it_is_sent_from() -> None:
     """What is no YAML is not sent at all."""
     with pytest.raises(ManifestError):
-        sources.read("/nonexistent/site.yaml")
+        manifest_files.read("/nonexistent/site.yaml")
 
 
 def test_a_python_manifest_asks_the_facts_of_the_host(machine: Machine) -> None:

@@ -18,7 +18,7 @@ from resource_api.fleet.carriers.ssh import Connections
 from resource_api.fleet.carriers.ssh_program import SshProgram
 from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.launch import Launch, Machine
-from resource_api.fleet.runtimes import Runtimes
+from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.values import Sensitive
 from tests.fleet.sshd import PASSWORD, USERS

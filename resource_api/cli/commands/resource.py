@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.queries.selected_resources import Listed
 
     #: Returns the canonical name of the only resource, in a list.
@@ -188,7 +188,7 @@ def _finish(session: Session, listed: Listed, pattern: str | None, selected: Sel
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, found, one_resource.escaped(selected.section) if selected is not None else {})
+        return edit(session, found, selected.section if selected is not None else {})
     resource_list.show(session, found, settings["form"] or "yaml")
     return 0
 

@@ -28,6 +28,7 @@ from resource_api.model.values.errors import (
     reason,
     unexpected,
 )
+from resource_api.model.values.values import map_leaves
 from resource_api.model.values.version import __version__
 from resource_api.plugins.worker import protocol
 from resource_api.render import json as documents
@@ -61,7 +62,7 @@ class Sender:
         """Send one document of a run; the long texts of one that is too large are cut."""
         raw = protocol.encode_plain("event", {"document": document})
         if len(raw) > jobs.MAX_EVENT:
-            raw = protocol.encode_plain("event", {"document": _cut(document)})
+            raw = protocol.encode_plain("event", {"document": map_leaves(document, _cut)})
         self._send(raw)
 
     def result(self, document: Mapping[str, Any]) -> None:
@@ -86,13 +87,10 @@ class Sender:
                     self._closed = True
 
 
-def _cut(value: Any) -> Any:
-    """Return JSON data with its long texts cut."""
-    if isinstance(value, str):
-        return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}… ({len(value)} characters)"
-    if isinstance(value, dict):
-        return {name: _cut(item) for name, item in value.items()}
-    return [_cut(item) for item in value] if isinstance(value, list) else value
+def _cut(leaf: Any) -> Any:
+    """Return a leaf of JSON data, a long text cut."""
+    too_long = isinstance(leaf, str) and len(leaf) > _LONGEST
+    return f"{leaf[:_LONGEST]}… ({len(leaf)} characters)" if too_long else leaf
 
 
 def main(cache: str, directories: Sequence[str]) -> None:

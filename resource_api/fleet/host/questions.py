@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.host.run import HostRun
     from resource_api.model.record import StackState
-    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.queries.selected_resources import Listed
 
 

@@ -10,8 +10,8 @@ import sys
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet import documents as manifests
 from resource_api.fleet import job as jobs
+from resource_api.fleet import sent_manifest
 from resource_api.fleet.host.delivered_jobs import Journal
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import StepStart
@@ -103,7 +103,7 @@ class HostRun:
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest of the job. Raise ``ManifestError``."""
-        return manifests.manifest(
+        return sent_manifest.manifest(
             self.job.documents, lambda raw, file: self.runtime.read_python(raw, file, self.inputs)
         )
 

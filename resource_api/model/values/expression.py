@@ -14,7 +14,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import nearest
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, reveal
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -96,13 +96,8 @@ def escape_expressions(text: str) -> str:
 
 
 def literal(value: Any) -> Any:
-    """Return a value, at any depth without sensitive wrappers, in which ``parse`` finds no path."""
-    value = reveal(value)
-    if isinstance(value, str):
-        return escape_expressions(value)
-    if isinstance(value, dict):
-        return {key: literal(item) for key, item in value.items()}
-    return [literal(item) for item in value] if isinstance(value, (list, tuple)) else value
+    """Return a value in which ``evaluate`` finds no path."""
+    return map_leaves(value, lambda leaf: escape_expressions(leaf) if isinstance(leaf, str) else leaf)
 
 
 def parse(text: str) -> str | Expression:

@@ -155,6 +155,18 @@ def reveal(value: Any) -> Any:
     return value
 
 
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return ``value`` with ``change(leaf)`` for all in it that is no mapping, no sequence and no sensitive wrapper."""
+    if isinstance(value, Sensitive):
+        return Sensitive(map_leaves(value.reveal(), change))
+    if isinstance(value, dict):
+        # Where it is the inputs of a Python manifest, ``items`` may be one of them.
+        return {key: map_leaves(value[key], change) for key in value}
+    if isinstance(value, (list, tuple)):
+        return [map_leaves(item, change) for item in value]
+    return change(value)
+
+
 def same_value(left: Any, right: Any) -> bool:
     """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import Sensitive, reveal
+from resource_api.model.values.values import reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.report import Report
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.runtime.provider_selection import SelectedProvider
+    from resource_api.runtime.configured_provider import SelectedProvider
     from resource_api.runtime.runtime import Runtime
 
 
@@ -31,12 +31,14 @@ def change(
     strict: Any = "error",
 ) -> Report:
     """Change one resource, which is as ``row``, to the ``given`` attributes. Raise ``ManifestError`` without places."""
+    from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
+
     # An existing resource must be declared with its mandatory attributes too.
     kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
-    body = escaped({**kept, **given})
+    body = literal({**kept, **given})
     manifest: dict[str, Any] = {"resources": {str(reference): body}}
     if selected is not None:
-        body["provider"], manifest["providers"] = selected.name, escaped(selected.section)
+        body["provider"], manifest["providers"] = selected.name, literal(selected.section)
     try:
         return runtime.change(manifest, noop=noop, strict=strict)
     except ManifestError as error:
@@ -82,14 +84,3 @@ def attributes(
             raise UsageError(msg, attribute) from error
         found[attribute] = value
     return found
-
-
-def escaped(value: Any) -> Any:
-    """Return a value in which ``${`` is literal."""
-    if isinstance(value, list):
-        return [escaped(item) for item in value]
-    if isinstance(value, dict):
-        return {key: escaped(item) for key, item in value.items()}
-    if isinstance(value, Sensitive):
-        return Sensitive(escaped(value.reveal()))
-    return value.replace("${", "$${") if isinstance(value, str) else value

@@ -6,10 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.values.expression import Expression, Path, evaluate, find_paths, parse
+from resource_api.model.values.expression import Expression, Path, evaluate, find_paths, literal, parse
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.text(alphabet="${}.a"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
 KNOWN = {"inputs": {"a": 1, "s": Sensitive("x"), "list": [1], "none": None, "yes": True}}
 
 
@@ -85,3 +89,10 @@ def test_references_are_found_at_any_depth() -> None:
     """In lists, mappings and secrets."""
     value = {"a": ["${inputs.a}", {"b": Sensitive("${facts.os}")}]}
     assert [str(path) for path in find_paths(value)] == ["${inputs.a}", "${facts.os}"]
+
+
+@given(VALUES)
+def test_a_literal_value_evaluates_to_itself(value: object) -> None:
+    """Whatever texts it holds; secrets stay wrapped."""
+    for each in (value, {"secret": Sensitive(value)}):
+        assert evaluate(literal(each), resolve) == each

@@ -10,9 +10,9 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.fleet import inventory, runtimes
+from resource_api.fleet import inventory, python_runtimes
 from resource_api.fleet.carriers.carrier import LIBRARY
-from resource_api.fleet.runtimes import Runtimes
+from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.fleet.selection import Selection
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.carriers.ssh import HostKey
-    from resource_api.fleet.runtimes import Runtime
+    from resource_api.fleet.python_runtimes import Runtime
 
 
 @options.group(
@@ -193,7 +193,7 @@ def _reached(host: Host) -> str:
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import known_hosts  # noqa: PLC0415 - with asyncssh, which nothing else here needs
+    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - the same
     from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
 
@@ -202,7 +202,7 @@ def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
         if isinstance(key, Unreachable):
             shown.append(_Key(host, None, "unreachable", str(key)))
             continue
-        why = known_hosts.refusal(key, fingerprints)
+        why = record_host_keys.refusal(key, fingerprints)
         shown.append(_Key(host, key, "refused" if why else key.trust, why or None))
     return shown
 
@@ -218,19 +218,19 @@ def _key_line(each: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import known_hosts  # noqa: PLC0415 - as above
+    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - as above
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - as above
 
     file = ssh.known_hosts_file(os.environ)
     try:
-        known_hosts.record(file, keys)
+        record_host_keys.record(file, keys)
     except OSError as error:
         msg = f"{file}: cannot be written: {error.strerror}"
         raise ResourceError(msg) from error
 
 
 def _runtimes() -> Runtimes:
-    return Runtimes(runtimes.directory(os.environ))
+    return Runtimes(python_runtimes.directory(os.environ))
 
 
 def _runtime_line(each: Runtime) -> str:

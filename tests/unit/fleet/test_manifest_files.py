@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from resource_api import ManifestError, Registry, Runtime
-from resource_api.fleet import documents, sources
+from resource_api.fleet import manifest_files, sent_manifest
 from resource_api.model.values.errors import UsageError
 
 SITE = """\
@@ -35,8 +35,10 @@ def site(tmp_path: Path) -> str:
 
 def test_positions_and_data_are_those_of_the_files(site: str) -> None:
     """A manifest that was sent equals one that was read here, with the position of every part."""
-    read = sources.read(site)
-    sent = documents.manifest([documents.to_fields(each) for each in read], lambda _raw, file: pytest.fail(file))
+    read = manifest_files.read(site)
+    sent = sent_manifest.manifest(
+        [sent_manifest.to_fields(each) for each in read], lambda _raw, file: pytest.fail(file)
+    )
     assert [each.file for each in sent.documents] == [each.file for each in read]
     assert [each.data for each in sent.documents] == [each.data for each in read]
     for mine, theirs in zip(read, sent.documents, strict=True):
@@ -48,7 +50,7 @@ def test_positions_and_data_are_those_of_the_files(site: str) -> None:
 def test_files_are_those_that_the_manifest_names(site: str) -> None:
     """Of a name with ``${...}``, whatever it can mean; of a directory, all in it; no other file."""
     above = Path(site).parent
-    found = sources.contents(sources.read(site), {})
+    found = manifest_files.contents(manifest_files.read(site), {})
     assert sorted(found) == sorted(
         str(above / name) + end
         for name, end in (("a.txt", ""), ("web1.conf", ""), ("web2.conf", ""), ("tree", "/"), ("tree/below/x", ""))
@@ -57,9 +59,9 @@ def test_files_are_those_that_the_manifest_names(site: str) -> None:
 
 def test_files_have_a_largest_size(site: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More is refused before any host is asked."""
-    monkeypatch.setattr(sources, "LARGEST", 3)
+    monkeypatch.setattr(manifest_files, "LARGEST", 3)
     with pytest.raises(UsageError, match=r"the files of a manifest for other hosts are at most 0 MiB together$"):
-        sources.contents(sources.read(site), {})
+        manifest_files.contents(manifest_files.read(site), {})
 
 
 def test_an_unknown_property_of_the_host_is_a_problem_with_its_line(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.cache.remainder import documents
+from resource_api.cache.always_planned import documents
 from resource_api.manifest import read
 from tests.unit.cache.site import CachedSite
 

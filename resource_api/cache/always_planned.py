@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LONGEST: Final = 1 << 20
 
 
-def remainder(plan: Plan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
+def always_planned(plan: Plan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
     """Return the files of a manifest without the resources that may be left out, as plain data; None: nothing is kept.
 
     What is planned in every run names others, which stay with it.
