@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
-from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED
+from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, why_unexpected
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
 _NOTICE: Final = 30.0
-#: Characters of the reason why a document cannot be shown.
-_MAX_REASON: Final = 300
 #: What each interrupt of the user has done.
 _INTERRUPTED: Final = (
     "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
@@ -240,7 +238,7 @@ class Display:
         try:
             return list(self._lines_of(document, color=color))
         except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
-            return [text.error(f"it sent what cannot be shown: {type(error).__name__}: {str(error)[:_MAX_REASON]}")]
+            return [text.error(f"it sent what cannot be shown: {why_unexpected(error)}")]
 
     def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":

@@ -37,6 +37,8 @@ _PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
 _OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "manifest")
 _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
+#: Characters of the reason why a document cannot be read.
+_MAX_REASON: Final = 300
 #: Stand for the host's own name and address in what a group keeps: characters that no text of ours has.
 _OWN_NAME: Final = "\ue000"
 _OWN_ADDRESS: Final = "\ue001"
@@ -49,6 +51,11 @@ _LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 _MOST_DOCUMENTS: Final = 2000
 _MOST_OF_HOST: Final = 256 * 1024
 _MOST_OF_ALL: Final = 32 * 1024 * 1024
+
+
+def why_unexpected(error: Exception) -> str:
+    """Return why a document of a host cannot be read, from an error of ``UNEXPECTED``."""
+    return f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
 
 
 class HostReport(NamedTuple):
