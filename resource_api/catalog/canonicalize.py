@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.columnar import are_flat, column_groups
-from resource_api.model.values.errors import Problem, reason
+from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
@@ -162,6 +162,10 @@ def _call_canonicalize(
         suspect = find_suspect(provider, answers)
         pairs = zip(resources, answers, strict=True)
         suspect.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
+    except WrongAnswer as error:
+        # Alone, some resources would be accepted: one of several is returned by a 'return' within the loop.
+        answers = [error] * len(resources)
+        suspect = set(range(len(answers)))
     except Exception:  # noqa: BLE001 - repeated for each resource
         answers = [_call_for_one(provider, resource) for resource in known]
         suspect = set(range(len(answers)))
@@ -191,7 +195,7 @@ def _check_answer(
 ) -> tuple[Resource, list[Problem]]:
     """Return an answer of ``canonicalize`` completed with the unknown values, and what is wrong with it."""
     if isinstance(after, Exception):
-        return before, [Problem(None, f"canonicalize failed: {reason(after)}", code="canonicalize")]
+        return before, [Problem(None, canonicalize_failure(after), code="canonicalize")]
     if after.keys() != before.keys():
         if added := after.keys() - before.keys():
             names = ", ".join(map(repr, sorted(added, key=str)))
@@ -204,6 +208,11 @@ def _check_answer(
     if (lost := first_unknown(changed)) is not None:
         return before, [Problem(lost, f"canonicalize has made '{lost}' unknown", code="canonicalize")]
     return after, check_values(definition, changed)
+
+
+def canonicalize_failure(error: Exception) -> str:
+    """Return why ``canonicalize`` has no result: what it raised, or what is wrong with what it returned."""
+    return str(error) if isinstance(error, WrongAnswer) else f"canonicalize failed: {reason(error)}"
 
 
 def first_unknown(resource: Mapping[str, Any]) -> str | None:

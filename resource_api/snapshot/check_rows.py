@@ -8,9 +8,9 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
+from resource_api.catalog.canonicalize import canonicalize_failure, check_values, find_suspect, first_unknown
 from resource_api.model.values.columnar import are_flat, batches
-from resource_api.model.values.errors import ProviderError, nearest, reason
+from resource_api.model.values.errors import ProviderError, WrongAnswer, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
@@ -142,9 +142,11 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
     """Return the canonical form of each row, or why there is none; if all together fail, each is tried alone."""
     try:
         return list(canonicalize(rows))
+    except WrongAnswer as error:
+        return [str(error)] * len(rows)
     except Exception as error:  # noqa: BLE001 - becomes the failure of one row
         if len(rows) == 1:
-            return [f"canonicalize failed: {reason(error)}"]
+            return [canonicalize_failure(error)]
         return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
 
 

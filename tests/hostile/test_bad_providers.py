@@ -122,8 +122,8 @@ HARMLESS: Final = {
 #: What makes the manifest or a file that it uses wrong: nothing is touched, at exit code 65.
 REFUSED: Final = {
     "canonicalize_mutates": Case("b", "canonicalize added what is not declared: 'colour'", "canonicalize"),
-    "canonicalize_short": Case("abcd", "canonicalize must return the resources that it was given", "canonicalize"),
-    "canonicalize_none": Case("abcd", "canonicalize must return the resources that it was given", "canonicalize"),
+    "canonicalize_short": Case("abcd", "must return the resources that it was given", "canonicalize"),
+    "canonicalize_none": Case("abcd", "must return the resources that it was given", "canonicalize"),
     "canonicalize_raises": Case("b", "canonicalize failed: KeyError: 'colour'", "canonicalize"),
     "canonicalize_drops": Case("b", "canonicalize dropped 'size'", "canonicalize"),
     "canonicalize_wrong_type": Case("b", "size must be an integer", "canonicalize"),

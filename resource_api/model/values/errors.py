@@ -10,7 +10,8 @@
     │   └── DataTypeError     a data type expression is invalid; has the column
     ├── ManifestError         the manifest or an input is wrong; has all problems
     ├── ProviderError         a provider breaks the contract or fails at run time
-    │   └── CannotList        it can read named resources but not enumerate them
+    │   ├── CannotList        it can read named resources but not enumerate them
+    │   └── WrongAnswer       a method returned what it must not, for whatever resource
     ├── ResourceError         the system refused a change; affects one resource
     │   └── CommandError      a program failed
     └── StateError            state is damaged, missing, old, or not writable
@@ -207,6 +208,10 @@ class ProviderError(ResourceAPIError):
 
 class CannotList(ProviderError):  # noqa: N818 - reads as what it says
     """Raised by ``get`` for ``names=None`` if the provider cannot enumerate; its message says why."""
+
+
+class WrongAnswer(ProviderError):  # noqa: N818 - reads as what it says
+    """A method of a provider returned what it must not, for whatever resource; the message names method and type."""
 
 
 class ResourceError(ResourceAPIError):
