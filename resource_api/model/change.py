@@ -79,6 +79,17 @@ class Change(NamedTuple):
     is_: Mapping[str, Any] | None
     should: Mapping[str, Any]
 
+    def __getitem__(self, place: Any) -> Any:
+        """Return one of the pair. Raise ``TypeError`` for a key: in Puppet a change is a hash of ``is`` and ``should``.
+
+        The fields and unpacking do not pass here.
+        """
+        if type(place) is str:
+            field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(place, f".should[{place!r}]")
+            msg = f"a change is a pair (is_, should), not a mapping: write {field}, not [{place!r}]"
+            raise TypeError(msg)
+        return tuple.__getitem__(self, place)
+
 
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
     """The argument of ``set``: name → ``Change``, in dependency order.
