@@ -27,7 +27,7 @@ from resource_api.model.values.errors import (
     reason,
     unexpected,
 )
-from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.model.values.reference import TYPE_NAME
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
@@ -164,7 +164,7 @@ class Session:
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""
-        name = type_name[:1].lower() + type_name[1:]
+        name = type_name.lower()
         try:
             return find(name)
         except UnknownType as error:
@@ -416,4 +416,4 @@ def _not_on_the_module_path(name: str) -> str:
     kinds = ("types", "components") if TYPE_NAME.match(name) else ()
     found = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")  # noqa: PTH110 - text
     where = f"{found} is here, but this directory is not on the module path; give --module-path ."
-    return f"unknown type '{capitalize_type(name)}'; {where}" if found else ""
+    return f"unknown type '{name}'; {where}" if found else ""

@@ -145,6 +145,20 @@ class ModulePath:
         paths = [f"{directory}/{name}" for directory in self._directories]
         return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - text
 
+    def unread(self, name: str) -> tuple[str, str]:
+        """Return a file that was meant as a type or component and is not read, and what it should be; empty: none.
+
+        Such are ``types/NAME.yaml``, a name in other letters, and one with '-'.
+        """
+        name = name.lower().replace("-", "_")
+        for directory in self._directories:
+            for kind in ("types", "components"):
+                with suppress(OSError):
+                    for file in sorted(os.listdir(f"{directory}/{kind}")):  # noqa: PTH208 - bare names
+                        if file.partition(".")[0].lower().replace("-", "_") == name:
+                            return f"{directory}/{kind}/{file}", f"{kind}/{name}.py"
+        return "", ""
+
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
         found: set[str] = set()

@@ -16,7 +16,7 @@ from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, nearest
-from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.model.values.reference import TYPE_NAME
 from resource_api.plugins.definitions import DefinitionFiles, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
 from resource_api.plugins.provider_interface import by_preference, interface_problems
@@ -356,8 +356,14 @@ class Registry:
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
-        hint = nearest(name, [*self.names(), *self.component_names()], "type")
-        return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
+        file, right = self._module_path.unread(name)
+        if file.endswith(".py"):
+            hint = f"{file} is not read; rename it to {right}"
+        elif file:
+            hint = f"{file} is not read; it must be a Python file, {right}"
+        else:
+            hint = nearest(name, [*self.names(), *self.component_names()], "type")
+        return UnknownType(f"unknown type '{name}'" + (f"; {hint}" if hint else ""))
 
 
 def _newest(found: Sequence[_TypeVersion], versions: str) -> _TypeVersion:

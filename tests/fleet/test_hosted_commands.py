@@ -265,7 +265,7 @@ def test_a_wrong_manifest_touches_no_host(fleet: Fleet) -> None:
     assert there.code == 65
     assert there.out.splitlines()[:2] == [
         "web[1:2] (2 hosts):",
-        "  Error: refused: site.yaml:2: unknown type 'Nosuch'",
+        "  Error: refused: site.yaml:2: unknown type 'nosuch'",
     ]
 
 

@@ -219,7 +219,7 @@ def test_a_configuration_may_depend_on_a_resource(site: Site) -> None:
             "Inventory_host[a]: provider 'lab' is for File, not for Inventory_host",
         ),
         ("{lab: {type: file, config: {url: x}}}", "{}", "provider 'lab': type 'file' takes no configuration"),
-        ("{lab: {type: filr}}", "{}", "provider 'lab': unknown type 'Filr'; did you mean 'file'?"),
+        ("{lab: {type: filr}}", "{}", "provider 'lab': unknown type 'filr'; did you mean 'file'?"),
         (
             "{lab: {type: inventory_host, config: {token: t}}}",
             "{provider: lab}",

@@ -203,7 +203,7 @@ def test_configuration_and_functions_work_in_a_worker_process(site: Site) -> Non
             "3:4: value 'v': no type on the module path has a function 'dns_lokup'",
         ),
         ("{invoke: dns.dns_lokup}", "value 'v': type 'dns' has no function 'dns_lokup'; did you mean 'dns_lookup'?"),
-        ("{invoke: dsn.x}", "value 'v': unknown type 'Dsn'; did you mean 'dns'?"),
+        ("{invoke: dsn.x}", "value 'v': unknown type 'dsn'; did you mean 'dns'?"),
         ("{invoke: dns_lookup, with: {hst: a}}", "function 'dns.dns_lookup' has no input 'hst'; did you mean 'host'?"),
         ("{invoke: dns_lookup}", "value 'v': function 'dns.dns_lookup' needs the input 'host'"),
         ("{invoke: dns_lookup, with: {host: 1}}", "value 'v': host must be a string, not an integer"),

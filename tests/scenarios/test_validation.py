@@ -106,7 +106,7 @@ def test_an_unknown_type_names_the_nearest(bench: Bench) -> None:
     """The error has the line and the nearest type."""
     done = bench.apply("resources:\n  Wiget[a]: {}\n")
     assert done.code == 65
-    assert "site.yaml:2:3: Wiget[a]: unknown type 'Wiget'" in done.err
+    assert "site.yaml:2:3: Wiget[a]: unknown type 'wiget'" in done.err
     assert "did you mean 'widget'?" in done.err.lower()
 
 
@@ -274,7 +274,7 @@ def test_unused_defaults_are_checked_too(bench: Bench) -> None:
     )
     assert done.code == 65
     assert [line.split("site.yaml:")[1] for line in done.lines] == [
-        "2:3: defaults of Widgt: unknown type 'Widgt'; did you mean 'widget'?",
+        "2:3: defaults of Widgt: unknown type 'widgt'; did you mean 'widget'?",
         "3:12: defaults of Widget: unknown attribute 'sise'; did you mean 'size'?",
         "3:21: defaults of Widget: size must be an integer from 0 to 100, not a string",
         "3:33: defaults of Widget: ${inputs.x}: unknown input 'x'",

@@ -377,5 +377,5 @@ def test_a_broken_lib_in_a_worker_names_its_file_and_line(modules: Modules) -> N
 
 def test_an_unknown_type_is_an_error_of_its_own_class(modules: Modules) -> None:
     """Callers need not parse its message."""
-    with pytest.raises(UnknownType, match="unknown type 'Host'"):
+    with pytest.raises(UnknownType, match="unknown type 'host'"):
         modules.registry().type("host")
