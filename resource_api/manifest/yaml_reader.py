@@ -38,6 +38,8 @@ _TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
 #: The value of an anchor whose collection is not complete.
 _OPEN: Final = object()
+#: The value of an anchor whose scalar is refused.
+_REFUSED: Final = object()
 _MAX_PROBLEMS: Final = 100
 
 
@@ -329,6 +331,8 @@ class _Survey(_Builder):
         self._add(_problem(error, self._lines, self._file))
 
     def _add(self, problem: Problem) -> None:
+        if any(each.place == problem.place and each.message == problem.message for each in self._problems[-1:]):
+            return  # a key within a key
         self._problems.append(problem)
         if len(self._problems) == _MAX_PROBLEMS:
             raise _EnoughProblems
@@ -340,8 +344,8 @@ class _Survey(_Builder):
             # Its parts have reported their own problems: this is one of the alias or the scalar itself.
             self._refuse(error)
             if type(event) is ScalarEvent and event.anchor:
-                self._anchors[event.anchor] = ""
-            return ""
+                self._anchors[event.anchor] = _REFUSED
+            return _REFUSED
 
     def _sequence(self, depth: int) -> list[Any]:
         while type(event := self._get()) is not SequenceEndEvent:
@@ -360,15 +364,17 @@ class _Survey(_Builder):
 
     def _any_key(self, event: Any, depth: int) -> str | None:
         """Return a key; None for one that is reported."""
+        if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
+            return None
         known = len(self._problems)
         try:
-            key = self._key(event)
+            return self._key(event)
         except _PositionedError as error:
-            self._refuse(error)
+            if len(self._problems) == known:
+                self._refuse(error)
             if type(event) not in (ScalarEvent, AliasEvent):
                 self._node(event, depth)
             return None
-        return key if len(self._problems) == known else None
 
 
 class _Index:

@@ -194,6 +194,9 @@ def test_all_values_and_keys_that_a_manifest_cannot_hold_are_reported() -> None:
         "f: !!set {g: .inf}",
         "g: &g 1",
         "g: {<<: 2, ~: 3}",
+        "*d : 4",
+        "? [[a]: x]",
+        ": {.nan: 5}",
         "h: [",
     )
     with pytest.raises(ManifestError) as caught:
@@ -212,7 +215,10 @@ def test_all_values_and_keys_that_a_manifest_cannot_hold_are_reported() -> None:
         (10, 1, "duplicate key 'g'"),
         (10, 5, "YAML 1.2 has no merge key '<"),
         (10, 12, "a key must be a string"),
-        (11, 5, "not valid YAML: did not find"),
+        (12, 3, "a key must be a string"),
+        (12, 4, "a key must be a string"),
+        (13, 4, "infinity and not-a-number ar"),
+        (14, 5, "not valid YAML: did not find"),
     ]
 
 
