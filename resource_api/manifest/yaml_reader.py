@@ -81,7 +81,7 @@ def read(text: bytes, file: str) -> Document:
         if isinstance(error, _PositionedError) and error.code == "limit":
             problems = [_problem(error, [], file)]
         else:
-            problems = _Survey(text, decoded, file).all_problems()
+            problems = _ProblemCollector(text, decoded, file).all_problems()
         raise ManifestError(problems) from None
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
@@ -303,7 +303,7 @@ class _Builder:
         return known
 
 
-class _Survey(_Builder):
+class _ProblemCollector(_Builder):
     """Walks a text that was refused once more, and goes on after each problem but a limit and one of syntax."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
