@@ -195,7 +195,7 @@ def _check_answer(
 ) -> tuple[Resource, list[Problem]]:
     """Return an answer of ``canonicalize`` completed with the unknown values, and what is wrong with it."""
     if isinstance(after, Exception):
-        return before, [Problem(None, canonicalize_failure(after), code="canonicalize")]
+        return before, [Problem(None, failure("canonicalize", after), code="canonicalize")]
     if after.keys() != before.keys():
         if added := after.keys() - before.keys():
             names = ", ".join(map(repr, sorted(added, key=str)))
@@ -210,9 +210,9 @@ def _check_answer(
     return after, check_values(definition, changed)
 
 
-def canonicalize_failure(error: Exception) -> str:
-    """Return why ``canonicalize`` has no result: what it raised, or what is wrong with what it returned."""
-    return str(error) if isinstance(error, WrongAnswer) else f"canonicalize failed: {reason(error)}"
+def failure(method: str, error: Exception) -> str:
+    """Return why a method has no result: what it raised, or what is wrong with what it returned."""
+    return str(error) if isinstance(error, WrongAnswer) else f"{method} failed: {reason(error)}"
 
 
 def first_unknown(resource: Mapping[str, Any]) -> str | None:
@@ -222,5 +222,5 @@ def first_unknown(resource: Mapping[str, Any]) -> str | None:
 
 def _validation_problems(answer: list[Problem] | Exception) -> list[Problem]:
     if isinstance(answer, Exception):
-        return [Problem(None, f"validate failed: {reason(answer)}", code="validate")]
+        return [Problem(None, failure("validate", answer), code="validate")]
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

@@ -14,7 +14,7 @@ from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import Problem, WrongAnswer
 from resource_api.model.values.values import Sensitive, copy_resource
-from resource_api.provider.base import call_arguments
+from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context
 from resource_api.system import process_guard
 
@@ -178,6 +178,6 @@ def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
 
 
 def _problems(answer: Any) -> list[Problem]:
-    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for one of no known severity."""
-    given: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
-    return [each.checked() if isinstance(each, Problem) else Problem(None, str(each)) for each in given]
+    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
+    found = validation_answers(answer)
+    return [each.checked() if isinstance(each, Problem) else Problem(None, each) for each in found]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.canonicalize import canonicalize_failure, check_values, find_suspect, first_unknown
+from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
 from resource_api.model.values.columnar import are_flat, batches
 from resource_api.model.values.errors import ProviderError, WrongAnswer, nearest
 from resource_api.model.values.reference import Reference
@@ -146,7 +146,7 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
         return [str(error)] * len(rows)
     except Exception as error:  # noqa: BLE001 - becomes the failure of one row
         if len(rows) == 1:
-            return [canonicalize_failure(error)]
+            return [failure("canonicalize", error)]
         return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
 
 

@@ -129,7 +129,9 @@ REFUSED: Final = {
     "canonicalize_wrong_type": Case("b", "size must be an integer", "canonicalize"),
     "canonicalize_exits": Case("abcd", "canonicalize failed: SystemExit: 0", "canonicalize"),
     "validate_raises": Case("b", "validate failed: 'NoneType' object has no attribute 'strip'", "validate"),
-    "validate_nonsense": Case("b", "validate failed: ", "validate"),
+    "validate_nonsense": Case(
+        "b", "validate must return texts or Problem(attribute, message), one or several, not 7", "validate"
+    ),
     "load_raises": Case("abcd", "providers/bad.py:3: OSError: libstore.so.3"),
     "load_exits": Case("abcd", "providers/bad.py:5: exits while it is loaded (code 0)"),
     "load_prints": Case("abcd", "providers/bad.py: prints while it is loaded"),
