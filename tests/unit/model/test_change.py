@@ -47,6 +47,8 @@ def test_a_key_of_a_change_is_an_error_that_names_the_field(key: str, words: str
     change: Any = Change(None, {"ensure": "present"})
     with pytest.raises(TypeError, match=rf"^a change is a pair \(is_, should\), not a mapping: {words}$"):
         change[key]
+    with pytest.raises(AttributeError, match=r"^a change is a pair .* it has .is_ and .should, and no .get"):
+        change.get(key)
     assert change[0] is None
     assert change[-1:] == ({"ensure": "present"},)
 
