@@ -13,6 +13,7 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import PLUGIN_FILE, DefinitionError, MissingModule, UntrustedCode, reason
 from resource_api.system import process_guard
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 #: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
 #: ``lib/`` in any thread.
 LOCK: Final = RLock()
+#: The present state of a change as it would be called if that were no word of Python.
+_IS: Final = regex(r"\.is\b")
 #: The directories of a module path.
 _KINDS: Final = {"types", "providers", "components", "policies", "lib"}
 
@@ -159,4 +162,6 @@ def _describe(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
     text = reason(error, with_origin=False)
+    if isinstance(error, SyntaxError) and ".is" in (error.text or "") and _IS.search(error.text or ""):
+        text += "; 'is' is a word of Python: write .is_"
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"
