@@ -417,6 +417,14 @@ class Agreeing(Memory):
         return True
 
 
+class Declared(Memory):
+    """``insync`` compares what is declared, and nothing else."""
+
+    def insync(self, _context: Context, _name: str, attribute: str, is_: Resource, should: Resource) -> bool:
+        assert set(should) >= {"name", "ensure", "owner", "size", "labels", "password", "pin"} - {attribute}
+        return bool(is_.get(attribute) == should[attribute])
+
+
 class Refusing(Memory):
     """``refresh`` refuses."""
 
@@ -615,6 +623,11 @@ def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureReques
     except pytest.skip.Exception:
         if law not in OF_EXAMPLES:
             run_law(law, harness(MemoryRun), request)
+
+
+def test_insync_is_asked_with_what_is_declared(request: pytest.FixtureRequest) -> None:
+    """With parameters and values that ``get`` does not return, as in a run: it may depend on them."""
+    run_law("test_insync_sees_a_difference", harness(Declared), request)
 
 
 def test_a_harness_closes_the_providers_that_laws_call() -> None:
