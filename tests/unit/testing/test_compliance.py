@@ -421,7 +421,7 @@ class Declared(Memory):
     """``insync`` compares what is declared, and nothing else."""
 
     def insync(self, _context: Context, _name: str, attribute: str, is_: Resource, should: Resource) -> bool:
-        assert set(should) >= {"name", "ensure", "owner", "size", "labels", "password", "pin"} - {attribute}
+        assert set(should) >= {"name", "ensure", "owner", "size", "labels", "password", "pin", "force"}
         return bool(is_.get(attribute) == should[attribute])
 
 
