@@ -148,15 +148,15 @@ class ModulePath:
     def unread(self, name: str) -> tuple[str, str]:
         """Return a file that was meant as a type or component and is not read, and what it should be; empty: none.
 
-        Such are ``types/NAME.yaml``, a name in other letters, and one with '-'.
+        Such are ``types/NAME.yaml``, ``type/NAME.py``, a name in other letters, and one with '-'.
         """
         name = name.lower().replace("-", "_")
         for directory in self._directories:
-            for kind in ("types", "components"):
+            for place in ("types", "components", "type", "component"):
                 with suppress(OSError):
-                    for file in sorted(os.listdir(f"{directory}/{kind}")):  # noqa: PTH208 - bare names
+                    for file in sorted(os.listdir(f"{directory}/{place}")):  # noqa: PTH208 - bare names
                         if file.partition(".")[0].lower().replace("-", "_") == name:
-                            return f"{directory}/{kind}/{file}", f"{kind}/{name}.py"
+                            return f"{directory}/{place}/{file}", f"{place.removesuffix('s')}s/{name}.py"
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
