@@ -155,8 +155,9 @@ class ModulePath:
             for place in ("types", "components", "type", "component"):
                 with suppress(OSError):
                     for file in sorted(os.listdir(f"{directory}/{place}")):  # noqa: PTH208 - bare names
-                        if file.partition(".")[0].lower().replace("-", "_") == name:
-                            return f"{directory}/{place}/{file}", f"{place.removesuffix('s')}s/{name}.py"
+                        right = f"{place.removesuffix('s')}s/{name}.py"
+                        if file.partition(".")[0].lower().replace("-", "_") == name and f"{place}/{file}" != right:
+                            return f"{directory}/{place}/{file}", right
         return "", ""
 
     def names(self, kind: str, *, installed: bool = True) -> list[str]:

@@ -657,6 +657,14 @@ def test_every_law_has_a_fault() -> None:
         (EXAMPLES._replace(present={"name": "ra-test-a"}), "'owner' is missing.*'pin' is missing"),
         (EXAMPLES._replace(updated={**PRESENT, "name": "ra-test-b"}), "'updated' must be the same resource"),
         (EXAMPLES._replace(others=[{**PRESENT, "name": "RA-test-A"}]), "a user could not write this"),
+        (
+            EXAMPLES._replace(present=[PRESENT]),
+            "'present' must be a resource, a mapping of attribute to value, not list",
+        ),
+        (EXAMPLES._replace(present={"title": "a"}), "'present' must have the namevar 'name', and has 'title'"),
+        (EXAMPLES._replace(updated={}), "'updated' must have the namevar 'name', and has nothing"),
+        (EXAMPLES._replace(updated={**PRESENT}), "'updated' must differ from 'present', and not change it: "),
+        (EXAMPLES._replace(others=PRESENT), "'others' must be a list of resources, not dict"),
     ],
 )
 def test_wrong_examples_are_refused(examples: Examples, expected: str, request: pytest.FixtureRequest) -> None:
@@ -750,6 +758,37 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
     assert "compile_catalog" not in done.stdout.str()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("written", "instead", "words"),
+    [
+        (
+            "(Path(__file__).parent,)",
+            "(Path(__file__).parent / 'tests',)",
+            "*unknown type 'greeting'*'module_path' has */tests*",
+        ),
+        ('type_name = "greeting"', "", "*TestGreeting must have 'type_name', the name of the type that is tested*"),
+        ('"greeting"', '"Greeting"', "*unknown type 'Greeting'; did you mean 'greeting'?; 'module_path' has*"),
+    ],
+)
+def test_a_wrong_type_or_module_path_is_named(
+    pytester: pytest.Pytester, written: str, instead: str, words: str
+) -> None:
+    """Every law needs them."""
+    test = guide(pytester) / "test_greeting.py"
+    test.write_text(test.read_text().replace(written, instead))
+    run(pytester, "-k", "examples").stdout.fnmatch_lines([words])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("place", ["Path(__file__).parent", "str(Path(__file__).parent)"])
+def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, place: str) -> None:
+    """A text is no list of characters."""
+    test = guide(pytester) / "test_greeting.py"
+    test.write_text(test.read_text().replace("(Path(__file__).parent,)", place))
+    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=37)
 
 
 @pytest.mark.process
