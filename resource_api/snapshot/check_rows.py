@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
+    from resource_api.model.values.errors import Problem
 
     #: The result of reading one name: a row, None for absence, or the reason why it could not be read.
     Found = Resource | str | None
@@ -110,7 +111,7 @@ class RowChecker:
         if unknown is not None:
             return f"get returned a value of '{unknown}' that is not known; leave it out"
         if problems:
-            message = "get returned " + "; ".join(problem.message for problem in problems)
+            message = _wrong_values(problems)
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
@@ -136,6 +137,13 @@ class RowChecker:
             self._warned.add((definition.name, message))
             reference = str(Reference(definition.name, _shown(name)))
             self._write_warning(reference, message, definition.name, reference=reference)
+
+
+def _wrong_values(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with the values of a row, without advice for authors of manifests."""
+    from resource_api.model.datatypes.messages import QUOTES  # noqa: PLC0415 - only for a wrong value
+
+    return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
@@ -189,7 +197,7 @@ def _misnamed(
     if _shown(name) in by_text:
         problems = check_values(definition, dict(zip(definition.namevars, _values(name), strict=True)))
         if problems:
-            return by_text[_shown(name)], "get returned " + "; ".join(problem.message for problem in problems)
+            return by_text[_shown(name)], _wrong_values(problems)
     if functions.canonicalize is None:
         return None, ""
     try:
