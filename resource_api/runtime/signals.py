@@ -89,7 +89,7 @@ class Interrupts:
             self._run.stop_soon()
             process.stop_all()
             if not self._run.applying or current.get() is not None:
-                raise KeyboardInterrupt
+                process.interrupt()
         else:
             self._before_exit()
             os._exit(self.exit_code)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-__all__ = ["STDERR", "STDOUT", "Invocation", "Process", "describe_exit", "set_listener", "stop_all"]
+__all__ = ["STDERR", "STDOUT", "Invocation", "Process", "describe_exit", "interrupt", "set_listener", "stop_all"]
 
 STDOUT: Final = 1
 STDERR: Final = 2
@@ -36,6 +36,8 @@ _LINGER: Final = 0.1  # seconds that descendants may still write after the progr
 _LOCK: Final = threading.RLock()  # protects the registry, and hides children from scans until they are registered
 _running: Final[set[Process]] = set()
 _ended = 0  # number of programs that have left the registry
+#: Of each program that the main thread, in which handlers of signals run, is starting: was ``interrupt`` called?
+_put_off: Final[list[bool]] = []
 
 
 def _listener(_pid: int, *, running: bool) -> None:
@@ -58,6 +60,20 @@ class Process:
         self._stopping = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
         self._row: process_tree.Row | None = None
+        main = threading.current_thread() is threading.main_thread()
+        if main:
+            _put_off.append(False)
+        try:
+            self._begin(invocation)
+        finally:
+            if main and _put_off.pop():
+                if self in _running:
+                    self.stop(0)
+                    self._leave()
+                raise KeyboardInterrupt
+
+    def _begin(self, invocation: Invocation) -> None:
+        """Start the program and register it; after an exception nothing is left of it."""
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
@@ -78,6 +94,7 @@ class Process:
                 _running.add(self)
             _listener(self.pid, running=True)
         except BaseException:
+            _running.discard(self)
             if child:
                 spawn.kill(child.pid)
             for fd in {*ends[::2], self._watch} - {-1}:
@@ -201,6 +218,17 @@ def set_listener(listener: Callable[..., None]) -> None:
     """Call ``listener(pid, running=...)`` at the start and end of every program from now on."""
     global _listener  # noqa: PLW0603 - as the registry
     _listener = listener
+
+
+def interrupt() -> None:
+    """Raise ``KeyboardInterrupt``, for a handler of a signal that has called ``stop_all``.
+
+    While the main thread starts a program, that is put off until it is registered, and then ended first: an exception
+    between the fork and the registration would leave it running.
+    """
+    if not _put_off:
+        raise KeyboardInterrupt
+    _put_off[-1] = True
 
 
 def stop_all() -> None:

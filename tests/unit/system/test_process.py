@@ -284,6 +284,30 @@ def test_an_interrupt_ends_the_tree(tmp_path: Path) -> None:
 
 
 @both
+def test_an_interrupt_at_any_moment_of_a_start_ends_the_program() -> None:
+    """Also between the fork and the registration, after which the program itself may have started others."""
+
+    def handle(*_: object) -> None:
+        stop_all()
+        process.interrupt()
+
+    run(shell("true"))
+    former, before, main = signal.signal(signal.SIGUSR1, handle), children(), threading.main_thread().ident
+    assert main
+    try:
+        for number in range(50):
+            timer = threading.Timer(number * 0.0002, signal.pthread_kill, (main, signal.SIGUSR1))
+            with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the signal comes at any moment
+                timer.start()
+                with Process(shell("sleep 30; :")):
+                    time.sleep(10)
+            timer.join()
+            assert [each for each in children() if each.state not in "ZX" and each not in before] == []
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+
+
+@both
 def test_stop_all_ends_the_programs_of_all_threads(tmp_path: Path) -> None:
     """One call ends all trees without a grace period, and each thread is informed."""
     ended = []
