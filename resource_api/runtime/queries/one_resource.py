@@ -36,29 +36,28 @@ def change(
 
     What is not given stays as it is, except where ``given`` excludes it: there a default takes its place.
     """
-    from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
-
     # An existing resource must be declared with its mandatory attributes too, and the others would get their defaults.
-    mandatory = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
+    declared = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None} | dict(given)
     defaulted = {key: reveal(row[key]) for key in _with_default(definition, row) if key not in given}
-
-    def manifest(kept: Mapping[str, Any]) -> dict[str, Any]:
-        body = literal({**kept, **mandatory, **given})
-        if selected is None:
-            return {"resources": {str(reference): body}}
-        body["provider"] = selected.name
-        return {"resources": {str(reference): body}, "providers": literal(selected.section)}
-
     with suppress(ManifestError):
-        return runtime.change(manifest(defaulted), noop=noop, strict=strict)
-    kept: dict[str, Any] = {}
+        return runtime.change(_manifest(reference, {**defaulted, **declared}, selected), noop=noop, strict=strict)
     for key, value in defaulted.items():
-        if _is_valid(runtime, manifest({**kept, key: value})):
-            kept[key] = value
+        if _is_valid(runtime, _manifest(reference, {key: value, **declared}, selected)):
+            declared[key] = value
     try:
-        return runtime.change(manifest(kept), noop=noop, strict=strict)
+        return runtime.change(_manifest(reference, declared, selected), noop=noop, strict=strict)
     except ManifestError as error:
         raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
+
+
+def _manifest(reference: Reference, declared: Mapping[str, Any], selected: SelectedProvider | None) -> dict[str, Any]:
+    from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
+
+    body = literal(dict(declared))
+    if selected is None:
+        return {"resources": {str(reference): body}}
+    body["provider"] = selected.name
+    return {"resources": {str(reference): body}, "providers": literal(selected.section)}
 
 
 def _with_default(definition: TypeDefinition, row: Mapping[str, Any]) -> list[str]:
