@@ -40,6 +40,22 @@ def test_failures_are_repeated_where_many_lines_follow(bench: Bench) -> None:
     assert summary.endswith("17 created, 0 unchanged, 1 failed, 3 skipped.")
 
 
+def test_a_repeated_failure_keeps_the_end_of_a_long_reason(bench: Bench) -> None:
+    """The command line at its beginning may be long; what the program has written stands at the end."""
+    site = failing(bench, 0, 20)
+    command_line = " ".join(["'apt-get", *["-o option"] * 30, "install'"])
+    bench.probe(
+        f"""
+        def set(self, context, changes):
+            raise ValueError({f"{command_line} returned 100: E: no such package"!r})
+        """
+    )
+    _, failure, _ = bench.run("apply", site).out.splitlines()
+    assert failure.startswith("  Probe[bad] (site.yaml:2): 'apt-get -o option")
+    assert " … " in failure
+    assert "install' returned 100: E: no such package (" in failure
+
+
 @pytest.mark.parametrize(("others", "options"), [(16, []), (17, ["--json"]), (17, ["-q"])])
 def test_there_is_no_recap_of_little_nor_for_programs(bench: Bench, others: int, options: list[str]) -> None:
     """Below 20 lines after the failure, with ``--json`` and with ``-q`` nothing is repeated."""
