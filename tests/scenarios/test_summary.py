@@ -165,18 +165,18 @@ def test_what_is_printed_first_stands_first_in_a_file(bench: Bench) -> None:
 
 
 def test_an_error_does_not_repeat_the_warnings_before_it(bench: Bench) -> None:
-    """What a program has written is said once on the console, and in full in JSON."""
+    """What a program has written, also indented, is said once on the console, and in full in JSON."""
     bench.probe(
         """
         sh = Command("/bin/sh")
         def set(self, context, changes):
             with context.creating("a"):
-                self.sh("-c", "echo one >&2; echo two >&2; exit 3")
+                self.sh("-c", "echo one >&2; echo >&2; echo '   two' >&2; exit 3")
         """
     )
     site = str(bench.write("site.yaml", "resources: {'Probe[a]': {}}"))
-    first, second, error = bench.run("apply", site).lines
-    assert (first, second) == ("Warning: Probe[a]: one", "Warning: Probe[a]: two")
+    *warnings, error = bench.run("apply", site).lines
+    assert [line.split()[2:] for line in warnings] == [["one"], [], ["two"]]
     assert error.endswith("returned 3")
     (end,) = bench.run("apply", site, "--json").events("step_end")
     assert end["error"].endswith("returned 3: one; two")
