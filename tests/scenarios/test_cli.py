@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.terminal import Terminal
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -519,6 +521,23 @@ def test_a_type_is_described(bench: Bench) -> None:
     for word in ("A token with a hexadecimal number.", "id", "namevar", "ensure", "present", "tint", "spellings"):
         assert word in done.out
     assert "read_only" in bench.run("describe", "Widget").out
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_lists_and_documentation_of_types_keep_to_the_terminal(bench: Bench, columns: int) -> None:
+    """No word is broken at its edge; summaries stay beside the names, and prose is never wider than 80 columns."""
+    with Terminal(columns) as terminal:
+        terminal.run(bench, "types", PAGER="cat")
+        assert terminal.end()[0] == 0
+        lines = terminal.raw.splitlines()
+    assert max(map(len, lines)) <= columns
+    [first] = [number for number, line in enumerate(lines) if line.startswith("acl ")]
+    assert lines[first + 1].startswith("                     ") is (columns == 60)
+    with Terminal(columns) as terminal:
+        terminal.run(bench, "describe", "group", PAGER="cat")
+        assert terminal.end()[0] == 0
+        prose = terminal.raw.partition("ATTRIBUTES")[0].splitlines()
+    assert min(columns, 80) - 15 < max(map(len, prose)) <= min(columns, 80)
 
 
 def test_the_schema_is_a_json_document(bench: Bench) -> None:
