@@ -39,13 +39,15 @@ class Provider(BaseProvider):
         match, line = should.get("match"), _text(should.get("line"))
         if not match:
             yield Problem(
-                "match", "is needed: the line cannot be found by a text that is secret, not known or not declared"
+                "match", "match is needed: the line cannot be found by a text that is secret, not known or not declared"
             )
         problems = [*line_places.place_problems(should), *regular_expressions.problems("match", match)]
         yield from problems
         declared = line is not None and should.get("ensure") != "absent"
         if match and declared and not problems and not re.search(match, line or ""):
-            yield Problem("match", "must also find the line as it is declared, or the next run would add it again")
+            yield Problem(
+                "match", "match must also find the line as it is declared, or the next run would add it again"
+            )
 
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -62,7 +64,7 @@ class Provider(BaseProvider):
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             for name in group:
                 if wrong := next(regular_expressions.problems("match", name[1]), None):
-                    context.failed(name, message=f"'{name[1]}' {wrong.message}")
+                    context.failed(name, message=f"'{name[1]}': {wrong.message}")
                     continue
                 found = [lines[number] for number in line_places.find(lines, name[1])]
                 if found:

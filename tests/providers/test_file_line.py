@@ -83,8 +83,8 @@ def test_one_of_several_lines_as_declared_is_enough(file: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"line": "a", "match": "("}, "is no regular expression"),
-        ({"line": "a", "match": "^b"}, "must also find the line as it is declared"),
+        ({"line": "a", "match": "("}, "match is no regular expression"),
+        ({"line": "a", "match": "^b"}, "match must also find the line as it is declared"),
         ({"line": "a", "after": "b", "insertbefore": "c"}, "exclude each other"),
         ({"line": "a\nb"}, "without a line break"),
         ({"ensure": "absent"}, "is needed"),
