@@ -378,6 +378,26 @@ def test_one_resource_is_shown(bench: Bench) -> None:
     ]
 
 
+def test_a_change_of_a_recorded_resource_says_what_the_next_apply_does_with_it(bench: Bench) -> None:
+    """It undoes what its manifest declares, and leaves the rest; where nothing changes it does neither."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    site = "{project: p, resources: {'Widget[a]': {size: 1}}}"
+    bench.apply(site)
+    recorded = "Warning: Widget[a]: is recorded in stack 'default' of 'p'"
+    for given, effect in {
+        ("size=1",): "",
+        (
+            "colour=red",
+            "weight=1.5",
+        ): ", which does not declare colour, weight; the next apply of that stack leaves this change",
+        ("colour=blue", "size=2"): "; the next apply of that stack will undo this change",
+        ("ensure=absent",): "; the next apply of that stack will undo this change",
+    }.items():
+        assert bench.run("resource", "widget", "a", *given).lines[0] == recorded + effect
+    bench.put("widget", a={"size": 1, "colour": "red"})
+    assert bench.apply(site).out.endswith("1 unchanged.\n")
+
+
 def test_a_type_without_resources_is_listed_as_an_empty_manifest(bench: Bench) -> None:
     """The listing of a type without resources is a manifest that can be applied."""
     listed = bench.run("resource", "widget")
