@@ -73,12 +73,27 @@ class Provider(BaseProvider):
                     yield {**row, "others": others} if others else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a line: the directory of its file, the program that checks it."""
-        return file_parts.missing(changes)
+        """Yield what is missing for a line, as the directory of its file; and why the present lines cannot be changed."""
+        yield from file_parts.missing(changes)
+        for name, should in changes.items():
+            if should.get("ensure") != "absent" and "line" in should and (why := _refusal(name, should)):
+                yield name, Problem("match", why, needs=f"File[{name[0]}]")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
         file_parts.edit_lines(changes, edit, "line")
+
+
+def _refusal(name: Name, should: Mapping[str, Any]) -> str:
+    """Return why the lines that a file has now cannot be changed; empty where they can, or cannot be read."""
+    path, match = name
+    try:
+        edit(files.read_lines(path), {match: should})
+    except ResourceError as error:
+        return str(error)
+    except OSError:
+        pass
+    return ""
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
