@@ -117,6 +117,8 @@ class Results:
         """Report that ``action`` was done, or under noop would be; of a replacement only its second half."""
         noop = run.step.noop
         run.status = Status.SUCCEEDED
+        if action is Action.FORGET:
+            self._events.log_forgotten(run)
         if action is not Action.REPLACE or not first_half(run):
             differences = () if action is Action.REFRESH else run.decision.differences
             self._report(run, action, "noop" if noop else "success", differences)
