@@ -73,7 +73,7 @@ class Provider(BaseProvider):
                     yield {**row, "others": others} if others else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a line, as the directory of its file; and why the present lines cannot be changed."""
+        """Yield what is missing for a line, as the directory of its file; why the present lines cannot be changed."""
         yield from file_parts.missing(changes)
         for name, should in changes.items():
             if should.get("ensure") != "absent" and "line" in should and (why := _refusal(name, should)):
