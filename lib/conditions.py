@@ -32,7 +32,7 @@ def problems(should: Mapping[str, Any], others: tuple[str, ...] = ()) -> Iterato
         try:
             shlex.split(command)
         except ValueError as error:
-            yield Problem("command", f"cannot be split into words: {error}: {command}")
+            yield Problem("command", f"command cannot be split into words: {error}: {command}")
 
 
 def unmet(should: Mapping[str, Any], seconds: float = ATTEMPT) -> str:

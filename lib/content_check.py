@@ -31,10 +31,10 @@ def problems(attribute: str, command: Any) -> Iterator[Problem]:
     try:
         argv = words(command)
     except ValueError as error:
-        yield Problem(attribute, f"cannot be split into words: {error}: {command}")
+        yield Problem(attribute, f"{attribute} cannot be split into words: {error}: {command}")
         return
     if not any(PLACEHOLDER in word for word in argv[1:]):
-        yield Problem(attribute, "must contain '%', which becomes the path of the new file")
+        yield Problem(attribute, f"{attribute} must contain '%', which becomes the path of the new file")
 
 
 def checkers(changes: Mapping[Any, Change]) -> dict[str, Callable[[str], None]]:

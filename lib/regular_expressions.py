@@ -17,4 +17,4 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
         try:
             re.compile(expression)
         except (re.error, RecursionError) as error:
-            yield Problem(attribute, f"is no regular expression: {error}")
+            yield Problem(attribute, f"{attribute} is no regular expression: {error}")

@@ -62,7 +62,7 @@ class SettingsProvider(BaseProvider):
         yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
         numbers = (each for each in _leaves(reveal(should.get("value"))) if isinstance(each, float))
         if not all(map(math.isfinite, numbers)):
-            yield Problem("value", "must be a finite number")
+            yield Problem("value", "value must be a finite number")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""

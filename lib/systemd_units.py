@@ -117,8 +117,15 @@ class Units:
             raise ResourceError(msg) from error
         [unit] = self.show([name])
         if unit["ActiveState"] == "failed" or unit["SubState"] == "auto-restart":
-            msg = f"{name} was started and has failed{self._log(name, began)}"
+            msg = f"{name} was started and has failed{self._log(name, began) or self._empty_log(name)}"
             raise ResourceError(msg)
+
+    def _empty_log(self, name: str) -> str:
+        """Return what to do about a unit that failed in silence."""
+        manager = " --user" if self._user is not None else ""
+        return (
+            f"; it has written nothing into its log, 'systemctl{manager} status {unit_name(name)}' shows how it ended"
+        )
 
     def _log(self, name: str, began: int) -> str:
         """Return the last lines that a unit has logged since a time, behind the words that introduce them."""

@@ -27,7 +27,7 @@ class Provider(BaseProvider):
         if given and "value" not in should:
             yield Problem(given[0], f"'{given[0]}' compares 'value', which is not declared")
         if "value" in should and not given:
-            yield Problem("value", f"is compared with nothing; declare one of {', '.join(COMPARISONS)}")
+            yield Problem("value", f"value is compared with nothing; declare one of {', '.join(COMPARISONS)}")
         yield from regular_expressions.problems("matches", should.get("matches"))
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:

@@ -39,7 +39,7 @@ class Provider(BaseProvider):
         if isinstance(block, str) and isinstance(name, str) and isinstance(marker, str):
             markers = _markers(name, marker)
             if any(line.rstrip() in markers for line in block.split("\n")):
-                yield Problem("block", f"contains a line of its own marker '{marker}'")
+                yield Problem("block", f"block contains a line of its own marker '{marker}'")
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the blocks in ``names``."""

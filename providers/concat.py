@@ -46,7 +46,7 @@ class Provider(BaseProvider):
         if path in named or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
             yield Problem("source", "the file would be one of its own fragments")
         if named and should.get("matches") is not None:
-            yield Problem("matches", "is for the fragments of a directory, and they are named here")
+            yield Problem("matches", "matches is for the fragments of a directory, and they are named here")
 
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -96,10 +96,10 @@ def _text_problems(attribute: str, command: str) -> Iterator[Problem]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        yield Problem(attribute, f"cannot be split into words: {error}: {command}")
+        yield Problem(attribute, f"{attribute} cannot be split into words: {error}: {command}")
         return
     if not words:
-        yield Problem(attribute, "is empty")
+        yield Problem(attribute, f"{attribute} is empty")
     if operators := sorted(OPERATORS.intersection(words)):
         yield Problem(
             attribute,

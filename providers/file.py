@@ -328,12 +328,14 @@ def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
         return
     found = "link" if os.path.islink(path) else "directory" if os.path.isdir(path) else "file"  # noqa: PTH112, PTH114 - a text
     if found != ensure and "directory" in {found, ensure}:
-        yield Problem("ensure", _conflict(found, ensure))
+        # Of what comes before only what is required may remove it: no other resource is about this path.
+        yield Problem("ensure", _conflict(found, ensure), needs=f"File[{path}]")
 
 
 def _conflict(found: str, ensure: str) -> str:
-    declare = ": declare 'ensure: directory' to keep it" if found == "directory" else ""
-    return f"it is a {found} and should be a {ensure}{declare}; with force it is replaced, and what is in it is lost"
+    declare = "" if found == "file" else f": declare 'ensure: {found}' to keep it"
+    lost = "what it leads to stays" if found == "link" else "what is in it is lost"
+    return f"it is a {found} and should be a {ensure}{declare}; with force it is replaced, and {lost}"
 
 
 def _reveal(value: Any) -> Any:

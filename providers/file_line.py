@@ -39,13 +39,15 @@ class Provider(BaseProvider):
         match, line = should.get("match"), _text(should.get("line"))
         if not match:
             yield Problem(
-                "match", "is needed: the line cannot be found by a text that is secret, not known or not declared"
+                "match", "match is needed: the line cannot be found by a text that is secret, not known or not declared"
             )
         problems = [*line_places.place_problems(should), *regular_expressions.problems("match", match)]
         yield from problems
         declared = line is not None and should.get("ensure") != "absent"
         if match and declared and not problems and not re.search(match, line or ""):
-            yield Problem("match", "must also find the line as it is declared, or the next run would add it again")
+            yield Problem(
+                "match", "match must also find the line as it is declared, or the next run would add it again"
+            )
 
     def insync(
         self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -62,7 +64,7 @@ class Provider(BaseProvider):
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             for name in group:
                 if wrong := next(regular_expressions.problems("match", name[1]), None):
-                    context.failed(name, message=f"'{name[1]}' {wrong.message}")
+                    context.failed(name, message=f"'{name[1]}': {wrong.message}")
                     continue
                 found = [lines[number] for number in line_places.find(lines, name[1])]
                 if found:
@@ -71,12 +73,27 @@ class Provider(BaseProvider):
                     yield {**row, "others": others} if others else row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a line: the directory of its file, the program that checks it."""
-        return file_parts.missing(changes)
+        """Yield what is missing for a line, as the directory of its file; why the present lines cannot be changed."""
+        yield from file_parts.missing(changes)
+        for name, should in changes.items():
+            if should.get("ensure") != "absent" and "line" in should and (why := _refusal(name, should)):
+                yield name, Problem("match", why, needs=f"File[{name[0]}]")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
         file_parts.edit_lines(changes, edit, "line")
+
+
+def _refusal(name: Name, should: Mapping[str, Any]) -> str:
+    """Return why the lines that a file has now cannot be changed; empty where they can, or cannot be read."""
+    path, match = name
+    try:
+        edit(files.read_lines(path), {match: should})
+    except ResourceError as error:
+        return str(error)
+    except OSError:
+        pass
+    return ""
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:

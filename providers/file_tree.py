@@ -61,7 +61,7 @@ class Provider(BaseProvider):
         elif isinstance(path, str) and isinstance(source, str) and f"{source}/".startswith(f"{path}/"):
             yield Problem("source", "the source is in the directory")
         if should.get("purge") is True and source is None and should.get("ensure") != "absent":
-            yield Problem("purge", "needs a source: everything would be removed")
+            yield Problem("purge", "purge needs a source: everything would be removed")
 
     def insync(
         self, _context: Context, name: str, attribute: str, _is: Mapping[str, Any], should: Mapping[str, Any]

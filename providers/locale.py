@@ -45,7 +45,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a locale without a character set."""
         if should.get("ensure") != "absent" and _charset(should["name"], should) is None:
-            yield Problem("charset", "is needed where the name has none")
+            yield Problem("charset", "charset is needed where the name has none")
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

@@ -71,12 +71,15 @@ class Provider(ServerProvider):
         plugin = should.get("plugin") if isinstance(should.get("plugin"), str) else None
         if should.get("password") is not None:
             if should.get("password_hash") is not None:
-                yield Problem("password_hash", "is what is computed of password; declare one of them")
+                yield Problem("password_hash", "password_hash is what is computed of password; declare one of them")
             if plugin not in {None, NATIVE}:
-                yield Problem("password", f"is for the plugin {NATIVE}; {plugin} needs password_hash")
+                yield Problem("password", f"password is for the plugin {NATIVE}; {plugin} needs password_hash")
         value = reveal(should.get("password_hash"))
         if isinstance(value, str) and plugin in {None, NATIVE} and not NATIVE_HASH.fullmatch(value):
-            yield Problem("password_hash", f"of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin")
+            yield Problem(
+                "password_hash",
+                f"password_hash of {NATIVE} is * and 40 hexadecimal digits; another one needs its plugin",
+            )
         options = should.get("tls_options")
         words = [option.partition(" ")[0] for option in options] if isinstance(options, list) else []
         if len(set(words)) < len(words) or (len(words) > 1 and not TLS_COLUMNS.keys() >= set(words)):

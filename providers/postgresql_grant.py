@@ -115,7 +115,7 @@ class Provider(ServerProvider):
         if kind in OUTSIDE and database:
             yield Problem("database", f"a {kind} is in no database; leave it out")
         if kind not in OUTSIDE and not database:
-            yield Problem("database", f"is needed, as in 'app on {kind} NAME in DATABASE'")
+            yield Problem("database", f"database is needed, as in 'app on {kind} NAME in DATABASE'")
         if kind not in QUALIFIED and "." in should["object_name"]:
             yield Problem("object_name", f"the name after '{kind}' has no '.'")
         if should["role"] == PUBLIC and should.get("grant_option"):

@@ -31,7 +31,7 @@ class Provider(BaseProvider):
         """Refuse a directory without a path, and a removal of everything."""
         name, path = should.get("name"), should.get("path")
         if path is None and isinstance(name, str) and not (name.startswith("/") and name.strip("/")):
-            yield Problem("path", "is needed where the title is not the directory; '/' is none that can be tidied")
+            yield Problem("path", "path is needed where the title is not the directory; '/' is none that can be tidied")
         if all(should.get(attribute) is None for attribute in ("age", "size", "matches")):
             yield Problem(None, "does not say what to remove; give an age, a size or 'matches'")
 

@@ -45,6 +45,7 @@ class Provider(BaseProvider):
 
 
 def _wait(context: Context, should: Mapping[str, Any]) -> None:
+    began = time.monotonic()
     while unmet := conditions.unmet(should, _attempt(context)):
         until = time.monotonic() + should["interval"]
         while (now := time.monotonic()) < until and not context.cancelled:
@@ -52,7 +53,8 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
                 break
             time.sleep(min(TICK, until - now))
         if context.cancelled or (context.deadline is not None and time.monotonic() >= context.deadline):
-            why = "interrupted" if context.cancelled else "its time is over"
+            waited = f"{time.monotonic() - began:.1f} s"
+            why = f"interrupted after {waited}" if context.cancelled else f"its timeout has passed, after {waited}"
             msg = f"{unmet} ({why})"
             raise ResourceError(msg)
 

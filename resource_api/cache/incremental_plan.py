@@ -138,7 +138,7 @@ class _IncrementalPlan:
         """Compile what is left; None: that is more than half, or it has compiled to something else than then."""
         if 2 * len(self._to_plan) > len(self._conclusion.keys) or (manifest := self._manifest()) is None:
             return None
-        catalog = planner.compile(manifest)
+        catalog = planner.compile(manifest._replace(path=reading.absolute(self._request.source)))
         as_then = len(catalog.entries) == len(self._to_plan) and not (catalog.warnings or catalog.notes)
         return catalog if as_then else None
 

@@ -222,7 +222,7 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, named:
     ``UsageError``.
     """
     manifest = catalog.manifest
-    own = manifest.project_given or named or state.manifest in {"", manifest.file}
+    own = manifest.project_given or named or state.manifest in {"", manifest.recorded_as}
     if options.prune and not own:
         msg = (
             f"the state of project '{manifest.project}' was recorded from {state.manifest};"

@@ -131,7 +131,9 @@ class Output:
         """Return an error without its end where that repeats the warnings about the same resource right before it."""
         subject, warned = self._warned
         if event.level == "warning":
-            self._warned = event.subject, [*(warned if subject == event.subject else []), event.text][-_QUOTED:]
+            # Errors quote what programs have written without indentation and empty lines.
+            lines = [*(warned if subject == event.subject else []), event.text.strip()]
+            self._warned = event.subject, list(filter(None, lines))[-_QUOTED:]
             return event
         self._warned = "", []
         if event.level != "err" or event.subject != subject:

@@ -61,7 +61,8 @@ def read(
     file, ``UsageError`` for a suffix without a reader.
     """
     if not isinstance(source, Mapping):
-        return assemble(*load_documents(os.fsdecode(source), python, open_code))
+        file = os.fsdecode(source)
+        return assemble(*load_documents(file, python, open_code))._replace(path=absolute(file))
     from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for the embedding API
 
     copied = mapping_reader.read(source, MAPPING)
@@ -126,7 +127,14 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "") -> Manifest:
     if not all(isinstance(each["file"], str) and each["file"] for each in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    return assemble([mapping_reader.read(each["data"], each["file"]) for each in files])._replace(root=root)
+    manifest = assemble([mapping_reader.read(each["data"], each["file"]) for each in files])
+    path = "" if manifest.file in {STDIN, MAPPING} else absolute(manifest.file, root)
+    return manifest._replace(root=root, path=path)
+
+
+def absolute(file: str, root: str = "") -> str:
+    """Return where a file of a manifest is, in ``root``, unless empty; symbolic links keep their names."""
+    return os.path.abspath(os.path.join(root, file))  # noqa: PTH100, PTH118 - text
 
 
 def load_documents(

@@ -153,6 +153,8 @@ class Manifest(NamedTuple):
     documents: tuple[Document, ...]
     #: The directory of relative file names, if it is not the current one.
     root: str = ""
+    #: Where the first file is, an absolute path; empty: it is no file of this machine.
+    path: str = ""
     #: The saved plan that it is embedded in, if it is.
     saved_in: str = ""
     #: What is wrong with declarations that are left out: reported together with the problems of compiling.
@@ -165,6 +167,11 @@ class Manifest(NamedTuple):
     def __repr__(self) -> str:
         """Show the file and the number of resources."""
         return f"<Manifest {self.file}: {len(self.resources)} resources>"
+
+    @property
+    def recorded_as(self) -> str:
+        """What state records of a manifest, to know it again from any directory: its path, or else its name."""
+        return self.path or self.file
 
     @property
     def text(self) -> list[dict[str, Any]]:

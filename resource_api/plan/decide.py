@@ -63,10 +63,10 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
         return _FORGOTTEN[inputs.orphan]
     if inputs.record.lifecycle.external:
         return "it is external"
+    if not entry.definition.ensurable:  # whoever was there first: no run creates one, such as a service
+        return "resources of this type are configured, not deleted"
     if not (inputs.record.owned or inputs.orphan is OrphanKind.SUPERSEDED):
         return "it was there before us"
-    if not entry.definition.ensurable:
-        return "resources of this type are configured, not deleted"
     if entry.meta.lifecycle.retain and not entry.meta.lifecycle.protect:
         return "retained"
     return ""

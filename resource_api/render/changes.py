@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _WIDEST: Final = 200
 #: Characters before the first difference of two long values.
 _BEFORE: Final = 40
+#: Characters of the beginning of a long reason that are shown: a command line begins there, its outcome ends it.
+_BEGINNING: Final = 80
 
 
 class Style(NamedTuple):
@@ -48,6 +50,12 @@ class Style(NamedTuple):
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         return _part(line, 0)
+
+    def reason(self, line: str) -> str:
+        """Return why something failed; of a longer one than ``cut`` shows, both ends, as a program's words end it."""
+        if len(line) <= _WIDEST or self.diff == "full":
+            return line
+        return f"{line[:_BEGINNING]} … {line[_BEGINNING - _WIDEST :]} ({len(line)} characters)"
 
 
 def _part(line: str, start: int) -> str:

@@ -64,6 +64,8 @@ _MEANINGS: Final[Mapping[str, str]] = {
 _MARGIN: Final = "    "
 #: The widest column of names; longer names stand on a line of their own.
 _WIDEST: Final = 20
+#: The columns that text is wrapped at where no terminal is narrower.
+COLUMNS: Final = 80
 #: The fewest columns that text is wrapped at.
 _NARROWEST: Final = 40
 
@@ -167,7 +169,8 @@ def _sections(
     if definition.title_regexes:
         titles = [(each.pattern, " and ".join(each.groupindex) or "nothing") for each in definition.title_regexes]
         yield "Titles", [[_Code(pattern), f" gives {names}"] for pattern, names in titles]
-    yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in _KINDS if kind and definition.names_of_kind(kind)]
+    if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
+        yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
 
 
 def features(definition: TypeDefinition) -> list[str]:
@@ -236,18 +239,19 @@ def _blocks(docs: str) -> list[list[str]]:
 
 
 def text(
-    definition: Definition, width: int = 80, providers: Sequence[Suitability] = (), origin: Origin | None = None
+    definition: Definition, width: int = COLUMNS, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> str:
     """Return documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
-    lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN), _heading(definition).upper(), ""]
+    lines = [definition.name, "", *_flowed(definition.docs, width, _MARGIN)]
+    lines += [_heading(definition).upper(), ""] if definition.attributes else []
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
         lines += _attribute(name, attribute, _MARGIN + " " * column, width)
     for heading, items in _sections(definition, providers, origin):
         lines += [heading.upper(), ""]
         for item in items:
-            lines += _wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
+            lines += wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
         lines.append("")
     return "\n".join(lines).rstrip()
 
@@ -258,13 +262,13 @@ def _attribute(name: str, attribute: Attribute, margin: str, width: int) -> Iter
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
         yield head
-    yield from _wrapped(attribute_facts(attribute), width, margin, first)
+    yield from wrapped(attribute_facts(attribute), width, margin, first)
     yield from _flowed(attribute.docs, width, margin)[:-1]
-    yield from _wrapped(attribute.datatype.text, width, margin)
+    yield from wrapped(attribute.datatype.text, width, margin)
     yield ""
 
 
-def _wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
+def wrapped(line: str, width: int, margin: str, first: str | None = None) -> list[str]:
     """Wrap one line at spaces; a word that is longer than the line, a pattern say, stays whole."""
     return textwrap.wrap(
         escape(line),
@@ -281,7 +285,7 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)
-        lines += [margin + line for line in block] if verbatim else _wrapped(" ".join(block), width, margin)
+        lines += [margin + line for line in block] if verbatim else wrapped(" ".join(block), width, margin)
         lines.append("")
     return lines
 
@@ -291,7 +295,8 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
 
 def markdown(definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None) -> str:
     """Return documentation as a Markdown page, without a last line break."""
-    parts = [f"# {definition.name}", *_marked(definition.docs), f"## {_heading(definition)}"]
+    parts = [f"# {definition.name}", *_marked(definition.docs)]
+    parts += [f"## {_heading(definition)}"] if definition.attributes else []
     for name, attribute in ordered(definition):
         facts = [_Code(attribute.datatype.text), ", ", *_facts(attribute)]
         parts += [f"### {name}", _fenced(facts), *_marked(attribute.docs)]

@@ -38,7 +38,7 @@ def _place(report: StepReport) -> str:
 
 def _reason(report: StepReport, style: Style) -> str:
     first = style.mask(report.error).partition("\n")[0]
-    return escape(style.cut(first))
+    return escape(style.reason(first))
 
 
 def _skipped(count: int) -> str:

@@ -66,7 +66,7 @@ def import_resource(
             runtime.store.commit(stack, instances.commit)
         record = _record(catalog, entry, row, state)
         record = record._replace(implementation=providers.implementation(entry.instance, entry.name))
-        runtime.store.commit(stack, Commit([record], manifest=catalog.manifest.file))
+        runtime.store.commit(stack, Commit([record], manifest=catalog.manifest.recorded_as))
         _log(runtime, entry, "imported")
     return Summary(imported=1)
 

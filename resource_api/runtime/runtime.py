@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
 from resource_api.manifest.sections import project_name
+from resource_api.model.change import Action
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.options import CacheRequest, execution_options, to_options
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.options import Options
+    from resource_api.model.record import Record
+    from resource_api.model.step import Step
     from resource_api.model.type_definition import Name
     from resource_api.model.values.document import Document
     from resource_api.plugins.registry import Registry
@@ -298,11 +301,11 @@ class Runtime(ResourceReader):
             for stack in self.store.stacks():
                 with suppress(UsageError):  # it is encrypted, and this command was given no key
                     records = self.store.load(stack).records
-                    for entry in (each for each in plan.catalog.entries if each.key in records):
+                    for step in (each for each in plan.steps if each.entry.key in records):
                         where = f"stack '{stack.stack}' of '{stack.project}'"
-                        text = f"is recorded in {where}; the next apply of that stack will undo this change"
-                        reference = str(entry.reference)
-                        self.log.write("warning", reference, text, entry.type, reference=reference)
+                        text = f"is recorded in {where}{_effect_on_change(step, records[step.entry.key])}"
+                        reference = str(step.reference)
+                        self.log.write("warning", reference, text, step.entry.type, reference=reference)
             return self._execute(plan, snapshot, "resource", run, record=False)
 
     def catalog(self, source: Source, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
@@ -576,6 +579,16 @@ def _embedder_sink() -> Callable[..., None]:
     from resource_api.system.structured_log import EmbedderSink  # noqa: PLC0415 - the command has sinks of its own
 
     return EmbedderSink()
+
+
+def _effect_on_change(step: Step, record: Record) -> str:
+    """Return what the next apply of a stack does to a change of a resource that it has recorded; empty: no change."""
+    if step.action is Action.SAME:
+        return ""
+    changed = [each.attribute for each in step.changes]
+    if step.action is Action.UPDATE and record.should.keys().isdisjoint(changed):
+        return f", which does not declare {', '.join(changed)}; the next apply of that stack leaves this change"
+    return "; the next apply of that stack will undo this change"
 
 
 def _recorded_in_sync(plan: planning.Plan, providers: ProviderPool) -> frozenset[int]:

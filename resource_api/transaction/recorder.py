@@ -218,7 +218,7 @@ class Recorder:
         if plan.prior.undeclared or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         if not commit.empty or not state.serial:
-            manifest = plan.catalog.manifest.file
+            manifest = plan.catalog.manifest.recorded_as
             commit = commit._replace(manifest=manifest if manifest != state.manifest else None)
         self._commit(commit)
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):

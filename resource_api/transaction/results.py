@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from resource_api.transaction.operation_run import OperationRun
 
 #: Why operations are skipped after the first failure.
-HALTED: Final = "an earlier resource failed (--fail-fast)"
+HALTED: Final = "skipped because an earlier resource failed (--fail-fast)"
 #: Why operations are skipped after an interrupt.
-INTERRUPTED: Final = "the run was interrupted"
+INTERRUPTED: Final = "skipped because the run was interrupted"
 #: What is added to the error of an operation whose call was interrupted or did not end.
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
 

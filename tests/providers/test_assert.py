@@ -132,12 +132,12 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("assert", {}, "declares no condition"),
     ("wait_for", {"pattern": "x"}, "'pattern' belongs to 'path'"),
     ("wait_for", {"port": 1, "status": 200}, "'status' belongs to 'url'"),
-    ("wait_for", {"path": "/x", "pattern": "("}, "is no regular expression"),
-    ("wait_for", {"command": "'x"}, "cannot be split into words"),
+    ("wait_for", {"path": "/x", "pattern": "("}, "pattern is no regular expression"),
+    ("wait_for", {"command": "'x"}, "command cannot be split into words"),
     ("wait_for", {"port": 0}, "port"),
     ("assert", {"equals": 1, "port": 1}, "'equals' compares 'value', which is not declared"),
-    ("assert", {"value": 1}, "is compared with nothing"),
-    ("assert", {"value": "1", "matches": "["}, "is no regular expression"),
+    ("assert", {"value": 1}, "value is compared with nothing"),
+    ("assert", {"value": "1", "matches": "["}, "matches is no regular expression"),
 ]
 
 

@@ -78,7 +78,7 @@ def test_a_block_whose_end_is_not_certain_is_not_changed(file: Path, content: by
     [
         ({"block": "x\n# END a\ny"}, "a line of its own marker"),
         ({"block": "x", "marker": "# a"}, "with {mark}"),
-        ({"block": "x", "after": "["}, "is no regular expression"),
+        ({"block": "x", "after": "["}, "after is no regular expression"),
     ],
 )
 def test_what_could_not_be_found_again_is_refused(file: Path, attributes: dict[str, Any], message: str) -> None:

@@ -227,6 +227,16 @@ class TestDirectoriesAndLinks:
         assert found == {"d": True, "./d": False, "f": True, "l": True, "./l": False, "./f": False}
         (why,) = warned({f"File[{tmp_path}/d]": {"mode": "0700"}})
         assert "it is a directory and should be a file: declare 'ensure: directory' to keep it" in why
+        (why,) = warned({f"File[{tmp_path}/l]": {"ensure": "directory"}})
+        assert "declare 'ensure: link' to keep it; with force it is replaced, and what it leads to stays" in why
+
+    def test_what_comes_before_without_being_required_does_not_hide_that_warning(self, tmp_path: Path) -> None:
+        """Another resource does not remove what is in the way; one that is required may."""
+        (tmp_path / "d").mkdir()
+        before = {f"File[{tmp_path}/a]": {"content": ""}}
+        conflict = f"File[{tmp_path}/d]"
+        assert warned({**before, conflict: {"content": ""}})
+        assert not warned({**before, conflict: {"content": "", "require": f"File[{tmp_path}/a]"}})
 
     def test_a_tree_is_created_and_removed_in_one_call_each(self, tmp_path: Path) -> None:
         """Parents come before children, and children are removed first."""
@@ -287,6 +297,17 @@ class TestDirectoriesAndLinks:
         assert "with force" in change({"path": path, "ensure": "directory"})[str(path)]
         write({"path": path, "ensure": "directory", "force": True})
         assert path.is_dir()
+
+    def test_a_link_is_replaced_by_a_directory_only_with_force(self, tmp_path: Path) -> None:
+        """What it leads to stays."""
+        path, target = tmp_path / "l", tmp_path / "d"
+        target.mkdir()
+        (target / "kept").touch()
+        path.symlink_to(target)
+        assert "what it leads to stays" in change({"path": path, "ensure": "directory"})[str(path)]
+        write({"path": path, "ensure": "directory", "force": True})
+        assert not path.is_symlink()
+        assert [each.name for each in target.iterdir()] == ["kept"]
 
     def test_an_empty_directory_is_removed_without_force(self, tmp_path: Path) -> None:
         """Nothing is lost with it."""

@@ -73,7 +73,11 @@ def test_a_command_without_output_is_named_with_its_exit_code(tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("command", "why"),
-    [("grep good", "must contain '%'"), ("grep 'good %", "cannot be split into words"), ("%", "must contain '%'")],
+    [
+        ("grep good", "validate_cmd must contain '%'"),
+        ("grep 'good %", "validate_cmd cannot be split into words"),
+        ("%", "validate_cmd must contain '%'"),
+    ],
 )
 def test_a_command_that_cannot_check_is_refused(tmp_path: Path, command: str, why: str) -> None:
     """What the user cannot mean is an error of the manifest."""

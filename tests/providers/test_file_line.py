@@ -9,7 +9,7 @@ import pytest
 
 from resource_api import ManifestError
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import converge, reason, run, run_manifest
+from tests.providers.applied import converge, reason, run, run_manifest, warned
 from tests.providers.parts_of_files import PartOfFile
 
 if TYPE_CHECKING:
@@ -83,8 +83,8 @@ def test_one_of_several_lines_as_declared_is_enough(file: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"line": "a", "match": "("}, "is no regular expression"),
-        ({"line": "a", "match": "^b"}, "must also find the line as it is declared"),
+        ({"line": "a", "match": "("}, "match is no regular expression"),
+        ({"line": "a", "match": "^b"}, "match must also find the line as it is declared"),
         ({"line": "a", "after": "b", "insertbefore": "c"}, "exclude each other"),
         ({"line": "a\nb"}, "without a line break"),
         ({"ensure": "absent"}, "is needed"),
@@ -94,6 +94,22 @@ def test_what_cannot_work_is_refused(file: Path, attributes: dict[str, Any], mes
     """Nothing is read or written then."""
     with pytest.raises(ManifestError, match=message):
         run({"File_line[a]": {"path": str(file), **attributes}})
+
+
+def test_a_plan_warns_of_several_lines_of_which_one_is_meant(tmp_path: Path) -> None:
+    """In the words in which the run would fail; not with ``multiple``, nor where the file is written before."""
+    path = tmp_path / "config"
+    path.write_text("a=1\na=2\n")
+    lines, before = f"File_line[{path}:^a=]", {f"File[{tmp_path}/other]": {"content": ""}}
+    message = "2 lines match '^a='; with multiple: true all of them are replaced"
+    assert warned({**before, lines: {"line": "a=3"}}) == [message]
+    assert reason(run({lines: {"line": "a=3"}})[0]) == message
+    for declared in ({"line": "a=3", "multiple": True}, {"line": "a=2"}, {"ensure": "absent"}):
+        assert warned({lines: declared}) == []
+    assert warned({f"File[{path}]": {"content": "a=1\n"}, lines: {"line": "a=3"}}) == []
+    path.unlink()
+    path.mkdir()
+    assert message not in warned({lines: {"line": "a=3"}})
 
 
 def test_a_secret_line_makes_a_private_file(tmp_path: Path) -> None:

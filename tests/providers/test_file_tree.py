@@ -211,7 +211,7 @@ def test_an_owner_that_is_made_later_is_no_problem_of_the_plan(source: Path, top
         ("/srv/a/b", {"source": "/srv/a"}, "the directory is in its source"),
         ("/srv/a", {"source": "/srv//a/b/"}, "the source is in the directory"),
         ("/srv/a", {"source": "/srv/a"}, "the directory is in its source"),
-        ("/srv/a", {"purge": True}, "needs a source: everything would be removed"),
+        ("/srv/a", {"purge": True}, "purge needs a source: everything would be removed"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(path: str, attributes: dict[str, Any], why: str) -> None:

@@ -110,7 +110,11 @@ def test_what_cannot_be_built_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("title", "why"),
-    [("C.UTF-8", "must be a locale"), ("../x", "must be a locale"), ("de_DE", "is needed where the name has none")],
+    [
+        ("C.UTF-8", "must be a locale"),
+        ("../x", "must be a locale"),
+        ("de_DE", "charset is needed where the name has none"),
+    ],
 )
 def test_what_cannot_be_meant_is_refused(title: str, why: str) -> None:
     """Before anything is read."""

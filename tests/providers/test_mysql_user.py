@@ -161,10 +161,13 @@ def test_a_character_that_the_server_would_replace_is_refused(mariadb: Server) -
 @pytest.mark.parametrize(
     ("attributes", "why"),
     [
-        ({"password": "a", "password_hash": HASH}, "is what is computed of password; declare one of them"),
+        (
+            {"password": "a", "password_hash": HASH},
+            "password_hash is what is computed of password; declare one of them",
+        ),
         (
             {"password": "a", "plugin": "ed25519"},
-            "is for the plugin mysql_native_password; ed25519 needs password_hash",
+            "password is for the plugin mysql_native_password; ed25519 needs password_hash",
         ),
         ({"password_hash": "open-barley"}, "is \\* and 40 hexadecimal digits; another one needs its plugin"),
         ({"tls_options": ["SSL", "ISSUER /CN=x"]}, "NONE, SSL and X509 stand alone"),

@@ -152,7 +152,7 @@ def test_what_does_not_exist_is_an_error_of_the_server(server: Cluster) -> None:
             "there is no CONNECT on table; the rights are DELETE, INSERT",
         ),
         ("a on database d in d", {"privilege": ["CONNECT"]}, "a database is in no database; leave it out"),
-        ("a on table x", {"privilege": ["SELECT"]}, "is needed, as in 'app on table NAME in DATABASE'"),
+        ("a on table x", {"privilege": ["SELECT"]}, "database is needed, as in 'app on table NAME in DATABASE'"),
         ("a on schema x.y in d", {"privilege": ["USAGE"]}, "the name after 'schema' has no '.'"),
         ("PUBLIC on schema x in d", {"privilege": ["USAGE"], "grant_option": True}, "PUBLIC cannot give rights"),
         ("a on nothing x in d", {"privilege": ["USAGE"]}, "role"),

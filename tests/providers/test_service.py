@@ -274,9 +274,10 @@ def test_a_failed_start_shows_the_end_of_the_log(machine: Machine) -> None:
 
 
 def test_a_service_that_waits_for_its_next_attempt_does_not_run_and_can_be_stopped(machine: Machine) -> None:
-    """It is neither running nor stopped."""
+    """It is neither running nor stopped; one that has logged nothing is looked at with systemctl."""
     outcome = machine.apply(manifest(ra_loop={"ensure": "running"}), check=False)
     assert outcome.returncode == 1
+    assert "written nothing into its log, 'systemctl status ra-loop.service' shows how it ended" in outcome.stderr
     assert state(machine, "ra-loop")[0] == "activating"
     assert "1 updated" in machine.apply(manifest(ra_loop={"ensure": "stopped"})).stdout
     assert state(machine, "ra-loop")[0] == "inactive"

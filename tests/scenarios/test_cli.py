@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.terminal import Terminal
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -376,6 +378,26 @@ def test_one_resource_is_shown(bench: Bench) -> None:
     ]
 
 
+def test_a_change_of_a_recorded_resource_says_what_the_next_apply_does_with_it(bench: Bench) -> None:
+    """It undoes what its manifest declares, and leaves the rest; where nothing changes it does neither."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    site = "{project: p, resources: {'Widget[a]': {size: 1}}}"
+    bench.apply(site)
+    recorded = "Warning: Widget[a]: is recorded in stack 'default' of 'p'"
+    for given, effect in {
+        ("size=1",): "",
+        (
+            "colour=red",
+            "weight=1.5",
+        ): ", which does not declare colour, weight; the next apply of that stack leaves this change",
+        ("colour=blue", "size=2"): "; the next apply of that stack will undo this change",
+        ("ensure=absent",): "; the next apply of that stack will undo this change",
+    }.items():
+        assert bench.run("resource", "widget", "a", *given).lines[0] == recorded + effect
+    bench.put("widget", a={"size": 1, "colour": "red"})
+    assert bench.apply(site).out.endswith("1 unchanged.\n")
+
+
 def test_a_type_without_resources_is_listed_as_an_empty_manifest(bench: Bench) -> None:
     """The listing of a type without resources is a manifest that can be applied."""
     listed = bench.run("resource", "widget")
@@ -555,6 +577,23 @@ def test_a_type_is_described(bench: Bench) -> None:
     for word in ("A token with a hexadecimal number.", "id", "namevar", "ensure", "present", "tint", "spellings"):
         assert word in done.out
     assert "read_only" in bench.run("describe", "Widget").out
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_lists_and_documentation_of_types_keep_to_the_terminal(bench: Bench, columns: int) -> None:
+    """No word is broken at its edge; summaries stay beside the names, and prose is never wider than 80 columns."""
+    with Terminal(columns) as terminal:
+        terminal.run(bench, "types", PAGER="cat")
+        assert terminal.end()[0] == 0
+        lines = terminal.raw.splitlines()
+    assert max(map(len, lines)) <= columns
+    [first] = [number for number, line in enumerate(lines) if line.startswith("acl ")]
+    assert lines[first + 1].startswith("                     ") is (columns == 60)
+    with Terminal(columns) as terminal:
+        terminal.run(bench, "describe", "group", PAGER="cat")
+        assert terminal.end()[0] == 0
+        prose = terminal.raw.partition("ATTRIBUTES")[0].splitlines()
+    assert min(columns, 80) - 15 < max(map(len, prose)) <= min(columns, 80)
 
 
 def test_the_schema_is_a_json_document(bench: Bench) -> None:

@@ -212,6 +212,15 @@ def test_a_type_without_ensure_logs_its_change(bench: Bench) -> None:
     assert done.lines == ["Notice: Setting[port]: value changed from 80 to 8080"]
 
 
+def test_a_type_without_absent_is_forgotten_because_of_its_type(bench: Bench) -> None:
+    """It is not said that such a resource was there before, which a daemon of a unit from the same manifest was not."""
+    bench.put("daemon", a={"ensure": "stopped"})
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.apply("resources: {'Daemon[a]': {}}")
+    done = bench.run("destroy", "site.yaml", "--noop")
+    assert ". Daemon[a] (resources of this type are configured, not deleted" in done.out, done
+
+
 def test_a_row_with_ensure_absent_is_the_same_as_no_row(bench: Bench) -> None:
     """``is_`` is None for a row with ``ensure: absent``."""
     bench.probe(

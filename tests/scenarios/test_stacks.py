@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests import command
+
 if TYPE_CHECKING:
     from tests.scenarios.conftest import Bench
 
@@ -47,6 +49,48 @@ def test_a_stack_is_renamed_with_its_records_and_forgotten(bench: Bench, key: st
     assert bench.run("stack", "list", "--json").document == []
     assert bench.things("widget").keys() == {"a"}
     assert bench.run("state", "check").code == 0
+
+
+@pytest.fixture
+def unnamed(bench: Bench) -> Bench:
+    """Return a bench with two manifests of one name in two directories, neither of which names its project."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    for name in ("one", "two"):
+        bench.write(f"{name}/site.yaml", f"resources: {{'Widget[{name}]': {{}}}}")
+    return bench
+
+
+def in_directory(bench: Bench, name: str, *arguments: str) -> tuple[int, str]:
+    """Return the exit code and the messages of a command in a directory of the bench."""
+    done = command.run(arguments, cwd=bench.home / name, env=bench.environment, text=True)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("deleting", [("apply", "site.yaml", "--prune"), ("destroy", "site.yaml", "--yes")])
+def test_manifests_of_one_name_in_two_directories_do_not_delete_each_others_resources(
+    unnamed: Bench, deleting: tuple[str, ...]
+) -> None:
+    """State knows where a manifest is, also where it is called by its name alone."""
+    assert in_directory(unnamed, "one", "apply", "site.yaml")[0] == 0
+    code, message = in_directory(unnamed, "two", *deleting)
+    assert code == 64
+    assert f"recorded from {unnamed.home}/one/site.yaml; write 'project:' into site.yaml" in message
+    assert set(unnamed.things("widget")) == {"one"}
+
+
+def test_a_manifest_is_the_same_by_whatever_path_and_in_a_saved_plan(unnamed: Bench) -> None:
+    """From its directory, from another one, by its absolute path, unchanged or not."""
+    for directory, file in (
+        ("one", "site.yaml"),
+        ("two", "../one/site.yaml"),
+        ("two", f"{unnamed.home}/one/site.yaml"),
+    ):
+        assert in_directory(unnamed, directory, "apply", file, "--prune")[0] == 0
+    unnamed.write("one/site.yaml", "resources: {'Widget[three]': {}}")
+    assert in_directory(unnamed, "two", "plan", "../one/site.yaml", "--prune", "-o", "plan.json")[0] == 0
+    assert in_directory(unnamed, "one", "apply", "../two/plan.json")[0] == 0
+    assert set(unnamed.things("widget")) == {"three"}
+    assert in_directory(unnamed, "one", "destroy", "site.yaml", "--yes")[0] == 0
 
 
 def test_a_stack_that_is_not_there_and_a_name_that_is_taken_are_refused(bench: Bench) -> None:

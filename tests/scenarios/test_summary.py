@@ -40,6 +40,22 @@ def test_failures_are_repeated_where_many_lines_follow(bench: Bench) -> None:
     assert summary.endswith("17 created, 0 unchanged, 1 failed, 3 skipped.")
 
 
+def test_a_repeated_failure_keeps_the_end_of_a_long_reason(bench: Bench) -> None:
+    """The command line at its beginning may be long; what the program has written stands at the end."""
+    site = failing(bench, 0, 20)
+    command_line = " ".join(["'apt-get", *["-o option"] * 30, "install'"])
+    bench.probe(
+        f"""
+        def set(self, context, changes):
+            raise ValueError({f"{command_line} returned 100: E: no such package"!r})
+        """
+    )
+    _, failure, _ = bench.run("apply", site).out.splitlines()
+    assert failure.startswith("  Probe[bad] (site.yaml:2): 'apt-get -o option")
+    assert " … " in failure
+    assert "install' returned 100: E: no such package (" in failure
+
+
 @pytest.mark.parametrize(("others", "options"), [(16, []), (17, ["--json"]), (17, ["-q"])])
 def test_there_is_no_recap_of_little_nor_for_programs(bench: Bench, others: int, options: list[str]) -> None:
     """Below 20 lines after the failure, with ``--json`` and with ``-q`` nothing is repeated."""
@@ -149,18 +165,18 @@ def test_what_is_printed_first_stands_first_in_a_file(bench: Bench) -> None:
 
 
 def test_an_error_does_not_repeat_the_warnings_before_it(bench: Bench) -> None:
-    """What a program has written is said once on the console, and in full in JSON."""
+    """What a program has written, also indented, is said once on the console, and in full in JSON."""
     bench.probe(
         """
         sh = Command("/bin/sh")
         def set(self, context, changes):
             with context.creating("a"):
-                self.sh("-c", "echo one >&2; echo two >&2; exit 3")
+                self.sh("-c", "echo one >&2; echo >&2; echo '   two' >&2; exit 3")
         """
     )
     site = str(bench.write("site.yaml", "resources: {'Probe[a]': {}}"))
-    first, second, error = bench.run("apply", site).lines
-    assert (first, second) == ("Warning: Probe[a]: one", "Warning: Probe[a]: two")
+    *warnings, error = bench.run("apply", site).lines
+    assert [line.split()[2:] for line in warnings] == [["one"], [], ["two"]]
     assert error.endswith("returned 3")
     (end,) = bench.run("apply", site, "--json").events("step_end")
     assert end["error"].endswith("returned 3: one; two")

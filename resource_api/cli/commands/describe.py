@@ -25,11 +25,12 @@ def describe(session: Session, type_name: str, form: str, **_settings: Any) -> N
     component = session.registry.component(found.name) is not None
     providers = () if component else session.suitability(found.name)
     origin = session.registry.origin(found.name)
+    columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
     session.show(
         lambda: rendering.document(found, providers, origin),
         lambda: (
             rendering.markdown(found, providers, origin)
             if form == "markdown"
-            else rendering.text(found, providers=providers, origin=origin)
+            else rendering.text(found, columns, providers, origin)
         ),
     )

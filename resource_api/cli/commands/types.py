@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.plugins.implementations import Suitability
+
+#: The fewest columns beside the names in which a summary is wrapped.
+_NARROWEST: Final = 20
 
 
 @options.command(examples=("resource-api types",))
@@ -30,12 +33,20 @@ def types(session: Session, **_settings: Any) -> None:
     width = max((len(each.name) for each in found), default=0)
     session.show(
         lambda: [_document(session, each, providers[each.name]) for each in found],
-        lambda: [_line(session, each, width, providers[each.name]) for each in found],
+        lambda: [line for each in found for line in _lines(session, each, width, providers[each.name])],
     )
 
 
-def _line(session: Session, each: describe.Listed, width: int, providers: Sequence[Suitability]) -> str:
-    """Return a type's name, its summary, and in brackets what else is of interest, its origin last."""
+def _lines(session: Session, each: describe.Listed, width: int, providers: Sequence[Suitability]) -> list[str]:
+    """Return the line of a type; on a terminal that is too narrow for it, its parts below each other."""
+    name, text, columns = f"{each.name:{width}}  ", _summary(session, each, providers), session.output.columns
+    if columns is None or columns < len(name) + _NARROWEST:
+        return [name + text]
+    return describe.wrapped(text, columns, " " * len(name), name)
+
+
+def _summary(session: Session, each: describe.Listed, providers: Sequence[Suitability]) -> str:
+    """Return the summary of a type, and in brackets what else is of interest, its origin last."""
     definition, origin = describe.definition_of(session.registry, each.name), session.registry.origin(each.name)
     several = f" ({'; '.join(describe.implementations(providers))})" if providers else ""
     notes: list[str] = []
@@ -45,7 +56,7 @@ def _line(session: Session, each: describe.Listed, width: int, providers: Sequen
         notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
         notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
     notes.append(escape(str(origin)))
-    return f"{each.name:{width}}  {each.summary}{several} ({'; '.join(notes)})"
+    return f"{each.summary}{several} ({'; '.join(notes)})"
 
 
 def _document(session: Session, each: describe.Listed, providers: Sequence[Suitability]) -> dict[str, Any]:

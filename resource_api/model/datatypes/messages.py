@@ -60,7 +60,8 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
     Archive: frozenset({"Archive"}),
 }
 
-
+#: Keys of a value that is meant to be the answer of a function, the second one that of the bundled templates.
+_CALLS: Final = frozenset({"invoke", "template"})
 #: What to do about the value of a reference, which is in quotes already.
 #: The end of a message about a number of a manifest in place of text.
 QUOTES: Final = "; write it in quotes"
@@ -182,7 +183,9 @@ def kind_of(value: Any) -> str:
 
 
 def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
-    """Return advice to quote what YAML reads as a number or boolean (``mode: 0644``), or how to write an asset."""
+    """Return advice to quote what YAML reads as a number or boolean (``mode: 0644``), or how else to write a value."""
+    if type(value) is dict and not _CALLS.isdisjoint(value):
+        return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
     if contents and type(value) in {str, dict}:
         return f"; write {' or '.join(f'{{{word}: {{{ORIGINS[word][-2]}: ...}}}}' for word in contents)}"

@@ -91,17 +91,22 @@ def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -
 PLUGIN_FILE: Final = "__plugin_file__"
 
 
+#: What a ``KeyboardInterrupt`` says that is raised in a call because the run is being stopped.
+STOPPED: Final = "stopped, as the run was interrupted"
+
+
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
-    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false. Works for exceptions whose ``str``
+    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false; an interrupt with a message is
+    ours. Works for exceptions whose ``str``
     raises.
     """
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         text = ""
-    if isinstance(error, ResourceAPIError):
+    if isinstance(error, ResourceAPIError) or (text and isinstance(error, KeyboardInterrupt)):
         return text or type(error).__name__
     if "'mappingproxy' object" in text:
         text += _read_only_hint(text)

@@ -17,17 +17,17 @@ _RIGHTS: Final = ("", "the whole run has the rights of the user who starts it: s
 _GUARD: Final = ("", "a resource changes only what differs, so that it needs no guard; only an exec has one")
 _REPORT: Final = ("", "the type decides what is a change and what is a failure")
 _RETRY: Final = ("", "no step is repeated; an exec has 'tries' and 'try_sleep'")
-_HOSTS: Final = ("", "a run is about the machine that it runs on")
+_HOSTS: Final = ("", "a manifest is about one machine; 'apply MANIFEST --on WHERE' does it on others")
 _REGISTER: Final = ("", "attributes of another resource are referred to, as in ${File[/etc/motd].checksum}")
 _HANDLER: Final = (
     "",
     "every resource can be notified: write it under resources, and notify: Service[nginx] where needed",
 )
 _ONE_EACH: Final = ("", "a resource is one thing: declare a resource for each name")
-_TREE: Final = ("", "a resource is one file or directory: declare each, or unpack a tree with the type 'archive'")
+_TREE: Final = ("", "a resource is one file or directory; one with all that is in it is a File_tree[/srv/www]")
 _TEMPLATE: Final = ("content", "It may contain ${inputs.x}; the function 'template' makes it from a Jinja2 template")
 _LINE: Final = ("", "single lines are resources of their own, of the types file_line and block_in_file")
-_LISTS: Final = ("", "apt-get update is never called: run it by an exec before the package")
+_LISTS: Final = ("", "only an apt_source calls apt-get update; otherwise run it by an exec before the package")
 _DOWNLOAD: Final = ("source", "A download needs its SHA-256: source: {archive: {url: ..., sha256: ...}}")
 _MEMBERSHIP: Final = ("membership", "With minimum, the user stays in other groups too")
 _ENTRIES: Final = ("permission", "An entry is one text: user:alice:rwx, or default:group:staff:rx")
@@ -48,7 +48,7 @@ _ENTRY: Final = ("resources", "Each key in it is a reference such as Package[ngi
 _PLAYS: Final = ("resources", "A manifest has no plays: it lists resources, and their order is the order of execution")
 _ASKS_NOT: Final = ("", "this command asks nothing; leave it out")
 _INPUT: Final = ("-i", "As in -i NAME=VALUE")
-_TARGET: Final = ("--target", "As in --target 'File[/etc/motd]'; a run is about the machine that it runs on")
+_LIMIT: Final = ("--on", "As in --on 'web[1:50]', which names hosts; --target selects resources")
 _NOOP: Final = ("--noop", "")
 _ROOT: Final = ("", "the run has the rights of the user who starts it: start it by sudo")
 _READS_ONLY: Final = ("", "this command changes nothing; leave it out")
@@ -185,13 +185,81 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("line", "regexp", "insertafter", "match", "replace", "append", "marker"), _LINE),
         "makedirs": ("", "a directory is a resource of its own: File[/srv/www], with ensure: directory"),
         "parents": ("", "a directory is a resource of its own: File[/srv/www], with ensure: directory"),
-        "purge": ("", "what is not declared stays as it is"),
+        "purge": ("", "what is not declared stays, but in a File_tree[/srv/www] with purge: true"),
         "remote_src": ("", "'source' is always a file of this machine; leave it out"),
         "backup": ("", "only file and file_tree keep copies of what they overwrite"),
         "validate": ("validate_cmd", ""),
         **dict.fromkeys(("source_hash", "checksum_value", "sha256"), ("source", "{asset: {url: ..., sha256: ...}}")),
         "url": ("source", "A download needs its SHA-256: source: {asset: {url: ..., sha256: ...}}"),
         "follow": ("", "a link is managed as a link; name the file that it leads to"),
+    },
+    "attribute file_line": {
+        **dict.fromkeys(("regexp", "regex", "pattern"), ("match", "It finds the line as it was and as it will be")),
+        "search_string": ("match", "It is a regular expression"),
+        "insertafter": ("after", "A regular expression; without it, new lines are added at the end"),
+        "backrefs": ("", "'line' is the whole new line; nothing of the old one is kept"),
+        "replace": ("", "with lifecycle: {ignore_changes: [line]}, a line that is found stays as it is"),
+        "append_on_no_match": ("", "a line that is not found is added"),
+        "match_for_absence": ("", "ensure: absent removes what 'match' finds; leave it out"),
+        **dict.fromkeys(("dest", "destfile", "name", "file"), ("path", "")),
+        "validate": ("validate_cmd", ""),
+        "create": ("", "a file that does not exist is created; leave it out"),
+        **dict.fromkeys(("owner", "group", "mode"), ("", "declare the file too, as a resource of the type 'file'")),
+    },
+    "attribute block_in_file": {
+        **dict.fromkeys(("content", "text"), ("block", "")),
+        "insertafter": ("after", "A regular expression; without it, new blocks are added at the end"),
+        **dict.fromkeys(("dest", "destfile", "file"), ("path", "")),
+        **dict.fromkeys(("marker_begin", "marker_end"), ("marker", "{mark} in it stands for BEGIN and END")),
+        "validate": ("validate_cmd", ""),
+        "create": ("", "a file that does not exist is created; leave it out"),
+        **dict.fromkeys(("owner", "group", "mode"), ("", "declare the file too, as a resource of the type 'file'")),
+    },
+    "attribute ini_setting": {
+        **dict.fromkeys(("option", "key", "name"), ("setting", "")),
+        **dict.fromkeys(("dest", "file", "filename"), ("path", "")),
+        "no_extra_spaces": ("key_val_separator", "As in key_val_separator: '='"),
+        "show_diff": ("", "a sensitive value is never shown; all other changes are"),
+        "create": ("", "a file that does not exist is created; leave it out"),
+        **dict.fromkeys(("owner", "group", "mode"), ("", "declare the file too, as a resource of the type 'file'")),
+    },
+    "attribute mount": {
+        "src": ("device", ""),
+        "path": ("name", "Without it, the title is the mount point"),
+        "opts": ("options", ""),
+        "passno": ("pass", ""),
+        "state": ("ensure", "It is mounted, unmounted, present or absent"),
+        **dict.fromkeys(("atboot", "boot"), ("options", "With noauto, nothing is mounted when the machine starts")),
+        **dict.fromkeys(("fstab", "target"), ("", "entries are in /etc/fstab; leave it out")),
+    },
+    "attribute sysctl": {
+        "sysctl_set": ("apply", ""),
+        **dict.fromkeys(("sysctl_file", "config", "file"), ("target", "")),
+        "val": ("value", ""),
+        **dict.fromkeys(("reload", "ignoreerrors"), ("", "each value is set in the kernel by itself; leave it out")),
+        "persist": ("", "the value is set now and when the machine starts; with apply: false only the latter"),
+        "state": ("ensure", "It is present or absent"),
+    },
+    "attribute tidy": {
+        **dict.fromkeys(("patterns", "pattern"), ("matches", "As in matches: ['*.tmp']")),
+        "paths": ("path", "A resource is about one directory"),
+        "age_stamp": ("type", ""),
+        "use_regex": ("", "'matches' has patterns of the shell, such as *.tmp"),
+    },
+    "attribute git_checkout": {
+        **dict.fromkeys(("repo", "url"), ("source", "")),
+        **dict.fromkeys(("version", "ref", "tag", "commit", "rev"), ("revision", "")),
+        **dict.fromkeys(("dest", "target", "name"), ("path", "Without it, the title is the path")),
+        "owner": ("user", ""),
+        "key_file": ("identity", ""),
+        "recursive": ("submodules", ""),
+        "update": ("", "a branch is always brought up to date; a commit stays"),
+    },
+    "attribute systemd_unit": {
+        **dict.fromkeys(
+            ("enable", "enabled", "active", "state"), ("", "a Service[NAME] starts it, and enables it: enable: true")
+        ),
+        "daemon_reload": ("", "systemd reads a changed unit file by itself; leave it out"),
     },
     "attribute acl": {
         **dict.fromkeys(
@@ -522,7 +590,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     ),
     "option": {
         **dict.fromkeys(("--dry-run", "--dry", "--check", "-n", "-C", "-W", "--why-run", "--preview"), _NOOP),
-        **dict.fromkeys(("--limit", "-l", "--subset", "--hosts"), _TARGET),
+        **dict.fromkeys(("--limit", "-l", "--subset"), _LIMIT),
         **dict.fromkeys(
             ("-target", "--only", "--resource", "--filter"), ("--target", "As in --target 'File[/etc/motd]'")
         ),
@@ -535,7 +603,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             ("-var-file", "--var-file", "--vars", "--values", "--vars-file", "--hiera_config", "--pillar"),
             ("--inputs", "A YAML or JSON file"),
         ),
-        "--inventory": ("", "a run is about the machine that it runs on; inputs are given by -i or --inputs"),
+        "--inventory": ("--hosts", "A YAML file; --on selects hosts of it"),
         **dict.fromkeys(("-t", "--tag"), ("--tags", "As in --tags web,db")),
         **dict.fromkeys(("--skip-tag", "--exclude-tags"), ("--skip-tags", "")),
         **dict.fromkeys(

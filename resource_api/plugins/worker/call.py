@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.event import LOG_FIELDS
+from resource_api.model.values.errors import STOPPED
 from resource_api.model.values.values import Sensitive, is_secret
 from resource_api.plugins.worker import protocol
 from resource_api.plugins.worker.process import WorkerLost
@@ -65,7 +66,7 @@ class WorkerCall:
         all workers are being stopped.
         """
         if self._run.stopping and not self._context.reading:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(STOPPED)
         blocked: Callable[[Name], bool] = never_blocked
         if self._method == "set":
             changes = arguments[0]
@@ -89,7 +90,7 @@ class WorkerCall:
             worker.drain()
         except (WorkerLost, ValueError, LookupError, TypeError) as error:
             if worker.stopped:
-                raise KeyboardInterrupt from error
+                raise KeyboardInterrupt(STOPPED) from error
             lost = error if isinstance(error, WorkerLost) else WorkerLost("sent an invalid frame", f": {error}")
             msg = f"the worker of '{self._context.type.name}' {lost.how} while in {self._method}{lost.more}"
             raise WorkerLost(msg) from error

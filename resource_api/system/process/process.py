@@ -36,8 +36,8 @@ _LINGER: Final = 0.1  # seconds that descendants may still write after the progr
 _LOCK: Final = threading.RLock()  # protects the registry, and hides children from scans until they are registered
 _running: Final[set[Process]] = set()
 _ended = 0  # number of programs that have left the registry
-#: Of each program that the main thread, in which handlers of signals run, is starting: was ``interrupt`` called?
-_put_off: Final[list[bool]] = []
+#: Of each program that the main thread, in which handlers of signals run, is starting: what ``interrupt`` has put off.
+_put_off: Final[list[KeyboardInterrupt | None]] = []
 
 
 def _listener(_pid: int, *, running: bool) -> None:
@@ -62,15 +62,15 @@ class Process:
         self._row: process_tree.Row | None = None
         main = threading.current_thread() is threading.main_thread()
         if main:
-            _put_off.append(False)
+            _put_off.append(None)
         try:
             self._begin(invocation)
         finally:
-            if main and _put_off.pop():
+            if main and (error := _put_off.pop()) is not None:
                 if self in _running:
                     self.stop(0)
                     self._leave()
-                raise KeyboardInterrupt
+                raise error
 
     def _begin(self, invocation: Invocation) -> None:
         """Start the program and register it; after an exception nothing is left of it."""
@@ -220,15 +220,16 @@ def set_listener(listener: Callable[..., None]) -> None:
     _listener = listener
 
 
-def interrupt() -> None:
-    """Raise ``KeyboardInterrupt``, for a handler of a signal that has called ``stop_all``.
+def interrupt(why: str = "") -> None:
+    """Raise ``KeyboardInterrupt`` with a text, for a handler of a signal that has called ``stop_all``.
 
     While the main thread starts a program, that is put off until it is registered, and then ended first: an exception
     between the fork and the registration would leave it running.
     """
+    error = KeyboardInterrupt(why)
     if not _put_off:
-        raise KeyboardInterrupt
-    _put_off[-1] = True
+        raise error
+    _put_off[-1] = error
 
 
 def stop_all() -> None:

@@ -89,6 +89,13 @@ def test_prose_keeps_to_the_width_and_examples_stay_as_they_are(width: int) -> N
     assert lines[at + 1] == "          size:   3"
 
 
+def test_a_section_without_content_has_no_heading() -> None:
+    """A type of functions alone has no attributes and no kinds of them."""
+    found = REGISTRY.type("template")
+    for shown in (describe.text(found), describe.markdown(found)):
+        assert not re.search(r"^(## )?(attributes|kinds)$", shown, re.IGNORECASE | re.MULTILINE)
+
+
 def test_text_without_spaces_is_never_split() -> None:
     """A pattern can be copied from a narrow terminal."""
     pattern = "Pattern[/" + "a-b" * 30 + "/]"

@@ -67,7 +67,7 @@ def test_a_creation_that_failed_halfway_is_recorded_as_partial() -> None:
 def test_a_skipped_operation_that_was_not_begun_is_not_recorded() -> None:
     """Nothing is committed for it."""
     table, store = Table({"Part[a]": {}}), MemoryStore()
-    table.results.skip(table.runs[0], "the run was interrupted")
+    table.results.skip(table.runs[0], "skipped because the run was interrupted")
     Recorder(store, _NAME, table.plan, "run").commit_results(table.runs, table.results, {})
     assert store.load(_NAME).serial == 0
 
