@@ -229,6 +229,13 @@ class Session:
             self.output.print(str(report))
         return code
 
+    def end_failed(self, report: Report, code: int) -> None:
+        """With ``--json``, write the only document of a command whose change has failed; the log has the reasons."""
+        if self.json:
+            failed = [step for step in report.steps if step.error]
+            problems = [Problem(None, step.error, reference=step.reference, code="resource") for step in failed]
+            self._end_json(problems, code)
+
     def exit_code(self, report: Report) -> int:
         """Return the documented code of a run."""
         from resource_api.cli import exit_codes  # noqa: PLC0415 - only after a run

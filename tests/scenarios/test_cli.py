@@ -472,6 +472,24 @@ def test_a_failed_change_shows_the_actual_values(bench: Bench) -> None:
     assert "size: 2" not in done.out
 
 
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["size=2"], 1, "Updating failed: the press is broken"),
+        (["size=2", "--detailed-exitcodes"], 4, "Updating failed: the press is broken"),
+        (["image=there", "--noop"], 1, "'image' can only be set at creation: it is here and should be there"),
+    ],
+)
+def test_a_failed_change_has_a_json_document(bench: Bench, given: list[str], code: int, message: str) -> None:
+    """Like every other command that fails: with the reason, the reference and the exit code."""
+    bench.put("widget", bad={"size": 1, "image": "here"})
+    done = bench.run("resource", "widget", "bad", *given, "--json")
+    (found,) = done.document["diagnostics"]
+    assert (done.code, done.document["exit_code"], found["reference"]) == (code, code, "Widget[bad]")
+    assert found["message"].startswith(message.removeprefix("Updating failed: ")), done
+    assert f"Error: Widget[bad]: {message}" in done.err
+
+
 def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:
     """Neither the text nor the JSON listing contains a secret, and the listing can be applied."""
     bench.put("account", a={"password": "hunter22abc", "note": "x"})

@@ -250,4 +250,7 @@ def _change(
     how = {name: session.settings[name] for name in ("noop", "strict")}
     report = one_resource.change(session.runtime, definition, reference, row, given, selected=selected, **how)
     session.log.write("info", "", str(report))
-    return session.exit_code(report)
+    code = session.exit_code(report)
+    if code not in {0, 2}:
+        session.end_failed(report, code)
+    return code
