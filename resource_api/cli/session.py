@@ -69,6 +69,8 @@ class Session:
         self._targets: Sequence[Target] = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
         self._document: Mapping[str, Any] | None = None
         self._problems: Sequence[Problem] = ()
+        #: The warnings that have been shown about the manifest and its resources.
+        self._warnings: list[Problem] = []
         #: What has been read from standard input.
         self._stdin = b""
         self.output = Output(settings, stream=self._streams)
@@ -368,6 +370,12 @@ class Session:
             diagnostics = [documents.problem(problem) for problem in problems]
             self.output.print_json({"diagnostics": diagnostics, "exit_code": code})
 
+    def warnings(self) -> list[dict[str, Any]]:
+        """Return the diagnostics of the warnings that have been shown about the manifest and its resources."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
+        return list(map(documents.problem, self._warnings))
+
     def _print_empty_report(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
         if self._runs and not self.json:
@@ -387,6 +395,7 @@ class Session:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Diagnosed):
+            self._warnings.append(event.problem)
             self.report_problem(event.problem)
         if self._streams:
             from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
