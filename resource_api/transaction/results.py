@@ -12,6 +12,7 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, conceal_difference
 from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
+from resource_api.model.values.values import same_value
 from resource_api.plan.operation_order import numbers_by_entry
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
@@ -31,6 +32,23 @@ HALTED: Final = "an earlier resource failed (--fail-fast)"
 INTERRUPTED: Final = "the run was interrupted"
 #: What is added to the error of an operation whose call was interrupted or did not end.
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
+
+
+def _differences(run: OperationRun, action: Action) -> Sequence[Difference]:
+    """Return what ``action`` changes: of a replacement, whichever half ends it, how the new resource differs.
+
+    Its halves are decided as a deletion and a creation. What the plan did not know is taken from what was set.
+    """
+    if action is not Action.REPLACE:
+        return () if action is Action.REFRESH else run.decision.differences
+    differences = []
+    for each in run.step.decision.differences:
+        value = run.should.get(each.attribute) if each.attribute in run.step.unknown else each.should
+        if value is each.should:
+            differences.append(each)
+        elif not same_value(each.is_, value):
+            differences.append(conceal_difference(run.definition, each._replace(should=value)))
+    return differences
 
 
 def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:
@@ -118,8 +136,7 @@ class Results:
         noop = run.step.noop
         run.status = Status.SUCCEEDED
         if action is not Action.REPLACE or not first_half(run):
-            differences = () if action is Action.REFRESH else run.decision.differences
-            self._report(run, action, "noop" if noop else "success", differences)
+            self._report(run, action, "noop" if noop else "success", _differences(run, action))
         if not noop:
             if action is Action.REFRESH and run.decision.action is Action.SAME:
                 self.refreshed_runs.append(run)
@@ -133,8 +150,8 @@ class Results:
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
             self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
-        changes = () if action is Action.REFRESH else run.decision.differences
-        self._report(run, action or run.action, "failed", changes, why)
+        action = action or run.action
+        self._report(run, action, "failed", _differences(run, action), why)
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""

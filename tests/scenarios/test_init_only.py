@@ -83,6 +83,22 @@ def test_delete_first_replaces_it_in_two_calls(bench: Bench) -> None:
     assert done.events("summary")[0]["replaced"] == 1
 
 
+def test_a_replacement_reports_how_the_new_resource_differs(bench: Bench) -> None:
+    """A run and a noop run say the same; the run has the value that the plan did not know."""
+    bench.put("widget", a={"image": "oak", "size": 1})
+    site = """
+    resources:
+      Widget[b]: {size: 3}
+      Widget[a]: {image: elm, colour: "${Widget[b].serial}", size: 2, lifecycle: {replace: delete_first}}
+    """
+    noop, done = (
+        {each["attribute"]: (each["is"], each["should"]) for each in run.ends()["Widget[a]"]["changes"]}
+        for run in (bench.stream(site, "--noop"), bench.stream(site))
+    )
+    assert noop == {"size": (1, 2), "colour": (None, None), "image": ("oak", "elm")}
+    assert done == {**noop, "colour": (None, "S-b")}
+
+
 def test_the_plan_shows_the_replacement_reason(bench: Bench) -> None:
     """The plan names the attribute with its old and its new value."""
     bench.put("widget", a={"image": "oak", "size": 1})
