@@ -472,6 +472,34 @@ def test_a_failed_change_shows_the_actual_values(bench: Bench) -> None:
     assert "size: 2" not in done.out
 
 
+def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
+    """They are the name, and any other pair is a change, also where nothing stands before them."""
+    assert "Widget[b]:\n    ensure: absent" in bench.run("resource", "widget", "name=b").out
+    done = bench.run("resource", "widget", "size=3", "name=b")
+    assert (done.code, bench.things("widget")["b"]["size"]) == (0, 3), done
+    assert "Notice: Widget[b]: Successfully created" in done.lines
+    made = bench.run("resource", "pair", "package=php", "manager=yum", "level=1")
+    assert "Notice: Pair[php-yum]: Successfully created" in made.lines, made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["widget", "size=3"], "NAME is missing before 'size='; write it there, or name=VALUE"),
+        (["account", "password=hunter22abc"], "NAME is missing before 'password='; write it there, or name=VALUE"),
+        (["pair", "package=php"], "NAME is missing before 'package='; write it there, or manager=VALUE"),
+        (["widget", "name=", "size=3"], "NAME is missing before 'name='; write it there, or name=VALUE"),
+        (["widget", ""], "NAME is empty"),
+        (["widget", "", "size=3"], "NAME is empty"),
+    ],
+)
+def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[str], message: str) -> None:
+    """Nothing is created that is called like an argument, or like a variable that is not set."""
+    done = bench.run("resource", *arguments)
+    assert (done.code, done.err) == (64, f"Error: {message}\n")
+    assert bench.calls("widget", "set") == []
+
+
 @pytest.mark.parametrize(
     ("given", "code", "message"),
     [

@@ -95,7 +95,7 @@ def resource(
         from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    given = one_resource.attributes(definition, name, changes, _read_secret) if name is not None else {}
+    name, given = one_resource.named(definition, name, changes, _read_secret) if name is not None else (None, {})
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
     identity, code = partial(one_resource.identity, definition, name, given), 0
