@@ -146,7 +146,7 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     definitions, named = types_of_resources.find_types(reader, "*" if every_type else text or "")
     filter_tests(settings["filters"], definitions)
     listed, complete = types_of_resources.read_types(reader, definitions, named, strict=settings["strict"])
-    code = _finish(session, listed, None, None)
+    code = _finish(session, listed, None, None, listing=True)
     return code if complete else code or 1
 
 
@@ -162,7 +162,7 @@ def _list(
         raise UsageError(msg)
     strict = session.settings["strict"]
     rows, failures = session.reader.read(definition.name, strict=strict, selected=selected)
-    code = _finish(session, [(definition, rows)], pattern, selected)
+    code = _finish(session, [(definition, rows)], pattern, selected, listing=True)
     for reference, why in failures.items():
         session.log.write("err", reference, why, definition.name, reference=reference, status="failed")
     return code or (1 if failures else 0)
@@ -176,21 +176,31 @@ def _read(
     return session.reader.read_all(definition.name, identity, strict=strict, selected=selected)
 
 
-def _finish(session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None) -> int:
-    """Show resources, those that the options select, or edit them; return the exit code."""
-    settings = session.settings
-    if not (pattern or session.json or any(settings[option] for option in ("filters", "form", "edit"))):
-        session.output.print_paged(list(yaml_manifest.manifest(listed)))
-        return 0
-    from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
-    from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - the same
+def _finish(
+    session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None, *, listing: bool = False
+) -> int:
+    """Show resources, those that the options select, or edit them; return the exit code.
 
-    found = select(listed, pattern, settings["filters"])
+    A ``listing`` can be applied without a change: what would be changed is a comment in it. One resource is shown.
+    """
+    settings = session.settings
+    if pattern or settings["filters"]:
+        from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - only with one of these
+
+        listed = select(listed, pattern, settings["filters"])
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, found, literal(selected.section) if selected is not None else {})
-    resource_list.show(session, found, settings["form"] or "yaml")
+        return edit(session, listed, literal(selected.section) if selected is not None else {})
+    if session.json or settings["form"] not in (None, "yaml"):
+        from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
+
+        resource_list.show(session, listed, settings["form"] or "json")
+        return 0
+    differing: dict[str, str] = {}
+    for definition, rows in listed if listing else ():
+        differing |= session.reader.differing(definition, rows, selected)
+    session.output.print_paged(list(yaml_manifest.manifest(listed, differing)))
     return 0
 
 
