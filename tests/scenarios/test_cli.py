@@ -54,6 +54,37 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
     assert done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan"], "Missing argument 'MANIFEST'."),
+        (["plan", "site.yaml", "--nosuch"], "No such option '--nosuch'."),
+        (["graph", "site.yaml", "--format", "png"], "Invalid value for '--format': 'png' is not one of"),
+        (["history", "diff"], "Missing argument 'A'."),
+        (["nosuch"], "No such command 'nosuch'."),
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_has_a_json_document(
+    bench: Bench, arguments: list[str], message: str
+) -> None:
+    """With ``--json``, as every other error has one; people get the usage on stderr."""
+    bench.write("site.yaml", "resources: {}\n")
+    done = bench.run(*arguments, "--json")
+    (found,) = done.document["diagnostics"]
+    assert (done.code, done.document["exit_code"], found["code"]) == (64, 64, "usage")
+    assert found["message"].startswith(message), done
+    assert message in done.err
+
+
+@pytest.mark.parametrize("command", ["apply", "destroy"])
+def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summary(bench: Bench, command: str) -> None:
+    """A script that reads the last line finds the exit code there."""
+    done = bench.run(command, "site.yaml", "--parallel", "0", "--json")
+    diagnostic, summary = done.events()
+    assert (diagnostic["type"], diagnostic["code"]) == ("diagnostic", "usage")
+    assert (done.code, summary["type"], summary["exit_code"]) == (64, "summary", 64)
+
+
 def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:
     """Empty path elements and variables are ignored, and a directory that does not exist is wrong usage."""
     home = {"XDG_STATE_HOME": str(bench.home), "RESOURCE_API_STATE": "", "RESOURCE_API_STACK": ""}
