@@ -49,6 +49,16 @@ def test_plan_and_noop_report_the_same_error(bench: Bench) -> None:
     assert bench.calls("widget", "set") == []
 
 
+def test_a_saved_plan_of_it_is_refused_with_its_reference(bench: Bench) -> None:
+    """The plan could not be carried out when it was made, and nothing is touched."""
+    bench.put("widget", a={"image": "oak"})
+    assert bench.plan(OTHER, "-o", "plan.json").code == 1
+    done = bench.run("apply", "plan.json")
+    why = "the plan is stale: it is not applicable, because Widget[a] could not be planned; plan again"
+    assert (done.code, done.err) == (65, f"plan.json: {why}\n")
+    assert bench.things("widget") == {"a": {"image": "oak"}}
+
+
 def test_setting_it_where_it_was_undefined_is_an_error(bench: Bench) -> None:
     """An ``init_only`` attribute that the existing resource does not have cannot be set."""
     bench.put("widget", a={"size": 1})
