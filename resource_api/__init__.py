@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         ResourceAPIError,
         ResourceError,
         StateError,
+        StateLocked,
+        UsageError,
     )
     from resource_api.model.values.values import UNKNOWN, Sensitive
     from resource_api.model.values.version import __version__ as __version__
@@ -78,7 +80,9 @@ __all__ = [
     "Sensitive",
     "SimpleProvider",
     "StateError",
+    "StateLocked",
     "TypeDefinition",
+    "UsageError",
     "backup_directory",
     "change_accounts",
 ]
@@ -99,7 +103,7 @@ _HOMES = {
     "resource_api.model.type_definition": ("Resource", "TypeDefinition"),
     "resource_api.model.values.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
-        *("ResourceAPIError", "ResourceError", "StateError"),
+        *("ResourceAPIError", "ResourceError", "StateError", "StateLocked", "UsageError"),
     ),
     "resource_api.model.function": ("Function",),
     "resource_api.system.filesystem.account_files": ("change_accounts",),

@@ -23,6 +23,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -405,6 +406,13 @@ def test_every_public_name_is_documented() -> None:
     """Each name in ``__all__`` of ``resource_api`` is on the page for authors."""
     text = (DOCS / "write-a-type.md").read_text(encoding="utf-8")
     assert [name for name in resource_api.__all__ if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_glossary_explains_each_word_once() -> None:
+    """Several words may stand in one row."""
+    rows = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text(encoding="utf-8"), re.MULTILINE)
+    words = Counter(word for row in rows if row not in {"word", "---"} for word in row.split(", "))
+    assert [word for word, count in words.items() if count > 1] == []
 
 
 def test_every_bundled_type_has_a_page() -> None:

@@ -81,7 +81,7 @@ def find(agent: Agent) -> Found:
     except ResourceAPIError as problem:
         error = ResourceError(_sourced(agent, str(problem)))
     except OSError as problem:
-        error = ResourceError(_sourced(agent, f"{problem.filename or ''}: {problem.strerror}"))
+        error = ResourceError(_sourced(agent, f"{problem.filename or agent.source.text}: {problem.strerror}"))
     if kept.newest is None or not kept.has_files(kept.newest):
         return _nothing(agent, error)
     return _verified(agent, kept.path(kept.newest), kept.newest, error)

@@ -58,7 +58,10 @@ class Repository:
     """The agent's copy of a branch of a repository."""
 
     def __init__(self, path: str) -> None:
-        """Use the copy at a path, made if it is missing, completed if it is not whole. Raise ``ResourceError``."""
+        """Use the copy at a path, made if it is missing, completed if it is not whole.
+
+        Raise ``ResourceError``, ``OSError``.
+        """
         self._path = path
         os.makedirs(path, 0o700, exist_ok=True)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run

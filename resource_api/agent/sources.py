@@ -120,8 +120,6 @@ def _fetch(url: str) -> tuple[bytes, bytes]:
     try:
         with download.fetch(url + signing.SUFFIX, largest=signing.LARGEST_SIGNATURE, timeout=_TRANSFER) as file:
             return raw, file.read()
-    except ResourceError as error:
-        if "HTTP Error 404" not in str(error):
-            raise
+    except download.Missing as error:
         msg = f"it is not signed: there is no {url}{signing.SUFFIX}"
         raise Untrusted(msg) from error

@@ -90,7 +90,7 @@ def _read(path: str) -> dict[str, Version]:
     except OSError as error:
         msg = f"{path}: cannot be read: {error.strerror}"
         raise StateError(msg) from error
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         msg = f"{path}: is damaged; remove it to accept any signed version anew, also an older one"
         raise StateError(msg) from error
 

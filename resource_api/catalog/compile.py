@@ -17,6 +17,7 @@ from resource_api.catalog.entry_values import Evaluator
 from resource_api.catalog.name_expressions import NameEvaluator
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.reference import split_component
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -112,12 +113,15 @@ def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a moved name that is still declared, and two names that have moved to one."""
+    """Report a moved name that is still declared or of another type, and two names that have moved to one."""
     targets = set()
     for move in manifest.moved:
         source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
         if source is not None and source is not target:
             message = f"{move.source} is still declared, so it has not moved to {move.target}"
+            diagnostics.name_change_error(move, message)
+        elif (found := table.find(move.target)) and split_component(move.source, found.type)[1].type != found.type:
+            message = f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
             diagnostics.name_change_error(move, message)
         if move.target in targets:
             diagnostics.name_change_error(move, f"two names have moved to {move.target}")

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
+from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
@@ -49,13 +50,15 @@ def select(
     options: Options,
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict,
     undeclared: Collection[int] = (),
+    untouched: Sequence[Record] = (),
 ) -> set[int] | None:
     """Return the selected indexes; None means all.
 
     Raises ``UsageError`` for a name that matches nothing, and where what is to be replaced is not selected.
     ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
     the indexes of resources that only state has, without their tags: any of them may have had a tag to skip. Where
-    nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused.
+    nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused. ``untouched``: the
+    records of what only state has, and this run does nothing to.
     """
     if not options.partial:
         return None
@@ -68,16 +71,16 @@ def select(
     chosen = set(range(len(catalog.entries)))
     if options.targets:
         chosen = _with_related(
-            matching(options.targets, catalog.entries, "--target"), catalog, options, recorded_dependents
+            matching(options.targets, catalog.entries, "--target", untouched), catalog, options, recorded_dependents
         )
     if options.excludes:
-        chosen -= matching(options.excludes, catalog.entries, "--exclude")
+        chosen -= matching(options.excludes, catalog.entries, "--exclude", untouched)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     for pattern in options.replace:
-        if chosen.isdisjoint(matching([pattern], catalog.entries, "--replace")):
+        if chosen.isdisjoint(matching([pattern], catalog.entries, "--replace", untouched)):
             msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
             raise UsageError(msg)
     return chosen
@@ -114,23 +117,62 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
         yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"
 
 
-def matching(patterns: Iterable[str], entries: Sequence[Entry], option: str) -> set[int]:
-    """Return the indexes of the resources that ``patterns`` match. Raises ``UsageError`` for one without a match."""
-    return {entries[place].index for place in places(patterns, entries, option)}
+def matching(
+    patterns: Iterable[str], entries: Sequence[Entry], option: str, untouched: Sequence[Record] = ()
+) -> set[int]:
+    """Return the indexes of the resources that ``patterns`` match.
+
+    Raises ``UsageError`` for one without a match, which says whether it is about ``untouched`` records.
+    """
+    return {entries[place].index for place in places(patterns, entries, option, untouched)}
 
 
-def places(patterns: Iterable[str], resources: Sequence[Entry | Record], option: str) -> set[int]:
+def places(
+    patterns: Iterable[str], resources: Sequence[Entry | Record], option: str, untouched: Sequence[Record] = ()
+) -> set[int]:
     """Return the places of those ``resources`` that ``patterns`` match. Raises ``UsageError`` likewise."""
     found: set[int] = set()
     for pattern in patterns:
         matches = matcher(_reference(pattern, option))
         matched = {place for place, each in enumerate(resources) if any(map(matches, _names(each)))}
         if not matched:
+            known = [record for record in untouched if any(map(matches, _names(record)))]
             hint = nearest(pattern, [name for each in resources for name in _names(each)])
-            msg = f"{option} {pattern} matches no resource" + (f"; {hint}" if hint else "")
+            why = f" that is declared: {_undeclared(known, option)}" if known else f"; {hint}" if hint else ""
+            msg = f"{option} {pattern} matches no resource{why}"
             raise UsageError(msg)
         found |= matched
     return found
+
+
+def _undeclared(records: Sequence[Record], option: str) -> str:
+    """Return what an option has matched instead of declared resources, and how it can be deleted."""
+    names = ", ".join(str(record.reference) for record in records[:_NAMED])
+    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
+    verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
+    effect = " or ".join(sorted({record.prune_effect for record in records}))
+    advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
+    return f"{names}{more} {verb} recorded but no longer declared; {advice}"
+
+
+def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
+    """Raise ``UsageError`` for a pattern of an option that is the URN of another project or stack."""
+    for pattern in patterns:
+        try:
+            reference.check_stack(pattern, state.project, state.stack)
+        except ValueError as error:
+            msg = f"{option}: {error}"
+            raise UsageError(msg) from error
+
+
+def check_stacks(options: Options, state: StackState) -> None:
+    """Raise ``UsageError`` for a URN of another project or stack in the options that name resources."""
+    for option, patterns in (
+        ("--target", options.targets),
+        ("--exclude", options.excludes),
+        ("--replace", options.replace),
+    ):
+        check_stack(patterns, option, state)
 
 
 def _reference(pattern: str, option: str) -> str:

@@ -77,7 +77,7 @@ def of_hosts(
         return 128 + signals[-1]
     codes, all_bad, changed = set[int | None](), True, False
     for report in reports:
-        if report.status in {"changed", "unchanged"} or report.status in ignored:
+        if report.succeeded or report.status in ignored:
             changed = changed or report.status == "changed"
             all_bad = False
         else:

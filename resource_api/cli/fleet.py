@@ -21,7 +21,7 @@ from resource_api.cli.output import threshold
 from resource_api.fleet import host_names, manifest_files, payload, python_runtimes, rollout, sent_manifest
 from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.host_inputs import Given, HostInputs
-from resource_api.fleet.job import Job, for_host, with_id
+from resource_api.fleet.job import CHANGING, Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
 from resource_api.fleet.python_runtimes import Runtimes
@@ -33,6 +33,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.runtime import saved_plan
+from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
 from resource_api.system.state_directory import state_directory
 
@@ -50,15 +51,12 @@ if TYPE_CHECKING:
 
     V = TypeVar("V")
 
-#: The commands that change something on hosts: the ledger has their runs.
-_CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 #: Parameters of commands that a job has as options, as they are.
 _PASSED: Final = (
     *("noop", "strict", "parallel", "fail_fast", "targets", "excludes", "with_dependencies", "with_dependents"),
     *("tags", "skip_tags", "replace", "prune", "prune_always", "isolate", "state", "stack", "project", "lock_timeout"),
     *("every_type", "filters", "provider", "config"),
 )
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Which of the user's interrupts ends this process at once.
 _LAST: Final = 4
 #: How many addresses that no inventory names are compared with its names.
@@ -78,7 +76,17 @@ class _Work(NamedTuple):
     options: Mapping[str, Any]
     #: Host → its saved plan, where one is carried out.
     plans: Mapping[str, Mapping[str, Any]]
+    #: What generations are counted for; of a program that is given none, its last file.
     project: str
+    #: Whether the manifest is a program, which only the hosts execute.
+    is_program: bool = False
+
+    @property
+    def shown_project(self) -> str | None:
+        """The project as reports have it; None where only the hosts know it."""
+        if given := self.options.get("project"):
+            return str(given)
+        return None if self.is_program else self.project or None
 
 
 def make_carrier(
@@ -121,7 +129,7 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
         _make_directory(out)
     with ExitStack() as stack:
         ledger: Ledger | None = None
-        if (command in _CHANGING and not settings.get("noop")) or settings.get("rerun"):
+        if (command in CHANGING and not settings.get("noop")) or settings.get("rerun"):
             ledger = stack.enter_context(closing(Ledger(_directory())))
         earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
         found = _select(session, manifest, earlier)
@@ -136,7 +144,7 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
             code = run.go(work._replace(command="plan", options={**work.options, "empty": True}), None, None)
             if code or not run.changed or not confirm():
                 return code or int(run.changed)
-        return run.go(work, (ledger, digest) if ledger is not None and command in _CHANGING else None, out)
+        return run.go(work, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
 
 
 def _check_options(settings: Mapping[str, Any]) -> None:
@@ -238,17 +246,16 @@ def _work(
         project = str(next(iter(plans.values())).get("project"))
         return bare._replace(plans=plans, project=project, options={**bare.options, "file": manifest})
     documents = _documents(session, manifest)
-    programs = any(each.file.endswith(".py") for each in documents)
-    declared = None if programs else assemble(documents)
+    is_program = any(each.file.endswith(".py") for each in documents)
+    declared = None if is_program else assemble(documents)
     if declared is not None and declared.problems:
         raise ManifestError(declared.problems)
     inputs = HostInputs(declared, given).of_all(found.items())
     for each in {id(each): each for each in inputs.values()}.values():
         session.log.mask.add_inputs(each)
     files = manifest_files.contents(documents, {**given.weaker, **given.stronger})
-    return bare._replace(
-        documents=documents, files=files, inputs=inputs, project=_project(session, declared, documents)
-    )
+    project = _project(session, declared, documents)
+    return bare._replace(documents=documents, files=files, inputs=inputs, project=project, is_program=is_program)
 
 
 def _given(session: Session) -> Given:
@@ -270,13 +277,6 @@ def _project(session: Session, declared: Manifest | None, documents: Sequence[Do
     if given := session.settings.get("project"):
         return str(given)
     return project_name(declared) if declared is not None else documents[-1].file
-
-
-def _shown_project(work: _Work) -> str | None:
-    """Return the project of a run as reports have it; None where only the hosts, which execute a program, know it."""
-    given = work.options.get("project")
-    programs = any(each.file.endswith(".py") for each in work.documents)
-    return str(given) if given else None if programs else work.project or None
 
 
 def _saved_plans(session: Session, path: str, found: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
@@ -303,8 +303,7 @@ def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None
     """Return the archives of this package and of the user's modules."""
     package = payload.package(f"{_directory()}/payloads")
     directories = [each for each in session.registry.directories if each != BUNDLED]
-    modules, _ = payload.modules(directories, session.registry.trust.read)
-    return package, modules
+    return package, payload.modules(directories, session.registry.trust.read)
 
 
 def _directory() -> str:
@@ -394,13 +393,13 @@ class _Run:
                 host_timeout=settings["host_timeout"],
                 ignored=ignored,
             )
-            with _interruptible(fleet) as signals, display:
+            with _interruptible(fleet, display) as signals, display:
                 stop = fleet.run()
         reports = [merge.reports[name] for name in work.hosts]
         self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, _shown_project(work), started, stop, code))
+        session.reported(display.document(reports, work.shown_project, started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code
 
@@ -436,7 +435,7 @@ class _Run:
 
 
 @contextmanager
-def _interruptible(run: FleetRun) -> Iterator[list[int]]:
+def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
     """Have signals end a run in an orderly way; the value yielded has the signals that came."""
     came = list[int]()
 
@@ -445,9 +444,11 @@ def _interruptible(run: FleetRun) -> Iterator[list[int]]:
         if len(came) >= _LAST:
             os._exit(128 + number)
         run.interrupt()
+        if display.question_open:
+            raise InterruptedError
 
     before: dict[int, Any] = {}
-    for each in _SIGNALS:
+    for each in SIGNALS:
         if (handler := signal.getsignal(each)) is not signal.SIG_IGN:
             before[each] = handler
             signal.signal(each, handle)

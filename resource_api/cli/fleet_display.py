@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
-from resource_api.fleet.merge import EVENTS, UNEXPECTED
-from resource_api.model.report import Summary
+from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, why_unexpected
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
@@ -33,15 +31,12 @@ if TYPE_CHECKING:
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
 _NOTICE: Final = 30.0
-#: Characters of the reason why a document cannot be shown.
-_MAX_REASON: Final = 300
 #: What each interrupt of the user has done.
 _INTERRUPTED: Final = (
     "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
     "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
     "interrupted: the running hosts are left; they end by themselves",
 )
-_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 
 
 class Total(NamedTuple):
@@ -70,6 +65,8 @@ class Display:
         self._notice = self._began + _NOTICE
         self._live: LiveLines | None = None
         self._stdout_color = session.output.style.color
+        #: Whether the user is asked something; a signal handler that then raises ``InterruptedError`` ends the wait.
+        self.question_open = False
 
     def __enter__(self) -> Self:
         """Begin to show progress, where there is a terminal."""
@@ -135,10 +132,14 @@ class Display:
         if settings["between"]:
             code = interactive.shell(settings["between"], json.dumps(documents.line("batch_end", _batch(batch))) + "\n")
             return f"--between has ended with exit code {code}" if code else ""
-        stderr = self._session.output.stderr
-        stderr.write(f"{text.hosts_of(batch.left)} follow. Go on? Only 'yes' is accepted [no]: ")
-        self._session.output.flush()
-        return "" if sys.stdin.buffer.readline().strip() == b"yes" else "the answer was no"
+        self.question_open = True
+        try:
+            go_on = self._session.output.confirmed(f"{text.hosts_of(batch.left)} follow. Go on?")
+        except InterruptedError:
+            return "interrupted"
+        finally:
+            self.question_open = False
+        return "" if go_on else "the answer was no"
 
     def interrupted(self, times: int) -> None:
         """Say what an interrupt has done, and what the next one does."""
@@ -173,7 +174,7 @@ class Display:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
-        bad = any(counts[status] for status in counts if status not in {"changed", "unchanged"})
+        bad = any(counts[status] for status in counts if status not in SUCCEEDED)
         self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
 
     def document(
@@ -201,7 +202,7 @@ class Display:
 
     def _sums(self, reports: Iterable[HostReport]) -> dict[str, Any]:
         """Return the counts of resources of all hosts together."""
-        sums = dict.fromkeys(_COUNTS, 0)
+        sums = dict.fromkeys(COUNTS, 0)
         for report in reports:
             for name, count in (report.summary or {}).items():
                 sums[name] += count
@@ -224,7 +225,7 @@ class Display:
     def _output_lines(self) -> Iterator[str]:
         """Yield the outputs of the hosts' stacks, equal ones once."""
         paint = self._session.output.style.paint
-        for number, group in enumerate(self._merge.in_order(self._merge.outputs.values())):
+        for number, group in enumerate(self._merge.in_order(self._merge.outputs)):
             lines = [line for values in group.documents() for line in text.outputs(values)]
             if group.more:
                 lines.append("… too many to be shown: resource-api output")
@@ -237,7 +238,7 @@ class Display:
         try:
             return list(self._lines_of(document, color=color))
         except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
-            return [text.error(f"it sent what cannot be shown: {type(error).__name__}: {str(error)[:_MAX_REASON]}")]
+            return [text.error(f"it sent what cannot be shown: {why_unexpected(error)}")]
 
     def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":
@@ -260,7 +261,7 @@ class Display:
                     equal.setdefault(json.dumps(row, sort_keys=True), (row, []))[1].extend(group.hosts)
             self._print_rows([{"host": ",".join(host_names.fold(names)), **row} for row, names in equal.values()])
         for report in reports:
-            if report.status not in {"changed", "unchanged"}:
+            if not report.succeeded:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:

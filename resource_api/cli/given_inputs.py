@@ -69,19 +69,28 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
             yield variable.removeprefix(_PREFIX), text
 
 
-def indirect_value(option: str, text: str) -> tuple[str, bool]:
-    """Return the value that ``@FILE`` or ``env:NAME`` means, and True; another text as it is, and False.
+def indirect_value(option: str, text: str) -> str | None:
+    """Return the value that ``@FILE`` or ``env:NAME`` means; None for any other text.
 
-    Raise ``UsageError`` where there is no such file or variable.
+    Raise ``UsageError`` where there is no such file or variable; an empty variable counts as not set.
     """
     if text.startswith("@"):
-        return _content(text[1:]), True
+        return _content(text[1:])
     if not text.startswith("env:"):
-        return text, False
-    if (value := os.environ.get(text[4:])) is None:
-        msg = f"{option}: the environment has no variable '{text[4:]}'"
+        return None
+    if not (value := os.environ.get(text[4:])):
+        msg = f"{option}: the environment has no variable '{text[4:]}'{'' if value is None else ' that is not empty'}"
         raise UsageError(msg)
-    return value, True
+    return value
+
+
+def secret_value(option: str, text: str) -> str:
+    """Return the secret that ``@FILE`` or ``env:NAME`` means. Raise ``UsageError``, also for any other text."""
+    if (value := indirect_value(option, text)) is None:
+        how = f"write {option}=@FILE or {option}=env:NAME"
+        msg = f"{option} is sensitive and cannot be given on the command line; {how}"
+        raise UsageError(msg)
+    return value
 
 
 def _content(path: str, errors: str = "strict") -> str:

@@ -177,6 +177,19 @@ class Output:
         """How wide the terminal is to which stdout is written; None: it is none, or its size is not known."""
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
+    def confirmed(self, question: str) -> bool:
+        """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
+        self.stderr.write(f"{question} Only 'yes' is accepted [no]: ")
+        self.flush()
+        answer = b""
+        try:
+            # click.confirm cannot tell an interrupt from the end of the input, and fails on bytes that are no text.
+            answer = sys.stdin.buffer.readline()
+        finally:
+            if not answer.endswith(b"\n"):
+                self.stderr.write("\n")
+        return answer.strip() == b"yes"
+
     def descriptors(self) -> tuple[int, ...]:
         """Return the descriptors that output is written to now."""
         more = () if self._filter is None else self._filter.descriptors

@@ -14,6 +14,7 @@ from resource_api.manifest import yaml_reader
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.document import manifest_error
 from resource_api.model.values.errors import ManifestError, ResourceAPIError, UsageError
+from resource_api.model.values.expression import literal
 from resource_api.render import yaml_manifest
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _manifest(text: str, before: Mapping[str, Any], providers: Mapping[str, Any]
     changed = {reference: body for reference, body in data["resources"].items() if before.get(reference, ...) != body}
     for name in providers:
         changed = {each: {**body, "provider": name} if body else body for each, body in changed.items()}
-    return assemble([document.with_data({"project": "resource", "resources": changed, "providers": dict(providers)})])
+    data = {"project": "resource", "resources": changed, "providers": literal(providers)}
+    return assemble([document.with_data(data)])
 
 
 def _apply(session: Session, manifest: Manifest) -> int:

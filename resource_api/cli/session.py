@@ -206,6 +206,16 @@ class Session:
         else:
             self.output.print(lines())
 
+    def show_list(self, document: Callable[[], Any], lines: Callable[[], Iterable[str]], empty: str) -> None:
+        """Print a list as ``show`` does; of one without lines, people at a terminal are told what is ``empty``."""
+        if self.json:
+            self.output.print_json(document())
+            return
+        shown = list(lines())
+        self.output.print(shown)
+        if not shown and self.output.stdout.isatty():
+            self.log.write("notice", "", empty)
+
     def plan_lines(self, planned: Plan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` of the resources that it names, and why they are in it."""
         if explained := self.settings.get("explain"):

@@ -68,7 +68,7 @@ def none_recorded(session: Session) -> bool:
 
 def find(known: StackState, text: str) -> Record:
     """Return the record of a ``Type[title]``, a ``Type[name]`` or a URN. Raise ``UsageError``."""
-    wanted = parse(text)
+    wanted = parse(text, known)
     found = next((record for record in known.records.values() if record.reference == wanted), None)
     found = found or known.records.get((wanted.type, wanted.title))
     if found is None:
@@ -80,14 +80,15 @@ def find(known: StackState, text: str) -> Record:
 
 def find_all(known: StackState, text: str) -> list[Record]:
     """Return the record of a resource, or the records of every resource of a component. Raise ``UsageError``."""
-    wanted = str(parse(text))
+    wanted = str(parse(text, known))
     members = [each for each in known.records.values() if wanted in reference.enclosing_components(each.parent)]
     return members or [find(known, text)]
 
 
-def parse(text: str) -> Reference:
-    """Return the reference that a reference or URN of the command line means. Raise ``UsageError``."""
+def parse(text: str, known: StackState) -> Reference:
+    """Return the reference that a reference, or a URN of a stack, means on the command line. Raise ``UsageError``."""
     try:
+        reference.check_stack(text, known.project, known.stack)
         return reference.parse_name(text)
     except ValueError as error:
         raise UsageError(str(error)) from error

@@ -96,7 +96,7 @@ def main(base: str, *digests: str) -> None:
     if missing:
         write("need", " ".join(map(os.path.basename, missing)))
     for path in missing:
-        unpack(path, "%s.%d" % (path, os.getpid()))
+        unpack(path, path + ".%d" % os.getpid())
     os.umask(umask)
     sys.path.insert(0, paths[0])
     from resource_api.fleet.host import execute
@@ -109,4 +109,4 @@ if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
     except OSError as error:
-        sys.exit(str(error))
+        sys.exit("cache: %s" % error)  # that of a write names no file

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 #: The most names that one range may have, and those of a selection or an inventory together.
 MOST: Final = 200_000
-#: Characters of a name, as of DNS; and its last numbers, which are folded.
+#: Characters of a name, as of DNS; and its last parts that are folded.
 _LONGEST: Final = 255
-_MOST_NUMBERS: Final = 4
+_MOST_FOLDED: Final = 4
 _RANGE: Final = re.compile(r"\[([^][]*)\]")
 _ENDS: Final = re.compile(r"([0-9]{1,9}|[a-z]|[A-Z])(?::([0-9]{1,9}|[a-z]|[A-Z]))?")
-#: A number in a name; one of more digits is text.
-_NUMBER: Final = re.compile(r"(?<![0-9])([0-9]{1,9})(?![0-9])")
+#: What is folded in a name: a number, of which one of more digits is text, and a letter behind what is none.
+_FOLDED: Final = re.compile(r"(?<![0-9])[0-9]{1,9}(?![0-9])|(?<=[^A-Za-z])[A-Za-z](?![A-Za-z])")
 #: One host, perhaps with a user before it and a port behind it; several colons are an IPv6 address without a port.
 _ADDRESS: Final = re.compile(r"(?:([A-Za-z0-9._-]+)@)?([A-Za-z0-9_][A-Za-z0-9._%-]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z]*)")
 
@@ -147,9 +147,9 @@ def fold(names: Iterable[str]) -> list[str]:
 
 
 def _parts(name: str) -> tuple[str, ...]:
-    """Return a name cut around its last numbers: text, number, text, and so on."""
+    """Return a name cut around its last numbers and letters: text, number, text, and so on."""
     parts, start = list[str](), 0
-    for found in list(_NUMBER.finditer(name))[-_MOST_NUMBERS:]:
+    for found in list(_FOLDED.finditer(name))[-_MOST_FOLDED:]:
         parts += name[start : found.start()], found[0]
         start = found.end()
     return (*parts, name[start:])
@@ -165,19 +165,23 @@ def _fold_at(rows: dict[tuple[str, ...], int], position: int) -> dict[tuple[str,
     }
 
 
-def _ranges(numbers: Iterable[str]) -> str:
-    """Return numbers as the text of a range: ``[2:17,19:50]``; a single one as it is."""
-    left, runs = set(numbers), list[str]()
-    for first in sorted(left, key=lambda number: (int(number), len(number))):
+def _ranges(values: Iterable[str]) -> str:
+    """Return numbers and letters as the text of a range: ``[2:17,19:50]``; a single one as it is."""
+    left, runs = set(values), list[str]()
+    for first in sorted(left, key=lambda value: (value.isdigit() and int(value), len(value), value)):
         if first not in left:
             continue
         last = first
         left.remove(first)
-        while (following := str(int(last) + 1).zfill(_width(first))) in left:
+        while (following := _following(last, _width(first))) in left:
             left.remove(following)
             last = following
         runs.append(first if first == last else f"{first}:{last}")
     return runs[0] if len(runs) == 1 and ":" not in runs[0] else f"[{','.join(runs)}]"
+
+
+def _following(value: str, width: int) -> str:
+    return str(int(value) + 1).zfill(width) if value.isdigit() else chr(ord(value) + 1)
 
 
 # Selections

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet import host_names
 from resource_api.fleet.carriers.carrier import LIBRARY, PROGRAM, Host
-from resource_api.fleet.host_inputs import indirect, source_of
+from resource_api.fleet.value_sources import kind_of, source_of
 from resource_api.manifest.read import READERS, read_file
 from resource_api.model.values import document
 from resource_api.model.values._namedtuple import NamedTuple
@@ -39,7 +39,7 @@ _CHECKS: Final[Mapping[str, Callable[[Any], str]]] = {
     "user": lambda value: "" if _is_word(value) else "must be the name of a user",
     "become": lambda value: "" if value in _BECOME else "must be one of none, sudo, doas",
     "become_password": lambda value: (
-        "" if indirect(value) else "is no place for a password; write {file: PATH} or {command: PROGRAM}"
+        "" if kind_of(value) else "is no place for a password; write {file: PATH} or {command: PROGRAM}"
     ),
     "via": lambda value: "" if _is_word(value) else "must be a host, or several with a comma between them",
     "identity": lambda value: "" if _is_text(value) else "must be the path of a key",

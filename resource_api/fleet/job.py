@@ -1,6 +1,6 @@
 """A job: everything that one host needs for one command, as a value that has a digest.
 
-What a host may answer is in ``fleet/carriers/carrier``.
+What a host may answer is in ``fleet/channel``.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from resource_api.plugins.worker import protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-#: The commands that a job can carry out.
+#: The commands that a job can carry out; those that change something are done once, and the ledger has their runs.
 COMMANDS: Final = ("apply", "plan", "destroy", "refresh", "resource", "validate", "output", "state")
+CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 #: Bytes of one event of a host, and of the one ``result`` of a command that reads.
 MAX_EVENT: Final = 1024 * 1024
 MAX_RESULT: Final = 16 * 1024 * 1024

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.fleet.merge import SUCCEEDED
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.sqlite import private_files
@@ -39,8 +40,6 @@ CREATE TABLE IF NOT EXISTS host (
   run TEXT NOT NULL, position INTEGER NOT NULL, name TEXT NOT NULL, inputs BLOB NOT NULL, asked REAL, answered REAL,
   status TEXT, error TEXT, PRIMARY KEY (run, name)) WITHOUT ROWID;
 """
-#: What is not done again.
-_DONE: Final = ("changed", "unchanged")
 
 
 class Recorded(NamedTuple):
@@ -144,9 +143,8 @@ class Ledger:
                 raise UsageError(msg)
             run, about, digest = found[0]
             query = "SELECT name, inputs, status FROM host WHERE run = ? ORDER BY position"
-            left = {
-                name: inputs for name, inputs, status in self._connection.execute(query, (run,)) if status not in _DONE
-            }
+            hosts = self._connection.execute(query, (run,))
+            left = {name: inputs for name, inputs, status in hosts if status not in SUCCEEDED}
         return Recorded(run, json.loads(about), digest, left)
 
     def statuses(self, run: str) -> list[tuple[str, bool, str | None]]:

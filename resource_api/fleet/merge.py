@@ -1,7 +1,8 @@
 """What hosts answer, made one report: each host's outcome once, and hosts that answer the same folded into one group.
 
 Answers are data of strangers: whatever has not the form that it should have counts as nothing. Times and durations do
-not tell answers apart, nor does a host's own name in them.
+not tell answers apart, nor does a host's own name in them. But a name may be a word, too: hosts that answer the same
+word by word are one group, whatever their names; only of those that are left does the name not count.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.carriers import carrier
+from resource_api.fleet.carriers.carrier import Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from resource_api.fleet.carriers.carrier import Host
-
 #: What reading a document of a host raises that has not the form that it should have.
 UNEXPECTED: Final = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 #: What can have become of a host, in the order of a summary.
-STATUSES: Final = ("changed", "unchanged", "failed", "unreachable", "refused", "untouched")
+SUCCEEDED: Final = ("changed", "unchanged")
+STATUSES: Final = (*SUCCEEDED, "failed", "unreachable", "refused", "untouched")
 #: The documents of a run that are passed on as they come.
 EVENTS: Final = ("planned_change", "resource_drift", "step_start", "step_end", "log", "diagnostic", "outputs", "result")
+#: What a host counts of its resources.
+COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 #: The documents that are shown of a group.
 _SHOWN: Final = frozenset({"log", "diagnostic", "result"})
 _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
@@ -32,24 +35,27 @@ _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 _PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
 #: What a plan has of its host and is not shown, and the whole manifest in one that is saved.
 _OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "manifest")
-_COUNTS: Final = tuple(name for name in Summary._fields if name != "noop")
 _CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
 _LARGEST: Final = 2**31
-#: Stands for the host's own name in what a group keeps: a character that no text of ours has.
+#: Characters of the reason why a document cannot be read.
+_MAX_REASON: Final = 300
+#: Stand for the host's own name and address in what a group keeps: characters that no text of ours has.
 _OWN_NAME: Final = "\ue000"
-#: The same for its address, in the reason of a group.
 _OWN_ADDRESS: Final = "\ue001"
-_ADDRESS: Final = "${host.address}"
-#: The characters of names beside letters and digits.
+#: What is shown in their place for several hosts.
+_ANY: Final = Host("${host.name}", "${host.address}")
+#: The characters of names beside letters and digits; and what is no part of a name, as our messages quote texts.
 _PARTS: Final = ("-", "_")
-#: What a group shows in its place.
-_PLACEHOLDER: Final = "${host.name}"
-#: A shorter name is likely a part of other words.
-_SHORTEST: Final = 3
+_LINE_ENDS: Final = ("\\n", "\\r", "\\t")
 #: Documents and characters that are kept of one host, and characters of all groups.
 _MOST_DOCUMENTS: Final = 2000
 _MOST_OF_HOST: Final = 256 * 1024
 _MOST_OF_ALL: Final = 32 * 1024 * 1024
+
+
+def why_unexpected(error: Exception) -> str:
+    """Return why a document of a host cannot be read, from an error of ``UNEXPECTED``."""
+    return f"{type(error).__name__}: {str(error)[:_MAX_REASON]}"
 
 
 class HostReport(NamedTuple):
@@ -66,33 +72,76 @@ class HostReport(NamedTuple):
     seconds: float = 0.0
     batch: int = 0
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether its run has ended well."""
+        return self.status in SUCCEEDED
+
+
+class _Kept(NamedTuple):
+    """What hosts have answered, marks in the place of their names and addresses."""
+
+    status: str
+    error: str
+    texts: Sequence[str]
+    #: Documents that are not among the texts.
+    more: int
+
 
 class Group:
     """Hosts with the same status and the same answers, which are kept once."""
 
-    __slots__ = ("_address", "error", "hosts", "more", "status", "texts")
+    __slots__ = ("_of", "error", "hosts", "more", "status", "texts")
 
-    def __init__(self, status: str, error: str, texts: Sequence[str], *, more: int, address: str) -> None:
-        """Begin without hosts; ``more`` documents are not among the ``texts``; ``address`` is that of the first one."""
-        self._address = address
-        self.status = status
-        self.error = error
-        self.texts = texts
-        self.more = more
+    def __init__(self, of: Host, kept: _Kept) -> None:
+        """Begin without hosts; the answers are shown as those of one host, ``_ANY`` where they differ by the name."""
+        self._of = of
+        self.status, self.error, self.texts, self.more = kept
         self.hosts: list[str] = []
 
     def documents(self, host: str = "") -> list[dict[str, Any]]:
-        """Return the documents that are shown; those of one ``host`` with its name.
-
-        Without it with the name of the only host, or with what stands for any of several.
-        """
-        name = host or (self.hosts[0] if len(self.hosts) == 1 else _PLACEHOLDER)
+        """Return the documents that are shown; those of one ``host`` as it has sent them."""
+        name = host if host and self._of is _ANY else self._of.name
         return [json.loads(text.replace(_OWN_NAME, name)) for text in self.texts]
 
     def reason(self) -> str:
         """Return why these hosts have not succeeded; empty: they have, or their documents say it."""
-        names = (self.hosts[0], self._address) if len(self.hosts) == 1 else (_PLACEHOLDER, _ADDRESS)
-        return self.error.replace(_OWN_NAME, names[0]).replace(_OWN_ADDRESS, names[1])
+        return self.error.replace(_OWN_NAME, self._of.name).replace(_OWN_ADDRESS, self._of.address)
+
+
+class _Folded:
+    """Hosts folded by what they have answered; whichever has ended first, the groups are the same."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        #: The digest of answers → their group, and that digest in which the names do not count.
+        self._exact: dict[bytes, tuple[Group, bytes]] = {}
+        self._kept: dict[bytes, _Kept] = {}
+
+    def add(self, host: Host, exact: bytes, named: bytes, keep: Callable[[], _Kept]) -> None:
+        """Add a host with the digests of its answers; ``keep`` returns these for the first one that has them."""
+        if exact not in self._exact:
+            if named not in self._kept:
+                self._kept[named] = keep()
+            self._exact[exact] = Group(host, self._kept[named]), named
+        self._exact[exact][0].hosts.append(host.name)
+
+    def has(self, named: bytes) -> bool:
+        """Return whether answers are kept."""
+        return named in self._kept
+
+    def groups(self) -> list[Group]:
+        """Return the groups in the order in which the first host of each has been added."""
+        alike: dict[bytes, list[Group]] = {}
+        for exact, (group, named) in self._exact.items():
+            alike.setdefault(exact if len(group.hosts) > 1 else named, []).append(group)
+        return [groups[0] if len(groups) == 1 else self._joined(named, groups) for named, groups in alike.items()]
+
+    def _joined(self, named: bytes, groups: Sequence[Group]) -> Group:
+        """Return the group of hosts that answer the same but for their names."""
+        found = Group(_ANY, self._kept[named])
+        found.hosts += (each.hosts[0] for each in groups)
+        return found
 
 
 class Answer:
@@ -102,25 +151,26 @@ class Answer:
         """Show log lines of the level ``lowest`` and above."""
         self._host = host
         self._lowest = _LEVELS.index(lowest)
-        self._digest = blake2b(digest_size=16)
+        #: Of all documents as they are, and with marks in the place of the host's name.
+        self._exact, self._named = blake2b(digest_size=16), blake2b(digest_size=16)
         self.texts = list[str]()
         self.more = 0
         self._room = _MOST_OF_HOST
         self.summary: dict[str, int] | None = None
         self.changed = False
         self.problem = ""
-        #: The outputs of its stack as JSON, the host's name replaced; empty: there are none.
-        self.outputs = ""
+        #: The outputs of its stack as JSON, and with marks in the place of the host's name; None: there are none.
+        self.outputs: tuple[str, str] | None = None
 
     def add(self, document: Mapping[str, Any]) -> None:
         """Take one document."""
         kind = document["type"]
         if kind == "summary":
-            self.summary = {name: _count(document.get(name)) for name in _COUNTS}
+            self.summary = {name: _count(document.get(name)) for name in COUNTS}
             self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
         elif kind == "outputs":
             values = document.get("outputs")
-            self.outputs = self.without_name(_text(values)) if values and isinstance(values, dict) else ""
+            self.outputs = self._texts(values) if values and isinstance(values, dict) else None
         elif kind == "refused":
             self.problem = "; ".join(_messages(document.get("problems")))
         elif kind in _SHOWN and self._is_shown(kind, document):
@@ -143,28 +193,19 @@ class Answer:
         self.changed = self.changed or bool(found.get("refreshed"))
 
     def _keep(self, document: Mapping[str, Any]) -> None:
-        text = self.without_name(_text(document))
-        self._digest.update(text.encode(errors="surrogatepass"))
-        self._digest.update(b"\n")
+        exact, text = self._texts(document)
+        for digest, each in ((self._exact, exact), (self._named, text)):
+            digest.update(f"{each}\n".encode(errors="surrogatepass"))
         if len(self.texts) < _MOST_DOCUMENTS and len(text) <= self._room:
             self._room -= len(text)
             self.texts.append(text)
         else:
             self.more += 1
 
-    def without_name(self, text: str) -> str:
-        """Return a text in which a mark stands for the name of this host."""
-        name = self._host.name
-        if len(name) < _SHORTEST or name not in text:
-            return text
-        pieces, start, at = list[str](), 0, text.find(name)
-        while at >= 0:
-            after = at + len(name)
-            if not (_continues(text[at - 1 : at], before=True) or _continues(text[after : after + 1])):
-                pieces += text[start:at], _OWN_NAME
-                start = after
-            at = text.find(name, after)
-        return "".join(pieces) + text[start:]
+    def _texts(self, value: Any) -> tuple[str, str]:
+        """Return a value as JSON, and with marks in the place of the host's name."""
+        exact, name = _text(value), self._host.name
+        return exact, _text(_without_name(value, name)) if name in exact else exact
 
     def report(self, end: Mapping[str, Any], seconds: float, batch: int) -> HostReport:
         """Return what has become of the host, from its last document."""
@@ -188,15 +229,19 @@ class Answer:
         failed = (self.summary or {}).get("failed", 0)
         return "failed", error or ("" if failed or self.texts else f"failed with exit code {code}")
 
-    def key(self, status: str, error: str) -> bytes:
-        """Return what hosts of the same group have in common."""
-        digest = self._digest.copy()
-        digest.update(f"{status}\n{error}".encode(errors="surrogatepass"))
-        return digest.digest()
+    def end(self, status: str, error: str) -> tuple[bytes, bytes, str]:
+        """Take the outcome; return what hosts have in common that answer the same, and the error with marks.
+
+        The first digest is equal for answers that are so word by word, the second one for those that differ by names.
+        """
+        named = _replaced(_replaced(error, self._host.address, _OWN_ADDRESS), self._host.name, _OWN_NAME)
+        for digest, each in ((self._exact, error), (self._named, named)):
+            digest.update(f"{status}\n{each}".encode(errors="surrogatepass"))
+        return self._exact.digest(), self._named.digest(), named
 
 
 class Merge:
-    """The reports of all hosts of a run, and the groups of those that have been shown last."""
+    """The reports of all hosts of a run, and the groups that they are folded into, each batch by itself."""
 
     def __init__(self, lowest: str = "notice", mask: Callable[[str], str] = str) -> None:
         """Show log lines of the level ``lowest`` and above; ``mask`` masks the secrets that are known here."""
@@ -205,15 +250,25 @@ class Merge:
         self._answers: dict[str, Answer] = {}
         #: Host → its place in the selection.
         self._places: dict[str, int] = {}
-        self._batch_groups: dict[bytes, Group] = {}
+        self._ended: list[Group] = []
+        self._batch = _Folded()
+        #: Outputs are folded over the whole run, by themselves: they often differ where nothing else does.
+        self._outputs = _Folded()
         self._room = _MOST_OF_ALL
         self._counts = dict.fromkeys(STATUSES, 0)
         #: Equal counts of hosts are one object: of many hosts most have the same.
         self._summaries: dict[tuple[int, ...], Mapping[str, int]] = {}
         self.reports: dict[str, HostReport] = {}
-        self.groups: list[Group] = []
-        #: The outputs of the hosts of the whole run, folded by themselves: they often differ where nothing else does.
-        self.outputs: dict[bytes, Group] = {}
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups of all hosts that have ended, batch by batch."""
+        return [*self._ended, *self._batch.groups()]
+
+    @property
+    def outputs(self) -> list[Group]:
+        """The hosts whose stacks have outputs, folded by these."""
+        return self._outputs.groups()
 
     def begin(self, host: Host) -> None:
         """Expect the answers of a host."""
@@ -230,15 +285,10 @@ class Merge:
         answer = self._answers.pop(host.name)
         report = answer.report(document, seconds, batch)
         report = report._replace(error=self._mask(report.error), summary=self._shared(report.summary))
-        error = report.error.replace(host.address, _OWN_ADDRESS) if len(host.address) >= _SHORTEST else report.error
-        error = answer.without_name(error)
-        key = answer.key(report.status, error)
-        if (group := self._batch_groups.get(key)) is None:
-            group = self._batch_groups[key] = self._group(answer, report.status, error, host.address)
-            self.groups.append(group)
-        group.hosts.append(host.name)
-        if answer.outputs:
-            self._add_outputs(host.name, answer.outputs)
+        exact, named, error = answer.end(report.status, report.error)
+        self._batch.add(host, exact, named, lambda: self._kept(answer, report.status, error))
+        if answer.outputs is not None:
+            self._add_outputs(host, *answer.outputs)
         self._add(report)
         return report
 
@@ -249,7 +299,8 @@ class Merge:
 
     def next_batch(self) -> None:
         """Fold the hosts from now on into groups of their own."""
-        self._batch_groups.clear()
+        self._ended += self._batch.groups()
+        self._batch = _Folded()
 
     def in_order(self, groups: Iterable[Group]) -> list[Group]:
         """Return groups, and sort the hosts of each, in the order of the selection, whichever have ended first."""
@@ -263,16 +314,16 @@ class Merge:
         """Return how many hosts have which status."""
         return dict(self._counts)
 
-    def _add_outputs(self, host: str, text: str) -> None:
+    def _add_outputs(self, host: Host, exact: str, text: str) -> None:
         """Fold the outputs of a host; those for which there is no room are one group without texts."""
-        key = blake2b(text.encode(errors="surrogatepass"), digest_size=16).digest()
-        if key not in self.outputs and len(text) > self._room:
-            key = b""
-        if (group := self.outputs.get(key)) is None:
-            texts = [self._mask(text)] if key else []
-            self._room -= len(text) if key else 0
-            group = self.outputs[key] = Group("", "", texts, more=1 - len(texts), address="")
-        group.hosts.append(host)
+        exact_key, key = (blake2b(each.encode(errors="surrogatepass")).digest() for each in (exact, text))
+        if not self._outputs.has(key):
+            if len(text) > self._room:
+                exact_key = key = b""
+                text = ""
+            self._room -= len(text)
+        texts = [self._mask(text)] if text else []
+        self._outputs.add(host, exact_key, key, lambda: _Kept("", "", texts, 1 - len(texts)))
 
     def _add(self, report: HostReport) -> None:
         self.reports[report.name] = report
@@ -281,23 +332,51 @@ class Merge:
     def _shared(self, summary: Mapping[str, int] | None) -> Mapping[str, int] | None:
         return summary if summary is None else self._summaries.setdefault(tuple(summary.values()), summary)
 
-    def _group(self, answer: Answer, status: str, error: str, address: str) -> Group:
+    def _kept(self, answer: Answer, status: str, error: str) -> _Kept:
         texts, size = answer.texts, sum(map(len, answer.texts))
         if size > self._room:
             texts = texts[:_FEW]
             size = sum(map(len, texts))
         self._room -= size
         more = answer.more + len(answer.texts) - len(texts)
-        return Group(status, error, list(map(self._mask, texts)), more=more, address=address)
+        return _Kept(status, error, list(map(self._mask, texts)), more)
 
 
 #: Documents of a group where there is no room for all of them.
 _FEW: Final = 5
 
 
-def _continues(character: str, *, before: bool = False) -> bool:
-    """Return whether a character beside a name makes it a part of another name; a dot does before it."""
-    return character.isalnum() or character in _PARTS or (before and character == ".")
+def _without_name(value: Any, name: str) -> Any:
+    """Return JSON data with a mark in the place of a host's name."""
+    if isinstance(value, str):
+        return _replaced(value, name, _OWN_NAME)
+    if isinstance(value, dict):
+        return {key: _without_name(item, name) for key, item in value.items()}
+    return [_without_name(item, name) for item in value] if isinstance(value, list) else value
+
+
+def _replaced(text: str, name: str, mark: str) -> str:
+    """Return a text with a mark in the place of a name, wherever that is no part of another one."""
+    if not name or name not in text:
+        return text
+    pieces, start, at = list[str](), 0, text.find(name)
+    while at >= 0:
+        after = at + len(name)
+        if not (_continues_before(text, at) or _is_part(text[after : after + 1])):
+            pieces += text[start:at], mark
+            start = after
+        at = text.find(name, after)
+    return "".join(pieces) + text[start:]
+
+
+def _continues_before(text: str, at: int) -> bool:
+    """Return whether a name goes on before this place: after a dot and in an escape it does, behind an escape not."""
+    before = text[at - 1 : at]
+    return text[at - 2 : at] not in _LINE_ENDS and (_is_part(before) or before in {".", "\\"})
+
+
+def _is_part(character: str) -> bool:
+    return character.isalnum() or character in _PARTS
 
 
 def _comparable(found: Any) -> Any:

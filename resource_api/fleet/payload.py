@@ -139,10 +139,8 @@ def _keep(directory: str, place: str, raw: bytes) -> None:
                 os.unlink(f"{directory}/{name}")
 
 
-def modules(
-    directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]
-) -> tuple[Archive | None, int]:
-    """Return the archive of a module path and how many directories it has; None where these hold no modules.
+def modules(directories: Sequence[str], read: Callable[[str], tuple[bytes, os.stat_result]]) -> Archive | None:
+    """Return the archive of a module path; None where its directories hold no modules.
 
     Each directory becomes one that is called like its place in the order: ``0``, ``1``. ``read`` returns the content
     of a file and its status, and raises ``UntrustedCode`` where others can change it. Raise ``UsageError`` for more
@@ -158,7 +156,7 @@ def modules(
             if size > LARGEST or len(found) > MOST_FILES:
                 msg = f"{directory}: the modules for other hosts are at most {MOST_FILES} files and {LARGEST >> 20} MiB"
                 raise UsageError(msg)
-    return (archive(found) if found else None), len(directories)
+    return archive(found) if found else None
 
 
 def archive(files: Mapping[str, File]) -> Archive:

@@ -22,13 +22,14 @@ from resource_api.system.filesystem import archives, files
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from resource_api.model.values.assets import Member
 
 #: Most bytes of an archive, packed; and unpacked, with its members.
 LARGEST: Final = 256 << 20
 _LIMITS: Final = Limits(1 << 30, 50_000)
+_LARGEST_DESCRIPTION: Final = 64 << 10
 #: The oldest Python that runs what is sent to a host.
 _OLDEST: Final = (3, 11)
 #: ELF's e_machine → what ``uname -m`` prints.
@@ -71,21 +72,24 @@ class Runtimes:
         self._directory = Path(directory)
 
     def all(self) -> list[Runtime]:
-        """Return what was added, the newest Python first."""
-        found = []
-        for file in sorted(self._directory.glob("*.json")):
-            given = json.loads(file.read_text(encoding="utf-8"))
-            version = tuple(map(int, given["libc_version"].split(".")))
-            machine = Machine(given["machine"], given["libc"], (version[0], version[1]))
-            found.append(Runtime(given["digest"], given["python"], machine, given["size"]))
+        """Return what was added, the newest Python first. Raise ``ResourceError`` for a damaged description."""
+        found = list(map(_read, self._directory.glob("*.json")))
         return sorted(found, key=lambda each: (_version(each.python), each.digest), reverse=True)
 
     def find(self, host: Machine) -> tuple[str, bytes] | None:
-        """Return digest and bytes of the newest runtime that fits a host; None: there is none."""
+        """Return digest and bytes of the newest runtime that fits a host; None: there is none.
+
+        Raise ``ResourceError`` where it cannot be read.
+        """
         for runtime in self.all():
             machine = runtime.machine
             if machine[:2] == host[:2] and machine.version <= host.version:
-                return runtime.digest, files.read(str(self._directory / f"{runtime.digest}.tar.gz"), LARGEST)
+                path = f"{self._directory}/{runtime.digest}.tar.gz"
+                try:
+                    return runtime.digest, files.read(path, LARGEST)
+                except OSError as error:
+                    msg = f"{path}: {error.strerror}; add the runtime again"
+                    raise ResourceError(msg) from error
         return None
 
     def add(self, path: str) -> Runtime:
@@ -99,6 +103,23 @@ class Runtimes:
         document = json.dumps(runtime.document()).encode()
         files.replace(str(self._directory / f"{runtime.digest}.json"), document, mode=0o600)
         return runtime
+
+
+def _read(file: Path) -> Runtime:
+    """Return the runtime that a file describes. Raise ``ResourceError``."""
+    try:
+        found = json.loads(files.read(str(file), _LARGEST_DESCRIPTION))
+        first, second = map(int, found["libc_version"].split("."))
+        machine = Machine(str(found["machine"]), str(found["libc"]), (first, second))
+        runtime = Runtime(str(found["digest"]), str(found["python"]), machine, int(found["size"]))
+        _version(runtime.python)
+    except OSError as error:
+        msg = f"{file}: {error.strerror}"
+        raise ResourceError(msg) from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        msg = f"{file}: is damaged; remove it, and add the runtime again"
+        raise ResourceError(msg) from error
+    return runtime
 
 
 @contextmanager
@@ -203,9 +224,3 @@ def _version(python: str) -> tuple[int, ...]:
 def directory(environment: Mapping[str, str]) -> str:
     """Return where the user of ``environment`` keeps runtimes. Raise ``UsageError`` without a home directory."""
     return f"{state_directory(environment)}/runtimes"
-
-
-def shown(runtimes: Sequence[Runtime]) -> Iterator[str]:
-    """Yield a line for each runtime."""
-    for each in runtimes:
-        yield f"{each.digest[:12]}  Python {each.python} for {each.machine}, {each.size / 1e6:.1f} MB"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.fleet import rollout
 from resource_api.fleet.carriers import carrier as carriers
-from resource_api.fleet.merge import UNEXPECTED
+from resource_api.fleet.merge import SUCCEEDED, UNEXPECTED, why_unexpected
 from resource_api.fleet.rollout import Progress
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import reason
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 #: Seconds after which interrupts and limits are looked at, if no event comes.
 _TICK: Final = 0.2
-#: Characters of the reason why a document is no event.
-_MAX_REASON: Final = 300
 #: Seconds that a host has to end after it was told to.
 GRACE: Final = 10.0
 #: How often the user can interrupt, and what each time does.
@@ -108,7 +106,7 @@ class FleetRun:
         self._observer = observer
         self._record = record
         self._host_timeout = host_timeout
-        self._good = {"changed", "unchanged", *ignored}
+        self._good = {*SUCCEEDED, *ignored}
         self._clock = clock
         self._running: dict[str, _Running] = {}
         #: The hosts that were told to end because of their time → when they are given up.
@@ -183,7 +181,7 @@ class FleetRun:
             self._observer.host_event(event.host, event.document)
         except UNEXPECTED as error:
             self._carrier.abandon(event.host)
-            why = f"it sent what is no event: {type(error).__name__}: {str(error)[:_MAX_REASON]}"
+            why = f"it sent what is no event: {why_unexpected(error)}"
             self._end(running, {"type": "end", "status": carriers.LOST, "code": None, "error": why})
 
     def _end(self, running: _Running, document: Mapping[str, Any]) -> None:

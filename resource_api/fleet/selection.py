@@ -6,8 +6,9 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names, inventory
+from resource_api.fleet.value_sources import kind_of
 from resource_api.manifest.read import READERS
-from resource_api.model.values.document import manifest_error
+from resource_api.model.values.document import MAX_BYTES, manifest_error
 from resource_api.model.values.errors import UsageError
 from resource_api.system.process import interactive
 
@@ -111,7 +112,7 @@ class Selection:
             if not os.access(path, os.X_OK):
                 ends = ", ".join(READERS)
                 raise manifest_error(path, (0, 0), "inventory", f"an inventory ends in {ends}, or can be executed")
-            raw = interactive.output([os.path.abspath(path)], ".")
+            raw = interactive.output([os.path.abspath(path)], ".", MAX_BYTES)
         except (OSError, ValueError) as error:
             message = f"cannot be executed: {getattr(error, 'strerror', None) or error}"
             raise manifest_error(path, (0, 0), "inventory", message) from error
@@ -124,7 +125,7 @@ class Selection:
             for settings in (found.defaults, *found.settings.values())
             for each in (*settings.inputs.values(), *settings.connection.values())
         )
-        if any(isinstance(value, dict) and value.keys() == {"command"} for value in named):
+        if any(kind_of(value) == "command" for value in named):
             os.close(self._trust.open(found.file))
 
 

@@ -6,6 +6,7 @@ what the data means, do not enter.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest.python_positions import current_call, source
@@ -16,7 +17,7 @@ from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
     from resource_api.manifest.python_positions import Call
 
@@ -104,12 +105,12 @@ class SecretInput(Sensitive[Any]):
         raise AssertionError
 
 
-def _guarded(value: Any) -> Any:
-    """Return an input with its secrets as ``SecretInput``."""
+def _viewed(value: Any) -> Any:
+    """Return an input or a fact with its mappings as ``View`` and its secrets as ``SecretInput``."""
     if isinstance(value, dict):
-        return {key: _guarded(item) for key, item in value.items()}
+        return View({key: _viewed(item) for key, item in value.items()})
     if isinstance(value, list):
-        return [_guarded(item) for item in value]
+        return [_viewed(item) for item in value]
     return SecretInput(value) if isinstance(value, Sensitive) else value
 
 
@@ -132,36 +133,67 @@ class DeclaredResource:
         return str(self._reference)
 
 
+class _MissingKeyError(KeyError):
+    """A key that a mapping does not have; the text is a sentence."""
+
+    def __str__(self) -> str:
+        """Return the text as it is; ``KeyError`` would quote it."""
+        return str(self.args[0])
+
+
 class View(dict[str, Any]):
-    """A mapping whose keys are attributes too: ``m.inputs.domain``, ``m.facts.os.name``."""
+    """A mapping whose keys are attributes too: ``m.host.name``; a method of mappings goes before a key of its name."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a key; raise ``AttributeError`` with the keys that exist."""
         try:
-            value = self[name]
-        except KeyError:
-            raise AttributeError(self._unknown(name)) from None
-        return View(value) if isinstance(value, dict) else value
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(str(error)) from None
 
-    def _unknown(self, name: str) -> str:
-        return f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
+    def __missing__(self, name: str) -> Any:
+        """Raise ``KeyError`` with the keys that exist."""
+        msg = f"there is no '{name}'; there is {', '.join(sorted(self)) or 'nothing'}"
+        raise _MissingKeyError(msg)
 
 
-class Facts(View):
-    """Facts by name, each read at its first use."""
+class Inputs(View):
+    """The inputs by name: ``m.inputs.domain``; an input goes before the method of mappings that has its name."""
+
+    def __getattribute__(self, name: str) -> Any:
+        """Return an input, or what a mapping has under that name."""
+        return self[name] if name in self and not name.startswith("__") else super().__getattribute__(name)
+
+
+class Facts(Mapping[str, Any]):
+    """Facts by name, each read at its first use: ``m.facts.os.name``."""
 
     def __init__(self, facts: Any) -> None:
         """Read from ``facts``, which has ``[name]`` and ``names()``."""
-        super().__init__()
         self._facts = facts
 
-    def __missing__(self, name: str) -> Any:
-        """Read a fact."""
-        value = self._facts[name]
-        return View(value) if isinstance(value, dict) else value
+    def __getitem__(self, name: str) -> Any:
+        """Read a fact; raise ``KeyError`` with the names of all."""
+        try:
+            return _viewed(self._facts[name])
+        except KeyError:
+            msg = f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
+            raise _MissingKeyError(msg) from None
 
-    def _unknown(self, name: str) -> str:
-        return f"there is no fact '{name}'; there is {', '.join(self._facts.names())}"
+    def __getattr__(self, name: str) -> Any:
+        """Read a fact; raise ``AttributeError`` with the names of all."""
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(str(error)) from None
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names; nothing is read."""
+        return iter(self._facts.names())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._facts.names())
 
 
 class ManifestApi:
@@ -169,10 +201,10 @@ class ManifestApi:
 
     def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
         """Begin with no declarations; ``file`` is the author's, for line numbers."""
-        self.inputs = View(_guarded(inputs))
+        self.inputs = Inputs(_viewed(inputs))
         self.facts = Facts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
-        self.host = View(getattr(facts, "host", {}))
+        self.host = View(_viewed(getattr(facts, "host", {})))
         self._file = file
         self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
         self._calls: dict[str, dict[str, Call]] = {"resources": {}, "outputs": {}, "values": {}}
@@ -291,7 +323,22 @@ def _title(type_name: str, title: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
-    return map_leaves(value, lambda leaf: str(leaf.expression) if isinstance(leaf, PendingValue) else _relation(leaf))
+    return map_leaves(value, _plain_leaf)
+
+
+def _plain_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, PendingValue):
+        return str(leaf.expression)
+    _check_method(leaf)
+    return _relation(leaf)
+
+
+def _check_method(value: Any) -> None:
+    """Raise ``TypeError`` for a method of a mapping which has a key of that name."""
+    mapping = getattr(value, "__self__", None)
+    if isinstance(mapping, View) and (name := value.__name__) in mapping:
+        msg = f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key"
+        raise TypeError(msg)
 
 
 def _relation(value: Any) -> Any:
@@ -302,6 +349,10 @@ def _relation(value: Any) -> Any:
 
 
 def _parts(value: Any) -> tuple[str | Path, ...]:
+    _check_method(value)
+    if callable(value):
+        msg = f"a manifest cannot hold a value of the type {type(value).__name__}"
+        raise TypeError(msg)
     return value.expression.parts if isinstance(value, PendingValue) else (str(value),)
 
 

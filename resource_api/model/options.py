@@ -12,16 +12,25 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
+
+
+def _lower(tag: Any) -> Any:
+    """Return a tag as resources have it; ``to_options`` refuses what is no text."""
+    return tag.lower() if isinstance(tag, str) else tag
 
 
 _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "targets": tuple,
     "excludes": tuple,
     "replace": tuple,
-    "tags": frozenset,
-    "skip_tags": frozenset,
+    "tags": lambda tags: frozenset(map(_lower, tags)),
+    "skip_tags": lambda tags: frozenset(map(_lower, tags)),
 }
+#: The options that say how a plan is carried out, not what it contains.
+_EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
+#: The options that the runtime decides.
+_INTERNAL: Final = ("saved", "shown")
 #: The values of ``strict``.
 STRICT: Final = ("error", "warning", "off")
 
@@ -88,8 +97,13 @@ class CacheRequest(NamedTuple):
 def to_options(given: Mapping[str, Any], **more: Any) -> Options:
     """Return the options of a run from keywords.
 
-    Raise ``TypeError`` for one that does not exist, and ``UsageError`` for one with a value of another kind.
+    Raise ``TypeError`` for one that does not exist or that the caller decides (``more``), and ``UsageError`` for one
+    with a value of another kind.
     """
+    if unknown := next((name for name in given if name not in Options._fields or name in more), ""):
+        hint = "" if unknown in more else nearest(unknown, set(Options._fields) - {*more, *_INTERNAL})
+        msg = f"there is no option '{unknown}' here" + (f"; {hint}" if hint else "")
+        raise TypeError(msg)
     found = {name: _value(name, value) for name, value in given.items()}
     if found.get("prune_always"):
         found["prune"] = True
@@ -116,8 +130,23 @@ def _wrong(name: str, wanted: str, value: Any, hint: str = "") -> UsageError:
     return UsageError(f"{name} must be {wanted}, not {value!r}" + (f"; {hint}" if hint else ""))
 
 
-def apply_options(planned: Options, now: Options) -> Options:
-    """Return the options for applying a plan: those of the plan; ``now`` decides how it is carried out."""
-    return planned._replace(
-        noop=now.noop, parallel=max(planned.parallel, now.parallel), fail_fast=planned.fail_fast or now.fail_fast
-    )
+def execution_options(planned: Options, inputs: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
+    """Return the options for applying a plan: its own, but those of ``given``, which say how it is carried out.
+
+    Whether anything is changed was not planned: without ``noop`` in ``given`` it is. Raise as ``to_options`` does, and
+    ``UsageError`` for ``inputs`` and for an option that decides what a plan contains.
+    """
+    checked = to_options(given)
+    check_execution(inputs, given, _EXECUTION, "a plan, which has its own")
+    now = {name: getattr(checked, name) for name in given}
+    return planned._replace(**{"noop": False, **now}, shown=False)
+
+
+def check_execution(
+    inputs: Mapping[str, Any] | None, given: Mapping[str, Any], allowed: Collection[str], what: str
+) -> None:
+    """Raise ``UsageError`` for what cannot be given with a plan: all but ``allowed``. ``what``: the plan, and why."""
+    refused = [*(["inputs"] if inputs else []), *(name for name in given if name not in allowed)]
+    if refused:
+        msg = f"{refused[0]} cannot be given with {what}; plan again"
+        raise UsageError(msg)

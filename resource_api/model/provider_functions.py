@@ -77,3 +77,35 @@ def canonical_name(tools: ProviderFunctions, title: str, named: Mapping[str, Any
             namevar = definition.attributes[key]
             row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
     return definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)
+
+
+def canonical_names(tools: ProviderFunctions, names: Iterable[Any]) -> list[Name]:
+    """Return the canonical names, each once, of the resources that a program names.
+
+    A name is the value of the namevar; of several namevars a tuple, or a title that holds them. Raise ``ValueError``
+    for what is no name of the type.
+    """
+    rows = [_named_row(tools.definition, name) for name in names]
+    canonical = tools.canonicalize(rows) if tools.canonicalize and rows else rows
+    return list(dict.fromkeys(map(tools.definition.name_of, canonical)))
+
+
+def _named_row(definition: TypeDefinition, name: Any) -> Resource:
+    namevars = definition.namevars
+    if len(namevars) == 1:
+        row: Resource | None = {namevars[0]: name}
+    elif isinstance(name, tuple) and len(name) == len(namevars):
+        row = dict(zip(namevars, name, strict=True))
+    else:
+        row = definition.namevars_from_title(name) if isinstance(name, str) else None
+    if row is None or len(row) != len(namevars):
+        msg = f"{name!r} is no name; write a tuple of {', '.join(namevars)}"
+        raise ValueError(msg)
+    for namevar, value in row.items():
+        attribute = definition.attributes[namevar]
+        if not attribute.datatype.accepts(value):
+            from resource_api.model.datatypes.messages import refusal  # noqa: PLC0415 - only for a refusal
+
+            msg = f"{namevar} {refusal(attribute.datatype, value, attribute.must_be)}"
+            raise ValueError(msg)
+    return row

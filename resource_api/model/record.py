@@ -90,6 +90,12 @@ class Record(NamedTuple):
         return self.status == "replaced"
 
     @property
+    def prune_effect(self) -> str:
+        """What ``--prune`` does to it if it is not declared: ``deletes`` or ``forgets``."""
+        # What a run of an imperative resource has done cannot be taken back.
+        return "deletes" if self.owned and not (self.lifecycle.retain or self.last_run) else "forgets"
+
+    @property
     def reference(self) -> Reference:
         """The user's name of the resource."""
         return child_reference(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)

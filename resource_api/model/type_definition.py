@@ -14,7 +14,6 @@ from resource_api.model import attribute as attributes_
 from resource_api.model import function as functions_
 from resource_api.model.attribute import OPERATIONS, AttributeSet, hint, input_problems, keyword_problems
 from resource_api.model.change import PARTICIPLES
-from resource_api.model.values import title_patterns as patterns_
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import TYPE_NAME
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
+    from resource_api.model.values.title_patterns import TitlePatterns
 
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
@@ -121,9 +121,6 @@ class TypeDefinition(AttributeSet):
             problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {features!r}")
         if problems:
             raise DefinitionError("\n".join(f"type '{name}': {problem}" for problem in problems))
-        self.title_regexes: tuple[re.Pattern[str], ...] = tuple(
-            patterns_.compile_pattern(pattern["pattern"]) for pattern in title_patterns
-        )
 
     def __repr__(self) -> str:
         """Show the name."""
@@ -220,7 +217,7 @@ class TypeDefinition(AttributeSet):
         Otherwise it is the values of the namevars, separated by spaces.
         """
         named = {namevar: _text(row[namevar]) for namevar in self.namevars}
-        for template in self._title_templates:
+        for template in self.titles.templates if self.titles else ():
             title = template.format_map(named)
             read = self.namevars_from_title(title) or {}
             if {namevar: _text(value) for namevar, value in read.items()} == named:
@@ -228,9 +225,18 @@ class TypeDefinition(AttributeSet):
         return " ".join(map(str, named.values()))
 
     @cached_property
-    def _title_templates(self) -> tuple[str, ...]:
-        """The titles that the title patterns describe, such as ``{path}:{name}``."""
-        return tuple(filter(None, map(patterns_.template, self.title_regexes)))
+    def titles(self) -> TitlePatterns | None:
+        """How titles are split into namevars; None: no title is."""
+        if self.title_patterns in ((), []):
+            return None
+        from resource_api.model.values.title_patterns import TitlePatterns  # noqa: PLC0415 - few types have some
+
+        return TitlePatterns(self.title_patterns)
+
+    @property
+    def title_regexes(self) -> tuple[re.Pattern[str], ...]:
+        """The compiled title patterns."""
+        return () if self.titles is None else self.titles.regexes
 
     def absent_row(self, name: Name) -> dict[str, Any]:
         """Return the row of a resource that does not exist."""
@@ -249,7 +255,7 @@ class TypeDefinition(AttributeSet):
     @cached_property
     def title_is_name(self) -> bool:
         """Whether the title is the name unless the namevar is declared."""
-        return not self.title_regexes and len(self.namevars) == 1
+        return self.titles is None and len(self.namevars) == 1
 
     def namevars_from_title(self, title: str) -> dict[str, Any] | None:
         """Return the namevars that a title contains, and the defaults of the others.
@@ -259,10 +265,8 @@ class TypeDefinition(AttributeSet):
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
-        if self.title_regexes:
-            found = patterns_.split_title(self.title_regexes, title)
-            return None if found is None else defaults | found
-        return defaults
+        found = {} if self.titles is None else self.titles.split(title)
+        return None if found is None else defaults | found
 
 
 def _text(value: Any) -> str | None:
@@ -291,11 +295,9 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         return problems
     if not definition.namevars and not (definition.functions and not definition.attributes):
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
-    return [
-        *problems,
-        *patterns_.pattern_problems(definition.title_patterns, definition.namevars),
-        *_automatic_problems(definition),
-    ]
+    if definition.titles is not None:
+        problems += definition.titles.problems(definition.namevars)
+    return [*problems, *_automatic_problems(definition)]
 
 
 def _timeout_problems(timeout: Any) -> list[str]:

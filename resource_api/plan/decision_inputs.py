@@ -57,7 +57,9 @@ class InputCollector:
         self._catalog = catalog
         self._prior = prior
         self._noop = options.noop
-        self._requested = matching(options.replace, catalog.entries, "--replace") if options.replace else set()
+        self._requested: set[int] = set()
+        if options.replace:
+            self._requested = matching(options.replace, catalog.entries, "--replace", prior.undeclared)
         #: The references of resources of which an interrupted run has left the former one, which this run deletes.
         self._superseded = {
             str(prior.state.records[catalog.entries[index].key].reference)

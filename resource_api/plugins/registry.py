@@ -15,7 +15,7 @@ from resource_api.model.attribute import AttributeSet
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, nearest
+from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.definitions import DefinitionFiles, policy
 from resource_api.plugins.module_path import OWN, ModulePath, Origin
@@ -70,8 +70,11 @@ class Registry:
         """Return a registry of the types in ``directories``, and of the bundled ones unless ``bundled`` is false.
 
         Code that others than root and the caller can change is refused (``UntrustedCode``), unless it lies beneath a
-        directory of ``trust``.
+        directory of ``trust``. Raise ``UsageError`` for a directory that does not exist.
         """
+        if missing := next((each for each in directories if not os.path.isdir(each)), None):  # noqa: PTH112 - as given
+            msg = f"module path: there is no directory {os.fspath(missing)}"
+            raise UsageError(msg)
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
 
     @cached_property

@@ -14,20 +14,23 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-#: Characters of a value that a table shows.
+#: Characters of a value that a table shows unless others are asked for.
 _WIDEST: Final = 40
 _GAP: Final = "  "
 
 
-def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
+def table(rows: Sequence[Row], width: int | None, widest: int | None = _WIDEST) -> Iterator[str]:
     """Yield the lines of a table of ``rows``, which have been made plain, in their order.
 
     A column stands for each key that has a value in any row, the first key first. Of more columns than ``width``
-    characters hold (None: any number) the last are left out, and the last line names them.
+    characters hold (None: any number) the last are left out, and the last line names them. A value of more than
+    ``widest`` characters is cut (None: none is). Without rows nothing.
     """
+    if not rows:
+        return
     names = _columns(rows)
-    shown = list(map(_cell, names))  # rows of other hosts may have any names
-    cells = [shown, *([_cell(row.get(name)) for name in names] for row in rows)]
+    shown = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
+    cells = [shown, *([_cell(row.get(name), widest) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
     while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
@@ -57,9 +60,9 @@ def _columns(rows: Sequence[Row]) -> list[str]:
     return list(dict.fromkeys(name for row in rows for name, value in row.items() if value is not None))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, widest: int | None) -> str:
     text = escape(_value(value))
-    return text if len(text) <= _WIDEST else f"{text[: _WIDEST - 1]}…"
+    return text if widest is None or len(text) <= widest else f"{text[: widest - 1]}…"
 
 
 def _value(value: Any) -> str:

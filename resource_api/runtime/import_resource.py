@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import StackState
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
+    from resource_api.state.store import StackName
 
 
 def import_resource(
@@ -40,12 +41,12 @@ def import_resource(
     bound = runtime.log.bind(stack=runtime.stack, phase="observe")
     with bound, runtime.lock("import"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
-        entry = _declared(catalog, target)
+        stack = runtime.name(catalog)
+        entry = _declared(catalog, target, stack)
         if name is not None and not names_entry(name, entry, providers.functions(entry.instance)):
             declared = entry.definition.title_of(entry.definition.absent_row(entry.name))
             msg = f"{entry.reference} is declared as '{declared}', not '{name}'; declare what is to be imported"
             raise UsageError(msg)
-        stack = runtime.name(catalog)
         instances = configure_instances(catalog, runtime.store.load(stack), providers)
         state = instances.state
         before = state.records.get(entry.key)
@@ -75,9 +76,10 @@ def _log(runtime: Runtime, entry: Entry, text: str) -> None:
     runtime.log.write("notice", reference, text, entry.type, reference=reference, action="import", status="success")
 
 
-def _declared(catalog: Catalog, target: str) -> Entry:
+def _declared(catalog: Catalog, target: str, stack: StackName) -> Entry:
     """Return the entry of the catalog that ``target`` names. Raise ``UsageError``."""
     try:
+        reference.check_stack(target, *stack)
         wanted = reference.parse_name(target)
     except ValueError as error:
         raise UsageError(str(error)) from error

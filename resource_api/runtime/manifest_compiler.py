@@ -13,7 +13,7 @@ from resource_api.catalog.entries import Definitions
 from resource_api.catalog.expression_scope import Scope
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
-from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.values import is_secret
 
 if TYPE_CHECKING:
@@ -96,7 +96,13 @@ class ManifestCompiler:
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
 
     def read(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Manifest:
-        """Return a manifest, with ``providers`` set to the versions and implementations that it declares."""
+        """Return a manifest, with ``providers`` set to the versions and implementations that it declares.
+
+        Raise ``UsageError`` for inputs that are no mapping.
+        """
+        if not isinstance(inputs, Mapping):
+            msg = f"inputs must be a mapping of names to values, not {inputs!r:.80}"
+            raise UsageError(msg)
         manifest = (
             source
             if isinstance(source, Manifest)

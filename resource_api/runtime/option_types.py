@@ -37,9 +37,9 @@ class SelectionOptions(ExecutionOptions, total=False):
     with_dependencies: bool
     #: Also what depends on the targets.
     with_dependents: bool
-    #: Only resources that have one of these tags, in lower case.
+    #: Only resources that have one of these tags.
     tags: Strings
-    #: No resources that have one of these tags, in lower case.
+    #: No resources that have one of these tags.
     skip_tags: Strings
 
 

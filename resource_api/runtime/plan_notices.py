@@ -59,9 +59,7 @@ def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]
 def _log_undeclared(plan: Plan, log: Log) -> None:
     effects: dict[str, list[Record]] = {}
     for record in plan.prior.undeclared:
-        # What a run has done cannot be taken back.
-        effect = "deletes" if record.owned and not (record.lifecycle.retain or record.last_run) else "forgets"
-        effects.setdefault(effect, []).append(record)
+        effects.setdefault(record.prune_effect, []).append(record)
     for effect, records in effects.items():
         if len(records) > _NAMED and log.is_brief:
             text = f"resources are recorded but no longer declared; --prune {effect} them (-v names them)"

@@ -56,6 +56,8 @@ def refresh(
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
         known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
         instances = configure_instances(catalog._replace(instances=known), runtime.store.load(name), providers)
+        for option, patterns in (("--target", targets), ("--exclude", excludes)):
+            selecting.check_stack(patterns, option, instances.state)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         snapshot = Snapshot(providers)

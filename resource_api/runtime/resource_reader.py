@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.provider_functions import canonical_names
 from resource_api.model.values.errors import ProviderError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource
@@ -42,19 +44,24 @@ class ResourceReader:
         inputs: Mapping[str, Any] | None = None,
         config: Mapping[str, Any] | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the resources of a type: all that exist, or those called ``names``.
+        """Return the resources of a type: all that exist, or those called ``names``, in any spelling, each once.
 
-        A name that does not exist is returned with ``ensure: absent``. ``strict`` is ``error``, ``warning`` or ``off``:
+        A name is the value of the namevar; of several a tuple, or a title. One that does not exist is returned with
+        ``ensure: absent``. ``strict`` is ``error``, ``warning`` or ``off``:
         what happens to rows that break the type's declaration. Raise ``ProviderError`` naming every resource that
         cannot be read.
 
         For a type with a configuration: ``provider`` is an entry of ``providers`` in ``manifest``, which gets
         ``inputs``, or in ``providers.yaml`` in a directory of the module path; ``config`` is the configuration itself.
-        Raise ``UsageError`` for an unknown provider, an invalid ``config`` and a type without resources,
-        ``ManifestError`` for an invalid entry.
+        Raise ``UsageError`` for what is no name of the type, an unknown provider, an invalid ``config`` and a type
+        without resources, ``ManifestError`` for an invalid entry.
         """
+        if isinstance(names, (str, bytes)):
+            msg = f"names must be a list of names, not {names!r}"
+            raise UsageError(msg)
         selected = self.select(type_name, provider=provider, manifest=manifest, inputs=inputs, config=config)
-        return self.read_all(type_name, names, strict=strict, selected=selected)
+        wanted = None if names is None else partial(_canonical, names)
+        return self.read_all(type_name, wanted, strict=strict, selected=selected)
 
     def select(
         self,
@@ -165,6 +172,15 @@ def _differences(names: Sequence[str], verdicts: list[Any] | Exception) -> list[
     answers = [] if isinstance(verdicts, Exception) else zip(names, verdicts, strict=False)
     given = [(name, answer if isinstance(answer, tuple) else (answer, "")) for name, answer in answers]
     return [f"{name}: {answer[1]}" if answer[1] else name for name, answer in given if answer[0] is False]
+
+
+def _canonical(names: Sequence[Any], tools: ProviderFunctions) -> list[Name]:
+    """Return the canonical forms of names. Raise ``UsageError`` for what is no name of the type."""
+    try:
+        return canonical_names(tools, names)
+    except ValueError as error:
+        msg = f"{capitalize_type(tools.definition.name)}: {error}"
+        raise UsageError(msg) from error
 
 
 def _title(name: Name) -> str:

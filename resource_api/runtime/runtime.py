@@ -17,7 +17,7 @@ from resource_api.catalog import targets
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.implied_secrets import declared_secrets
-from resource_api.model.options import CacheRequest, apply_options, to_options
+from resource_api.model.options import CacheRequest, execution_options, to_options
 from resource_api.model.record import StackState
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
@@ -192,16 +192,24 @@ class Runtime(ResourceReader):
         source: Source,
         inputs: Mapping[str, Any] | None = None,
         *,
+        out: str | os.PathLike[str] | None = None,
         use_cache: bool = False,
         **options: Unpack[PlanOptions],
     ) -> Plan:
         """Return what ``apply`` would do; change nothing, not even state.
 
-        ``use_cache``: leave out resources that an earlier run found unchanged, if nothing relevant has changed since.
+        ``out``: the file in which the whole plan is saved, for ``apply``; None: in none. ``use_cache``: leave out
+        resources that an earlier run found unchanged, if nothing relevant has changed since; not of a saved plan. Raise
+        ``ResourceAPIError`` where the plan cannot be saved: it holds a secret and the runtime has no key, or the file
+        cannot be written.
         """
         chosen = to_options(options, shown=True)
-        request = self._cache_request(source, inputs or {}, chosen) if use_cache else None
+        request = self._cache_request(source, inputs or {}, chosen) if use_cache and out is None else None
         with self._planned(chosen, lambda run: self._plan_manifest(source, inputs or {}, run, request)) as (plan, _):
+            if out is not None:
+                from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where a plan is saved
+
+                saved_plan.write_beside(plan, os.fspath(out), self.key)
             return plan
 
     @overload
@@ -235,14 +243,22 @@ class Runtime(ResourceReader):
     ) -> Report:
         """Make the system what the manifest declares; a failed resource is in the report, it raises no exception.
 
-        A plan is planned again from its catalog and the present state. ``on_plan`` receives the plan before anything
-        is changed; an exception that it raises ends the run. ``use_cache`` as for ``plan``; a run that had nothing to
-        do is remembered for later ones.
+        A plan is planned again from its catalog and the present state. The path of a saved plan, as ``plan`` writes
+        one, means exactly what that plan shows: raise ``ManifestError`` where it is stale. A plan of either kind has
+        its inputs and options; how it is carried out (``ExecutionOptions``) can be given, of a saved one without
+        ``strict``, ``UsageError`` for anything else and for a saved plan of another project or stack. ``on_plan``
+        receives the plan before anything is changed; an exception that it raises ends the run. ``use_cache`` as for
+        ``plan``, for a manifest; a run that had nothing to do is remembered for later ones.
         """
-        chosen = to_options(options)
         if isinstance(source, planning.Plan):
-            made = source
+            made, chosen = source, execution_options(source.options, inputs, options)
             return self._apply(chosen, lambda run: self._plan_again(made, run), on_plan)
+        if isinstance(source, (str, os.PathLike)):
+            from resource_api.runtime import saved_plan  # noqa: PLC0415 - a mapping is no saved plan
+
+            if (report := saved_plan.apply_file(self, os.fspath(source), inputs, options, on_plan)) is not None:
+                return report
+        chosen = to_options(options)
         manifest, given = source, inputs or {}
         request = self._cache_request(manifest, given, chosen) if use_cache else None
         return self._apply(chosen, lambda run: self._plan_manifest(manifest, given, run, request), on_plan, request)
@@ -389,8 +405,7 @@ class Runtime(ResourceReader):
 
     def _plan_again(self, plan: planning.Plan, run: _Planning) -> planning.Plan:
         declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
-        options = apply_options(plan.options, run.options)
-        return self._plan_catalog(plan.catalog._replace(entries=declared), run._replace(options=options))
+        return self._plan_catalog(plan.catalog._replace(entries=declared), run)
 
     def _plan_unrecorded(self, source: Source, run: _Planning) -> planning.Plan:
         catalog = self.catalog(source, {}, run.snapshot.providers)
@@ -408,12 +423,13 @@ class Runtime(ResourceReader):
 
     def _decide_steps(self, catalog: Catalog, state: StackState, run: _Planning) -> planning.Plan:
         options, snapshot, policies = run
+        targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, snapshot.providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=snapshot.providers.functions)
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         recorded_dependents = partial(matching.recorded_dependents, catalog, prior)
-        selected = targets.select(catalog, options, recorded_dependents, prior.orphans)
+        selected = targets.select(catalog, options, recorded_dependents, prior.orphans, prior.undeclared)
         for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.codec import encode
-from resource_api.model.options import Options, to_options
+from resource_api.model.options import Options, check_execution, to_options
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.encryption.keys import Key
 
+#: The options that can be given when a saved plan is applied.
+_EXECUTION: Final = ("noop", "parallel", "fail_fast")
 #: The fields of a step that must be as they were saved.
 _COMPARED: Final = (
     "reference",
@@ -52,6 +54,12 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
+
+
+def write_beside(plan: Plan, path: str, key: Key | None = None) -> None:
+    """Save a plan as ``write`` does. Raise ``UsageError`` when ``path`` is one of the manifest's files."""
+    check_target(path, (document.file for document in plan.catalog.manifest.documents))
+    write(plan, path, key)
 
 
 def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[str, Any]:
@@ -214,7 +222,7 @@ def apply(
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    options, manifest = options._replace(**given, saved=True), manifest._replace(saved_in=path)
+    options, manifest = options._replace(**{**given, "saved": True, "shown": False}), manifest._replace(saved_in=path)
 
     def check(plan: Plan) -> None:
         _check(document, planned, documents.plan(plan), path)
@@ -230,6 +238,30 @@ def _failing(document: Mapping[str, Any]) -> str:
     steps = document.get("steps")
     found = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     return ", ".join(str(step.get("reference")) for step in found if step.get("error")) or "a step of it"
+
+
+def apply_file(
+    runtime: Runtime,
+    path: str,
+    inputs: Mapping[str, Any] | None,
+    given: Mapping[str, Any],
+    on_plan: Callable[[Plan], None] | None,
+) -> Report | None:
+    """Apply the saved plan in a file as ``Runtime.apply`` is asked to; return None where the file is no saved plan.
+
+    Raise as ``apply`` does, and ``UsageError`` for ``inputs``, for options that decide what a plan contains, and where
+    the plan is about another project or stack than the runtime.
+    """
+    if (document := read(path)) is None:
+        return None
+    _check_format(document, path)
+    to_options(given)
+    check_execution(inputs, given, _EXECUTION, "a saved plan, which does what it shows")
+    for kind, own in (("project", runtime.project), ("stack", runtime.stack)):
+        if own is not None and own != document.get(kind):
+            msg = f"{path}: the plan is about the {kind} '{document.get(kind)}', and the runtime about '{own}'"
+            raise UsageError(msg)
+    return apply(runtime, document, path, {"noop": False, **given}, on_plan or (lambda _plan: None))
 
 
 def _read_options(found: Mapping[str, Any]) -> Options:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from resource_api.provider.context import RunContext
 
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: What ends a run from outside.
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: Seconds that a finished command waits for threads which a provider has left running.
 _PATIENCE: Final = 2.0
@@ -59,7 +60,7 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         """Install the handlers; a signal that the caller ignores (``nohup``) stays ignored."""
-        for number in _SIGNALS:
+        for number in SIGNALS:
             if (before := signal.getsignal(number)) is not signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, self._handle)

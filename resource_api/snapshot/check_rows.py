@@ -57,9 +57,10 @@ class RowChecker:
                 wrong[name] = f"get returned '{_shown(name)}' more than once"
             found[name] = row
         asked = set(names or ())
-        missing = asked - found.keys()
+        others = [(name, row) for name, row in found.items() if name not in asked]
+        missing = asked - found.keys() if others else frozenset()
         by_text = {_shown(name): name for name in missing}
-        for name, row in [(name, row) for name, row in found.items() if missing and name not in asked]:
+        for name, row in others if missing else ():
             meant, message = _misnamed(functions, name, row, by_text)
             if meant not in missing:
                 continue

@@ -130,7 +130,7 @@ def trial(directory: Path, kept: Path) -> Trial:
     for kind, text in (("types", _TYPE), ("providers", _PROVIDER)):
         (directory / "modules" / kind).mkdir(parents=True)
         (directory / "modules" / kind / "effect.py").write_text(text)
-    found, _ = modules([str(directory / "modules")], _read)
+    found = modules([str(directory / "modules")], _read)
     if found is None:
         msg = "there are no modules"
         raise ValueError(msg)

@@ -115,6 +115,14 @@ class Events:
         elif run.result.reported is None:
             self._write(level, run, verb + end, lambda: {**run.log_fields(), **end_fields(run, status)})
 
+    def log_forgotten(self, run: OperationRun) -> None:
+        """Log that the record of a resource is removed, and why the resource itself stays, or is gone."""
+        forgets = run.decision.action is Action.FORGET
+        why = "; ".join(run.decision.reasons) if forgets else "it is gone already"
+        end, status = (" (noop)", "noop") if run.step.noop else ("", "success")
+        text = f"forgotten: {why}{end}"
+        self.log(run.step.entry.meta.loglevel, run, text, action=Action.FORGET, **end_fields(run, status))
+
 
 def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:
     """Return the fields of a log event about the end of an operation."""

@@ -34,13 +34,11 @@ INTERRUPTED: Final = "the run was interrupted"
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
-def _differences(run: OperationRun, action: Action) -> Sequence[Difference]:
-    """Return what ``action`` changes: of a replacement, whichever half ends it, how the new resource differs.
+def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
+    """Return how the new resource of a replacement differs, whichever half ends it.
 
     Its halves are decided as a deletion and a creation. What the plan did not know is taken from what was set.
     """
-    if action is not Action.REPLACE:
-        return () if action is Action.REFRESH else run.decision.differences
     differences = []
     for each in run.step.decision.differences:
         value = run.should.get(each.attribute) if each.attribute in run.step.unknown else each.should
@@ -135,8 +133,11 @@ class Results:
         """Report that ``action`` was done, or under noop would be; of a replacement only its second half."""
         noop = run.step.noop
         run.status = Status.SUCCEEDED
+        if action is Action.FORGET:
+            self._events.log_forgotten(run)
         if action is not Action.REPLACE or not first_half(run):
-            self._report(run, action, "noop" if noop else "success", _differences(run, action))
+            differences = () if action is Action.REFRESH else run.decision.differences
+            self._report(run, action, "noop" if noop else "success", differences)
         if not noop:
             if action is Action.REFRESH and run.decision.action is Action.SAME:
                 self.refreshed_runs.append(run)
@@ -150,8 +151,8 @@ class Results:
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
             self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
-        action = action or run.action
-        self._report(run, action, "failed", _differences(run, action), why)
+        changes = () if action is Action.REFRESH else run.decision.differences
+        self._report(run, action or run.action, "failed", changes, why)
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
@@ -212,6 +213,8 @@ class Results:
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = status
+        if action is Action.REPLACE and status != "skipped":
+            changes = _replaced_differences(run)
         half_done = status in {"failed", "skipped"} and not self.changed.isdisjoint(self.operations_of[index])
         report = StepReport(
             run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done

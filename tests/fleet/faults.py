@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.value_sources import ValueSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,7 +104,7 @@ class Faults:
         if fault == "has a full disk":
             _fill(server, host.address)
         if fault == "does not let root be become":
-            password = ("command", "echo wrong", "/")
+            password = ValueSource("command", "echo wrong", "/")
             return host._replace(user="deploy", become="sudo", become_password=password)
         if fault == "refuses our key":
             return host._replace(identity=str(server.keys / "stranger"))

@@ -454,9 +454,9 @@ def test_a_host_that_is_told_to_end_because_of_its_time_says_so(fleet: Fleet) ->
 
 
 class Asked:
-    """A command on a terminal, whose questions are answered."""
+    """A command on a terminal, whose questions are answered, or interrupted by a signal."""
 
-    def __init__(self, fleet: Fleet, *words: str, answers: Sequence[str]) -> None:
+    def __init__(self, fleet: Fleet, *words: str, answers: Sequence[str | signal.Signals]) -> None:
         """Run it to its end; ``code`` is its exit code, ``raw`` all that it has shown."""
         ours, theirs = pty.openpty()
         environment = {**fleet.environment, "TERM": "xterm"}
@@ -470,7 +470,10 @@ class Asked:
                 while piece := os.read(ours, 65536):
                     self.raw += piece.decode()
                     if left and self.raw.endswith("[no]: "):
-                        os.write(ours, f"{left.pop(0)}\n".encode())
+                        if isinstance(answer := left.pop(0), str):
+                            os.write(ours, f"{answer}\n".encode())
+                        else:
+                            process.send_signal(answer)
         os.close(ours)
         self.code = process.returncode
 
@@ -484,6 +487,15 @@ def test_between_batches_a_person_is_asked(fleet: Fleet) -> None:
     assert "Warning: stopped: the answer was no" in done.raw
     assert "0/3 done, 1 running, 0 failed, 0 s" in done.raw
     assert (bool(fleet.content("web2")), bool(fleet.content("web3"))) == (True, False)
+
+
+def test_an_interrupt_is_an_answer(fleet: Fleet) -> None:
+    """The run stops at once, as one that is interrupted; nobody has to press Enter."""
+    batches = ("apply", "site.yaml", "--on", "web", "--batches", "1", "--pause")
+    done = Asked(fleet, *batches, answers=[signal.SIGINT])
+    assert done.code == 130
+    assert "Warning: stopped: interrupted" in done.raw
+    assert (bool(fleet.content("web1")), bool(fleet.content("web2"))) == (True, False)
 
 
 def test_destroy_shows_the_plan_of_all_hosts_and_asks(fleet: Fleet) -> None:

@@ -95,18 +95,34 @@ def _fingerprint(server: Server) -> str:
 
 
 def test_hosts_are_listed_with_the_way_to_them(desk: Desk) -> None:
-    """All of the inventory, or those that are selected; as lines and as JSON."""
-    desk.write(db1={"via": "gate", "transport": "ssh"})
-    code, out, _ = desk.run("hosts", "list", "web,db1")
+    """All of the inventory, or those that are selected; in columns, without those that say nothing, and as JSON."""
+    desk.write(db1={"via": "gate", "transport": "ssh"}, v6={"address": "fe80::1", "user": None, "port": 2200})
+    code, out, _ = desk.run("hosts", "list", "web,db1,v6")
     port = desk.server.port
+    wide = len(f"deploy@127.6.0.3:{port}")
     assert code == 0
     assert out.splitlines() == [
-        f"web1  root@127.6.0.1:{port}, groups web",
-        f"web2  root@127.6.0.2:{port}, groups web",
-        f"db1  deploy@127.6.0.3:{port}, via gate, transport ssh, become sudo",
+        f"host  {'address':{wide}}  groups  become  via   transport",
+        f"web1  {f'root@127.6.0.1:{port}':{wide}}  web",
+        f"web2  {f'root@127.6.0.2:{port}':{wide}}  web",
+        f"db1   {f'deploy@127.6.0.3:{port}':{wide}}          sudo    gate  ssh",
+        "v6    root@[fe80::1]:2200",
     ]
+    long = f"a{'b' * 60}.example.org"
+    assert desk.run("hosts", "list", long)[1] == f"host{' ' * (len(long) - 4)}  address\n{long}  root@{long}:{port}\n"
     _, out, _ = desk.run("hosts", "list", "--json")
-    assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone"]
+    assert [each["name"] for each in json.loads(out)] == ["web1", "web2", "db1", "gone", "v6"]
+
+
+def test_where_a_password_is_is_listed_as_an_inventory_has_it(desk: Desk) -> None:
+    """In one form: a path from here on, and the words of a program; with the name of the host."""
+    (desk.home / "site").mkdir()
+    sources = [{"file": "of/${host.name}"}, {"command": "pass 'web 2'"}, {"command": ["pass", "${host.name} x"]}]
+    hosts = {f"h{number}": {"become_password": each} for number, each in enumerate(sources)}
+    (desk.home / "site" / "hosts.yaml").write_text(json.dumps({"hosts": hosts}))
+    code, out, _ = desk.run("hosts", "list", "--json", "--hosts", "site/hosts.yaml")
+    listed = [{"file": "site/of/h0"}, {"command": "pass 'web 2'"}, {"command": "pass 'h2 x'"}]
+    assert (code, [each["become_password"] for each in json.loads(out)]) == (0, listed)
 
 
 def test_without_an_inventory_hosts_are_named(desk: Desk) -> None:

@@ -19,7 +19,7 @@ from resource_api.fleet.carriers.ssh_program import SshProgram
 from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.launch import Launch, Machine
 from resource_api.fleet.python_runtimes import Runtimes
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.values import Sensitive
 from tests.fleet.sshd import PASSWORD, USERS
 
@@ -256,6 +256,22 @@ def test_what_a_runtime_fits_is_read_from_it(runtimes: Runtimes) -> None:
     assert runtimes.find(machine._replace(version=(2, machine.version[1] - 1))) is None
     assert runtimes.find(machine._replace(machine="riscv64")) is None
     assert runtimes.find(Machine(machine.machine, "musl")) is None
+
+
+def test_a_runtime_that_cannot_be_read_is_named(runtimes: Runtimes, tmp_path: Path) -> None:
+    """Whether its description is damaged, or the archive is not there."""
+    (added,) = runtimes.all()
+    description, copied = tmp_path / f"{added.digest}.json", Runtimes(str(tmp_path))
+    for damaged in ("", "[1]", "{}", json.dumps({**added.document(), "libc_version": "x"})):
+        description.write_text(damaged)
+        with pytest.raises(ResourceError) as refused:
+            copied.all()
+        assert str(refused.value) == f"{description}: is damaged; remove it, and add the runtime again"
+    description.write_text(json.dumps(added.document()))
+    with pytest.raises(ResourceError) as missing:
+        copied.find(added.machine)
+    archived = tmp_path / f"{added.digest}.tar.gz"
+    assert str(missing.value) == f"{archived}: No such file or directory; add the runtime again"
 
 
 def _tar(path: Path, members: dict[str, bytes]) -> str:

@@ -21,6 +21,7 @@ from resource_api.fleet.carriers.carrier import Host, HostEvent, end, process_co
 from resource_api.fleet.carriers.pipe import PipeCarrier
 from resource_api.fleet.carriers.split_carrier import SplitCarrier
 from resource_api.fleet.job import Job
+from resource_api.fleet.value_sources import ValueSource
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.values import Sensitive
 from resource_api.plugins.worker import protocol
@@ -347,17 +348,17 @@ class Asking(Waiting):
 def test_a_password_is_read_once_for_all_processes(tmp_path: Path) -> None:
     """By the first of them; why it cannot be read is said to each that needs it."""
     passwords = BecomePasswords()
-    place = ("command", "sh -c 'echo read >>count; sleep 0.2; echo geheim'", str(tmp_path))
+    source = ValueSource("command", "sh -c 'echo read >>count; sleep 0.2; echo geheim'", str(tmp_path))
     with closing(split(lambda: Asking(passwords), 3, passwords)) as carrier:
-        for host in hosts_of("web1", "web2", "web3", "web4", become_password=place):
+        for host in hosts_of("web1", "web2", "web3", "web4", become_password=source):
             carrier.start(host, _JOB)
         digest = sha256(b"geheim").hexdigest()
         assert {each["error"] for each in ended(carrier, {"web1", "web2", "web3", "web4"}).values()} == {digest}
         assert (tmp_path / "count").read_text() == "read\n"
-        missing = hosts_of("db1", "db2", become_password=("file", "nowhere", str(tmp_path)))
+        missing = hosts_of("db1", "db2", become_password=ValueSource("file", "nowhere", str(tmp_path)))
         for host in missing:
             carrier.start(host, _JOB)
-        why = "become_password: nowhere: No such file or directory"
+        why = f"become_password: {tmp_path}/nowhere: No such file or directory"
         assert {each["error"] for each in ended(carrier, {"db1", "db2"}).values()} == {why}
 
 

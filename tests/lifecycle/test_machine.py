@@ -255,7 +255,7 @@ class Lifecycle(RuleBasedStateMachine):
             assert found == others
 
     @rule(prune=st.booleans())
-    def foretell(self, prune: bool) -> None:  # noqa: FBT001 - drawn by name
+    def with_recovery(self, prune: bool) -> None:  # noqa: FBT001 - drawn by name
         """Check that a noop run lists what a run without failures does."""
         self.calm()
         plan = self.bench.plan(self.resources(), prune=prune)

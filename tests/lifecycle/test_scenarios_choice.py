@@ -239,6 +239,17 @@ def test_a_retained_resource_is_forgotten(bench: Bench) -> None:
     assert (bench.names(), bench.state.records) == (["a"], {})
 
 
+def test_what_is_forgotten_is_logged_with_the_reason(bench: Bench) -> None:
+    """Who destroys learns what stays on the system, and under noop what would stay."""
+    bench.put("thing", there={"size": 1})
+    bench.apply({"Thing[there]": {}, "Thing[kept]": {"lifecycle": {"retain": True}}, "Thing[gone]": {}})
+    del bench.world.things["thing"]["gone"]
+    reasons = {"there": "it was there before us", "kept": "retained", "gone": "it is gone already"}
+    for options, end in (({"noop": True}, " (noop)"), ({}, "")):
+        bench.destroy({}, **options)
+        assert sorted(bench.lines) == sorted(f"notice: Thing[{n}]: forgotten: {why}{end}" for n, why in reasons.items())
+
+
 def test_a_retained_resource_stays_when_it_is_replaced(bench: Bench) -> None:
     """Under a new name the new resource is created, and the old one stays on the system and is forgotten."""
     lifecycle = {"retain": True, "replace": "create_first"}

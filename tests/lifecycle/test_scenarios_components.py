@@ -521,6 +521,14 @@ def test_deleted_with_names_a_resource_and_no_component(bench: Bench, host: str,
         assert says in line
 
 
+def test_nothing_moves_to_a_resource_of_another_type(bench: Bench) -> None:
+    """The record would stay where it is, without a word."""
+    with pytest.raises(
+        ManifestError, match=r"Thing\[x\] cannot have moved to Gadget\[new\]: a resource keeps its type"
+    ):
+        bench.plan({"Gadget[new]": {}}, moved=[{"from": "Thing[x]", "to": "Gadget[new]"}])
+
+
 def test_moved_can_name_resources_of_components(bench: Bench) -> None:
     """After a resource was renamed outside, ``moved`` declares its former name; also one within a component."""
     bench.apply({"Thing[x]": {"size": 1}})

@@ -311,8 +311,8 @@ def test_a_pipe_in_place_of_the_file_does_not_block(file: Path) -> None:
     """Its keys fail, and it is not written to."""
     file.parent.mkdir()
     subprocess.run(["mkfifo", str(file)], check=True)
-    assert "no regular file" in read(NAME)[NAME]
-    with pytest.raises(ResourceError, match="no regular file"):
+    assert "not a regular file" in read(NAME)[NAME]
+    with pytest.raises(ResourceError, match="not a regular file"):
         write({"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA})
 
 

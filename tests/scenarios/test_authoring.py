@@ -50,6 +50,61 @@ def test_a_python_manifest_that_raises_is_refused_with_its_line(bench: Bench) ->
     assert bench.calls("widget") == []
 
 
+MAPPINGS = """
+INPUTS = {
+    "items": {"type": "Array[String]", "default": ["x", "y"]},
+    "get": {"type": "String", "default": "g"},
+    "ports": {"type": "Hash[String, Integer]", "default": {"items": 7, "http": 80}},
+    "users": {"type": "Array[Hash[String, String]]", "default": [{"name": "u"}]},
+}
+
+
+def manifest(m):
+    m.output("value", VALUE)
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("m.inputs.items", ["x", "y"]),
+        ("m.text('{0}', m.inputs.get)", "g"),
+        ("m.inputs", {"items": ["x", "y"], "get": "g", "ports": {"items": 7, "http": 80}, "users": [{"name": "u"}]}),
+        ("sorted(m.inputs.ports.items())", [["http", 80], ["items", 7]]),
+        ("m.inputs['ports'].http", 80),
+        ("m.inputs.ports['items']", 7),
+        ("[each.name for each in m.inputs.users]", ["u"]),
+        ("sorted(m.inputs.keys())", ["get", "items", "ports", "users"]),
+        ("m.facts.get('kernel') == m.facts.kernel == m.facts['kernel']", True),
+        ("['kernel' in m.facts, 'nosuch' in m.facts, m.facts.get('nosuch', 3)]", [True, False, 3]),
+        ("[name for name in m.facts if name == 'os'] + [len(m.facts) == len(dict(m.facts))]", ["os", True]),
+    ],
+)
+def test_inputs_and_facts_are_mappings_and_attributes(bench: Bench, value: str, expected: object) -> None:
+    """An input goes before the method of mappings that has its name; in a value that is a mapping, the method does."""
+    done = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)), "--json")
+    assert (done.code, done.document["outputs"]) == (0, {"value": expected}), done.err
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("m.inputs.ports.items", "'.items' is a method of mappings; write ['items'] for the value under that key"),
+        ("m.text('{0}', m.inputs.ports.items)", "'.items' is a method of mappings; write ['items'] for the value"),
+        ("m.text('{0}', print)", "a manifest cannot hold a value of the type builtin_function_or_method"),
+        ("m.inputs['nosuch']", "there is no 'nosuch'; there is get, items, ports, users"),
+        ("m.facts['nosuch']", "there is no fact 'nosuch'; there is identity, "),
+        ("m.facts.nosuch", "there is no fact 'nosuch'; there is identity, "),
+    ],
+)
+def test_what_is_no_value_of_a_mapping_is_refused_with_its_line(bench: Bench, value: str, message: str) -> None:
+    """A method would be a text such as ``<built-in method ...>``."""
+    done = bench.run("plan", bench.write("site.py", MAPPINGS.replace("VALUE", value)))
+    assert (done.code, done.out) == (65, "")
+    assert "site.py:10:" in done.err
+    assert message in done.err
+
+
 PLANNING = """
 def plan(self, context, name, is_, should):
     return Planned(replace=["size"] if is_ and is_["size"] != should["size"] else [])

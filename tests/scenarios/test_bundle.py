@@ -123,7 +123,7 @@ def _signers_of_others(site: Bench) -> None:
         (_for_something_else, "the signature of alice@example.org is not valid: Couldn't verify signature: namespace"),
         (_changed, "the signature of alice@example.org is not valid: Signature verification failed: incorrect"),
         (_no_signature, "no key in"),
-        (_too_large, "site.bundle: its signature cannot be read: no regular file of at most 65536 bytes"),
+        (_too_large, "site.bundle: its signature cannot be read: larger than 64 KiB"),
         (_signed_letter, "site.bundle: it is no tar"),
         (_signers_of_others, "signers: is not used, because others could have changed it"),
     ],

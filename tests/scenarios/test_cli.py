@@ -575,6 +575,9 @@ def test_a_secret_attribute_is_read_from_a_file_or_the_environment(bench: Bench,
     assert (missing.code, missing.err) == (64, "Error: cannot read nosuch: No such file or directory\n")
     missing = bench.run("resource", "account", "a", "password=env:NOSUCH")
     assert (missing.code, missing.err) == (64, "Error: password: the environment has no variable 'NOSUCH'\n")
+    empty = bench.run("resource", "account", "a", "password=env:NONE", NONE="")
+    text = "Error: password: the environment has no variable 'NONE' that is not empty\n"
+    assert (empty.code, empty.err) == (64, text)
 
 
 def test_types_are_listed_with_their_documentation(bench: Bench) -> None:

@@ -20,6 +20,7 @@ from resource_api import (
     Sensitive,
     SimpleProvider,
     TypeDefinition,
+    UsageError,
 )
 from resource_api.render import json as documents
 
@@ -75,6 +76,9 @@ def runtime(coins: dict[str, dict[str, Any]]) -> Runtime:
     registry.register_type(COIN)
     registry.register_provider("coin", type("Mint", (Mint,), {"coins": coins}))
     return Runtime(registry, state="memory:")
+
+
+INPUT = {"inputs": {"worth": {"type": "Integer"}}}
 
 
 def manifest(**coins: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +230,12 @@ def test_an_empty_registry_has_no_types() -> None:
     assert "file" in Registry.from_path().names()
 
 
+def test_a_module_path_without_its_directory_is_refused(tmp_path: Path) -> None:
+    """Otherwise each of its types would be unknown later."""
+    with pytest.raises(UsageError, match=f"module path: there is no directory {tmp_path}/nosuch"):
+        Registry.from_path(tmp_path / "nosuch")
+
+
 def test_a_mapping_is_not_changed(runtime: Runtime) -> None:
     """``apply`` does not change the mapping that it is given."""
     wanted = manifest(a={"worth": 5})
@@ -263,3 +273,143 @@ def test_the_warnings_of_a_registered_type_reach_the_log_of_a_runtime(caplog: py
     registry.register_type(TypeDefinition(name="after", attributes=attributes, features={"paralel"}))
     text = "type '{}': unknown feature 'paralel' is ignored; did you mean 'parallel'?"
     assert [record.getMessage() for record in caplog.records] == [text.format("before"), text.format("after")]
+
+
+def test_a_plan_is_saved_and_applied_as_it_was_shown(
+    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    """``plan`` saves it as ``out``; ``apply`` takes its path, whatever it is called, once."""
+    file = tmp_path / "later"
+    planned = runtime.plan(manifest(a={"worth": "${inputs.worth}"}) | INPUT, {"worth": 5}, out=file, use_cache=True)
+    assert (planned.summary.created, coins) == (1, {})
+    assert runtime.apply(file, noop=True).summary.created == 1
+    assert coins == {}
+    seen: list[str] = []
+    report = runtime.apply(str(file), parallel=2, on_plan=lambda plan: seen.append(repr(plan)))
+    assert (report.summary.created, coins["a"]["worth"], seen) == (1, 5, ["<Plan: 1 to create; 0 unchanged>"])
+    with pytest.raises(ManifestError, match="the plan is stale"):
+        runtime.apply(file)
+
+
+def test_a_saved_noop_plan_is_carried_out(runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Whether anything is changed is said when it is applied."""
+    runtime.plan(manifest(a={}), out=tmp_path / "later.json", noop=True)
+    assert runtime.apply(tmp_path / "later.json").summary.noop is False
+    assert "a" in coins
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"inputs": {"worth": 7}}, "inputs cannot be given with a saved plan, which does what it shows; plan again"),
+        ({"targets": ["Coin[a]"]}, "targets cannot be given with a saved plan, which does what it shows; plan again"),
+        ({"strict": "off"}, "strict cannot be given with a saved plan, which does what it shows; plan again"),
+        ({"parallel": 0}, "parallel must be a whole number from 1, not 0"),
+    ],
+)
+def test_a_saved_plan_is_not_applied_in_another_way(
+    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    """What decides what a plan contains is in the plan."""
+    runtime.plan(manifest(a={}), out=tmp_path / "later.json")
+    with pytest.raises(UsageError) as caught:
+        runtime.apply(tmp_path / "later.json", **given)
+    assert (str(caught.value), coins) == (message, {})
+
+
+@pytest.mark.parametrize("other", [{"project": "other"}, {"stack": "other"}])
+def test_a_saved_plan_of_another_project_or_stack_is_refused(
+    runtime: Runtime, coins: dict[str, dict[str, Any]], tmp_path: Path, other: dict[str, Any]
+) -> None:
+    """It names both."""
+    file = tmp_path / "later.json"
+    runtime.plan(manifest(a={}) | {"project": "mint"}, out=file)
+    (kind, name), planned = next(iter(other.items())), {"project": "mint", "stack": "default"}
+    elsewhere = Runtime(runtime.registry, state="memory:", **other)
+    with pytest.raises(UsageError) as caught:
+        elsewhere.apply(file)
+    assert (
+        str(caught.value) == f"{file}: the plan is about the {kind} '{planned[kind]}', and the runtime about '{name}'"
+    )
+    assert coins == {}
+
+
+def test_a_plan_that_another_version_saved_is_refused(runtime: Runtime, tmp_path: Path) -> None:
+    """Before anything else of it is read."""
+    file = tmp_path / "later.json"
+    file.write_text('{"format_version": 99}', encoding="utf-8")
+    with pytest.raises(ManifestError, match="format_version 99 is not a plan that this version saved; plan again"):
+        runtime.apply(file)
+
+
+def test_a_plan_is_not_saved_over_its_manifest(runtime: Runtime, tmp_path: Path) -> None:
+    """As the command refuses it; nor is one with a secret saved without a key."""
+    site = tmp_path / "site.yaml"
+    site.write_text("resources: {'Coin[a]': {}}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match="would overwrite"):
+        runtime.plan(site, out=site)
+    with pytest.raises(ResourceAPIError, match=r"Coin\[a\] holds one; name a key"):
+        runtime.plan(manifest(a={"code": "1234"}), out=tmp_path / "later.json")
+    assert list(tmp_path.iterdir()) == [site]
+
+
+@pytest.mark.parametrize("given", [{"inputs": {"worth": 1}}, {"prune": True}, {"targets": ["Coin[a]"]}])
+def test_a_plan_is_not_applied_with_other_inputs_or_selections(
+    runtime: Runtime, coins: dict[str, dict[str, Any]], given: dict[str, Any]
+) -> None:
+    """They would be ignored."""
+    plan = runtime.plan(manifest(a={}))
+    with pytest.raises(UsageError, match="cannot be given with a plan, which has its own; plan again"):
+        runtime.apply(plan, **given)
+    assert coins == {}
+
+
+def test_a_plan_is_applied_as_strictly_as_it_was_made(runtime: Runtime, coins: dict[str, dict[str, Any]]) -> None:
+    """Unless the call says otherwise."""
+    coins["a"] = {"name": "a", "ensure": "present", "weight": 3}
+    plan = runtime.plan(manifest(a={"worth": 1}), strict="off")
+    assert runtime.apply(plan, noop=True).exit_code == 0
+    assert runtime.apply(plan, noop=True, strict="error").exit_code == 1
+
+
+def test_names_are_a_list(runtime: Runtime) -> None:
+    """The letters of one text are not taken for names."""
+    with pytest.raises(UsageError, match="names must be a list of names, not 'root'"):
+        runtime.resources("coin", names="root")
+
+
+def test_names_may_be_spelt_in_any_way(tmp_path: Path) -> None:
+    """As on the command line; one that is no name is refused before anything is read."""
+    reader = Runtime(Registry.from_path())
+    rows = reader.resources("file", names=[f"{tmp_path}/", str(tmp_path), f"{tmp_path}//y"])
+    assert [(row["path"], row["ensure"]) for row in rows] == [(str(tmp_path), "directory"), (f"{tmp_path}/y", "absent")]
+    for name in ("x", None, tmp_path, (str(tmp_path), "x")):
+        with pytest.raises(UsageError, match=r"^File: path must be an absolute path"):
+            reader.resources("file", names=[name])
+
+
+def test_names_of_several_parts_are_tuples_or_titles(tmp_path: Path) -> None:
+    """Of a type with several namevars."""
+    reader = Runtime(Registry.from_path())
+    file = tmp_path / "settings.ini"
+    file.write_text("[a]\nb = 1\n", encoding="utf-8")
+    named = reader.resources("ini_setting", names=[(str(file), "a", "b")])
+    assert (len(named), named[0]["value"]) == (1, "1")
+    assert reader.resources("ini_setting", names=[f"{file}:a:b"]) == named
+    with pytest.raises(UsageError, match=r"^Ini_setting: 3 is no name; write a tuple of path, section, "):
+        reader.resources("ini_setting", names=[3])
+
+
+def test_tags_may_have_upper_case(runtime: Runtime) -> None:
+    """They are those of resources, which are in lower case."""
+    wanted = manifest(a={"tag": "Old"}, b={})
+    assert [str(step.reference) for step in runtime.plan(wanted, tags=["OLD"]).steps] == ["Coin[a]"]
+    assert [str(step.reference) for step in runtime.plan(wanted, skip_tags=["OLD"]).steps] == ["Coin[b]"]
+
+
+@pytest.mark.parametrize("inputs", [["worth"], "worth=5", 5])
+def test_inputs_are_a_mapping(runtime: Runtime, inputs: Any) -> None:
+    """Anything else is refused with what it should be."""
+    for call in (runtime.plan, runtime.apply, runtime.validate, runtime.destroy):
+        with pytest.raises(UsageError, match="inputs must be a mapping of names to values, not "):
+            call(manifest(a={}), inputs)

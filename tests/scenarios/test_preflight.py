@@ -186,3 +186,11 @@ def test_packages_and_versions_that_apt_does_not_have_are_found(bench: Bench) ->
     assert any("Package[dpkg]: apt has no version 0.0.1 of 'dpkg'; it has " in line for line in done.lines)
     done = bench.plan("resources: {'Package[no-such-package]': {}}")
     assert any("Package[no-such-package]: apt knows no package 'no-such-package'" in line for line in done.lines)
+
+
+def test_an_apply_of_a_saved_plan_does_not_look_again(painter: Bench) -> None:
+    """As no apply does: the plan has said what is missing."""
+    assert warned(painter, "resources: {'Probe[a]': {colour: red}}", "-o", "later.json") == RED
+    done = painter.run("apply", "later.json")
+    assert (done.code, "paint" in done.err) == (0, False)
+    assert len(painter.calls("probe", "preflight")) == 1

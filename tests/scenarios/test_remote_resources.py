@@ -191,7 +191,7 @@ def test_a_configuration_may_need_functions_and_no_resources(site: Site, server:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (("--config", "token=hush-word"), "--config token: it is sensitive and cannot be given on the command line"),
+        (("--config", "token=hush-word"), "--config token is sensitive and cannot be given on the command line"),
         (
             ("--config", "tokn=@token"),
             "unknown configuration 'tokn' of Inventory_host; did you mean 'token'?",

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.terminal import Terminal
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -128,3 +130,34 @@ def test_a_run_that_cannot_be_kept_is_a_warning(bench: Bench, kept: Path) -> Non
     assert f"Warning: no report of this run is kept: {kept} is no directory of this user alone\n" in done.err
     assert (done.code, list(kept.iterdir())) == (0, [])
     assert bench.run("history", "--json").document[-1]["summary"]["created"] == 1
+
+
+#: A command that lists → what it says where nothing is recorded, and where a stack without resources and outputs is.
+LISTS = {
+    "history": ("no run is recorded yet", ""),
+    "state history": ("no run is recorded yet", ""),
+    "state list": ("nothing is recorded yet", "no resource is recorded of project web, stack default"),
+    "stack list": ("no stack is recorded", ""),
+    "stack list --project x": ("no stack is recorded of project x", "no stack is recorded of project x"),
+    "output": ("no output is recorded", "no output is recorded"),
+    "backup list": ("there is no copy in {home}/copies", "there is no copy in {home}/copies"),
+    "backup list a/b": ("there is no copy of {home}/a/b, nor of anything beneath it, in {home}/copies", ""),
+}
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_an_empty_list_is_said_to_people_and_printed_as_nothing(bench: Bench, words: str) -> None:
+    """On stderr, only where stdout is a terminal, and not with ``-q``."""
+    bench.environment |= {
+        "RESOURCE_API_STATE": f"sqlite:{bench.home}/state.db",
+        "RESOURCE_API_BACKUPS": f"{bench.home}/copies",
+    }
+    for said in LISTS[words]:
+        if said:
+            for options, expected in (("", [f"Notice: {said.format(home=bench.home)}"]), ("-q", [""])):
+                with Terminal(400) as terminal:
+                    terminal.run(bench, *words.split(), *options.split())
+                    assert terminal.end() == (0, expected)
+            assert bench.run(*words.split()) == (0, "", "")
+            assert bench.run(*words.split(), "--json").document in ([], {})
+        bench.apply("{project: web, resources: {}}")

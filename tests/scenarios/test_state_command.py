@@ -129,6 +129,16 @@ class TestInspecting:
         assert f"did you mean '{B}'" in command.fails(64, "state", "show", "File[secnd]")
         assert "is not a reference" in command.fails(64, "state", "show", "second")
 
+    @pytest.mark.parametrize("other", ["urn:resource:default::blog::file::/a", "urn:resource:live::web::file::/a"])
+    @pytest.mark.parametrize("words", ["show URN", "rm URN", "taint URN", "mv URN File[x]", "mv File[/a] URN"])
+    def test_the_urn_of_another_project_or_stack_is_refused(self, command: Command, other: str, words: str) -> None:
+        """It is not taken for the resource of the same reference here."""
+        before = command.store.load(WEB)
+        _, stack, project, *_ = other.replace("::", ":").split(":")[1:]
+        why = f"{other} is of project {project}, stack {stack}; this is about project web, stack default"
+        assert command.fails(64, "state", *words.replace("URN", other).split()) == f"Error: {why}\n"
+        assert command.store.load(WEB) == before
+
     def test_output_prints_text_and_json(self, command: Command) -> None:
         """A text is printed as it is, other values as JSON, and a sensitive one cannot be revealed."""
         assert command.ok("output", "sum") == "12\n34\n"

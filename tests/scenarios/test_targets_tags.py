@@ -70,6 +70,44 @@ def test_the_nearest_name_is_offered(bench: Bench) -> None:
     assert "did you mean 'Widget[" in bench.apply(MANIFEST, "--target", "Widget[q]").err
 
 
+@pytest.mark.parametrize("option", ["--target", "--exclude", "--replace"])
+def test_a_name_of_what_is_only_recorded_says_so_and_how_it_is_deleted(bench: Bench, option: str) -> None:
+    """Whatever the option; with ``--prune`` the target is deleted, and nothing else."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.apply("resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}")
+    only = "resources: {'Widget[a]': {}}"
+    done = bench.apply(only, option, "Widget[b]")
+    advice = "without --prune nothing is done to it" if option == "--exclude" else "--prune deletes it"
+    why = f"that is declared: Widget[b] is recorded but no longer declared; {advice}"
+    assert (done.code, done.lines[-1]) == (64, f"Error: {option} Widget[b] matches no resource {why}")
+    assert bench.apply(only, "--target", "Widget[b]", "--prune").code == 0
+    assert sorted(bench.things("widget")) == ["a", "c"]
+
+
+def test_a_pattern_of_what_is_only_recorded_names_the_resources(bench: Bench) -> None:
+    """What was there before the first run would be forgotten; of many, some are named."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.put("widget", **{"1": {"name": "1", "ensure": "present"}})
+    names = ["1", "2", "3", "4", "5", "6", "7"]
+    declared = ", ".join(f"'Widget[{name}]': {{}}" for name in names)
+    assert bench.apply(f"resources: {{{declared}}}").code == 0
+    done = bench.apply("resources: {'Token[1]': {}}", "--target", "Widget")
+    named = ", ".join(f"Widget[{name}]" for name in names[:5])
+    why = f"{named} and 2 more are recorded but no longer declared; --prune deletes or forgets them"
+    assert done.lines == [f"Error: --target Widget matches no resource that is declared: {why}"]
+
+
+@pytest.mark.parametrize("option", ["--target", "--exclude", "--replace"])
+def test_the_urn_of_another_project_or_stack_is_refused(bench: Bench, option: str) -> None:
+    """It is not taken for the resource of the same reference here; one of this stack is that resource."""
+    other = "urn:resource:live::site::widget::a"
+    done = bench.apply(MANIFEST, option, other)
+    why = f"{option}: {other} is of project site, stack live; this is about project site, stack default"
+    assert (done.code, done.lines[-1]) == (64, f"Error: {why}")
+    assert bench.calls("widget") == []
+    assert bench.apply(MANIFEST, option, other, "--stack", "live").code == 0
+
+
 def test_a_plan_is_limited_the_same_way(bench: Bench) -> None:
     """A plan with a target has only its step and is not ``complete``."""
     planned = bench.plan(MANIFEST, "--target", "Token[2]", "--json").document

@@ -57,17 +57,8 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
 
 
 def _confirmed(session: Session) -> bool:
-    """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
-    session.output.stderr.write("Delete all this? Only 'yes' is accepted [no]: ")
-    session.output.flush()
-    answer = b""
-    try:
-        # click.confirm cannot tell an interrupt from the end of the input, and fails on bytes that are no text.
-        answer = sys.stdin.buffer.readline()
-    finally:
-        if not answer.endswith(b"\n"):
-            session.output.stderr.write("\n")
-    if confirmed := answer.strip() == b"yes":
-        return confirmed
+    """Ask whether to go on; report that nothing is done if not."""
+    if session.output.confirmed("Delete all this?"):
+        return True
     session.output.stderr.write("Nothing is deleted.\n")
     return False

@@ -10,7 +10,6 @@ import click
 from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError, nearest
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
@@ -95,7 +94,9 @@ def resource(
         from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    name, given = one_resource.named(definition, name, changes, _read_secret) if name is not None else (None, {})
+    name, given = (
+        one_resource.named(definition, name, changes, given_inputs.secret_value) if name is not None else (None, {})
+    )
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
     identity, code = partial(one_resource.identity, definition, name, given), 0
@@ -191,7 +192,7 @@ def _finish(
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, listed, literal(selected.section) if selected is not None else {})
+        return edit(session, listed, selected.section if selected is not None else {})
     if session.json or settings["form"] not in (None, "yaml"):
         from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
 
@@ -221,29 +222,16 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             hint = nearest(key, definition.config.attributes)
             msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}"
             raise UsageError(f"{msg}; {hint}" if hint else msg)
-        value, hidden = given_inputs.indirect_value(f"--config {key}", text)
-        if attribute.datatype.sensitive and not hidden:
-            how = f"write {key}=@FILE or {key}=env:NAME"
-            msg = f"--config {key}: it is sensitive and cannot be given on the command line; {how}"
-            raise UsageError(msg)
+        sensitive = attribute.datatype.sensitive
+        value = (given_inputs.secret_value if sensitive else given_inputs.indirect_value)(f"--config {key}", text)
         try:
-            coerced = from_text.coerce(attribute.datatype, value, attribute.must_be)
+            coerced = from_text.coerce(attribute.datatype, text if value is None else value, attribute.must_be)
         except ValueError as error:
-            why = f"it must be {attribute.datatype.text}" if attribute.datatype.sensitive else str(error)
+            why = f"it must be {attribute.datatype.text}" if sensitive else str(error)
             msg = f"--config {key}: {why}"
             raise UsageError(msg) from error
-        found[key] = Sensitive(coerced) if attribute.datatype.sensitive else coerced
+        found[key] = Sensitive(coerced) if sensitive else coerced
     return found
-
-
-def _read_secret(attribute: str, text: str) -> str:
-    """Return a secret from where it stands. Raise ``UsageError``, also where it stands on the command line."""
-    value, hidden = given_inputs.indirect_value(attribute, text)
-    if not hidden:
-        how = f"write {attribute}=@FILE or {attribute}=env:NAME"
-        msg = f"{attribute} is sensitive and cannot be given on the command line; {how}"
-        raise UsageError(msg)
-    return value
 
 
 def _change(

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api.fleet.host_inputs import read_indirect, unread
+from resource_api.fleet.value_sources import ValueSource
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.values import Sensitive
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 
 class BecomePasswords:
-    """Passwords by their place, as ``Host.become_password`` has it; threads may share one."""
+    """Passwords by their sources; threads may share one."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._known: dict[tuple[str, str, str], Sensitive[str]] = {}
+        self._known: dict[ValueSource, Sensitive[str]] = {}
         self._reading = threading.Lock()
         self._pipe: Connection | None = None
 
-    def read(self, place: tuple[str, str, str]) -> Sensitive[str]:
+    def read(self, source: ValueSource) -> Sensitive[str]:
         """Return the password that a file or a program has. Raise ``ResourceError``."""
         with self._reading:
-            if place not in self._known:
-                self._known[place] = Sensitive(_read(place) if self._pipe is None else _asked(place, self._pipe))
-            return self._known[place]
+            if source not in self._known:
+                self._known[source] = Sensitive(_read(source) if self._pipe is None else _asked(source, self._pipe))
+            return self._known[source]
 
     def ask(self, pipe: Connection) -> None:
         """Ask the process at the other end of a pipe for all passwords from now on."""
@@ -46,25 +46,29 @@ class BecomePasswords:
     def _answer(self, pipe: Connection) -> None:
         with pipe, suppress(EOFError, OSError):
             while True:
-                kind, text, directory = json.loads(pipe.recv_bytes())
-                answer: dict[str, Any] = {}
+                source, answer = ValueSource(*json.loads(pipe.recv_bytes())), dict[str, Any]()
                 try:
-                    answer["password"] = self.read((kind, text, directory)).reveal()
+                    answer["password"] = self.read(source).reveal()
                 except ResourceError as error:
                     answer["error"] = str(error)
                 pipe.send_bytes(json.dumps(answer).encode())
 
 
-def _read(place: tuple[str, str, str]) -> str:
+def _read(source: ValueSource) -> str:
     try:
-        return read_indirect(*place)
-    except (OSError, ValueError) as error:
-        msg = f"become_password: {unread(place, error)}"
+        password = source.read()
+    except ValueError as error:
+        msg = f"become_password: {error}"
         raise ResourceError(msg) from error
+    if not password or "\n" in password:  # further lines would be input of what runs there
+        there = "are more" if password else "is none"
+        msg = f"become_password: {source.name}: a password is one line, and there {there}"
+        raise ResourceError(msg)
+    return password
 
 
-def _asked(place: tuple[str, str, str], pipe: Connection) -> str:
-    pipe.send_bytes(json.dumps(place).encode())
+def _asked(source: ValueSource, pipe: Connection) -> str:
+    pipe.send_bytes(json.dumps(source).encode())
     answer = json.loads(pipe.recv_bytes())
     if "error" in answer:
         raise ResourceError(answer["error"])

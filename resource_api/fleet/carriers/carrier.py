@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.fleet.job import Job
+    from resource_api.fleet.value_sources import ValueSource
 
 #: The remote run ended; ``code`` is its exit code.
 ENDED: Final = "ended"
@@ -60,8 +61,8 @@ class Host(NamedTuple):
     #: Seconds.
     connect_timeout: float = 10.0
     groups: tuple[str, ...] = ()
-    #: Where the password is that sudo or doas may ask for, as ``host_inputs.read_indirect`` takes it; None: nowhere.
-    become_password: tuple[str, str, str] | None = None
+    #: Where the password is that sudo or doas may ask for; None: nowhere.
+    become_password: ValueSource | None = None
     #: ``asyncssh`` or ``ssh``: what connects to it.
     transport: str = LIBRARY
 

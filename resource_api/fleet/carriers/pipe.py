@@ -1,6 +1,6 @@
 """A carrier whose hosts are child processes of this one, which run the same first program as any other host.
 
-For tests, and for this machine itself; the laws of carriers are shown with it first. One thread moves all bytes.
+For tests, which need no server for it: the laws of carriers are shown with it first. One thread moves all bytes.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ class PipeCarrier:
 
     def start(self, host: Host, job: Job) -> None:
         """Begin to take ``job`` to a new process called ``host``; its interpreter may be ``host.python``."""
-        channel = Channel(host.name, job, self._payloads.bytes_of)
+        channel, python = Channel(host.name, job, self._payloads.bytes_of), host.python or self._python
         try:
-            child = _start(channel, host.python or self._python, self._cache, self._environment)
+            child = _start(channel, python, self._cache, self._environment)
         except OSError as error:
-            self._events.extend((event, 0) for event in channel.close(f"{error.filename or ''}: {error.strerror}"))
+            self._events.extend((event, 0) for event in channel.close(f"{error.filename or python}: {error.strerror}"))
             return
         self._pids.add(child.pid)
         self._children[host.name] = child

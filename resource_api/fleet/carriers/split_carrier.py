@@ -1,29 +1,26 @@
 """A carrier that splits hosts over processes: each carries its share as it would carry all, this one has the events.
 
-A process is a fork of this one, made before any host is touched. It gets jobs and interrupts by a socket, as frames of
-the protocol, and sends each event back as a length and the bytes of ``marshal``, which keeps every value as it is.
+A process is a fork of this one, made before any host is touched. What it does is in ``share``.
 """
 
 from __future__ import annotations
 
 import gc
-import marshal
 import os
 import selectors
 import signal
 import socket
-import struct
 import time
 from collections import deque
 from contextlib import suppress
 from multiprocessing.connection import Pipe
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.fleet.carriers import carrier
-from resource_api.fleet.carriers.carrier import Host, HostEvent
-from resource_api.fleet.job import Job
-from resource_api.model.values.errors import ProviderError, ResourceError, reason
+from resource_api.fleet.carriers import carrier, share
+from resource_api.fleet.carriers.carrier import HostEvent
+from resource_api.model.values.errors import ProviderError, ResourceError
 from resource_api.plugins.worker import protocol
+from resource_api.runtime.signals import SIGNALS
 from resource_api.system.process import process_tree
 from resource_api.system.process.process import describe_exit
 
@@ -32,16 +29,14 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
     from resource_api.fleet.carriers.become_passwords import BecomePasswords
-    from resource_api.fleet.carriers.carrier import Carrier
+    from resource_api.fleet.carriers.carrier import Carrier, Host
+    from resource_api.fleet.job import Job
 
 _READ: Final = 64 * 1024
-_LENGTH: Final = struct.Struct("!I")
-#: Seconds after which a process that has hosts looks for what is asked of it, if no event comes.
+#: Seconds between two looks at whether a process has ended.
 _TICK: Final = 0.02
 #: Seconds that a process has to close its connections before it is killed.
 _CLOSE: Final = 5.0
-#: What a terminal, or who ends a service, sends to all processes: only the first one decides what comes of it.
-_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _NOTHING: Final[Mapping[str, bytes]] = {}
 
 
@@ -54,8 +49,7 @@ class SplitCarrier:
         """Start so many processes, each with a carrier of its own, which ``make`` returns there.
 
         ``passwords`` are those that these carriers use. ``via`` returns the jump hosts of a host: those that have the
-        same share a process, so that the pace of their connections holds. Raise
-        ``ResourceError``.
+        same share a process, so that the pace of their connections holds. Raise ``ResourceError``.
         """
         self._via = via
         self._selector = selectors.DefaultSelector()
@@ -155,7 +149,7 @@ class SplitCarrier:
             common = protocol.encode("common", {"documents": job.documents, "files": job.files})
             self._common = (job.documents, job.files, common)
         own = job._replace(documents=(), files=_NOTHING)
-        return common, protocol.encode("start", {"host": tuple(host), "job": tuple(own)})
+        return common, protocol.encode("start", {"host": share.fields(host), "job": tuple(own)})
 
     def _ask(self, host: str, kind: str) -> None:
         if (process := self._carried.get(host)) is not None:
@@ -233,20 +227,13 @@ class _Process:
     def receive(self, data: bytes) -> Iterator[HostEvent]:
         """Yield the events that bytes complete."""
         self._received += data
-        start = 0
-        while start + _LENGTH.size <= len(self._received):
-            end = start + _LENGTH.size + _LENGTH.unpack_from(self._received, start)[0]
-            if end > len(self._received):
-                break
-            host, document = marshal.loads(self._received[start + _LENGTH.size : end])  # noqa: S302 - of our own code
-            start = end
+        for host, document in share.messages(self._received):
             if host:
                 yield HostEvent(host, document)
             elif document:
                 self.error = document
             else:
                 self.ready = True
-        del self._received[:start]
 
     def end(self, seconds: float) -> str:
         """Wait so long until it has ended by itself, kill it, and return how it has ended."""
@@ -258,9 +245,6 @@ class _Process:
                 break
             time.sleep(_TICK)
         return describe_exit(os.waitstatus_to_exitcode(found[1]))
-
-
-# In a process
 
 
 def _fork(make: Callable[[], Carrier], passwords: BecomePasswords, others: Sequence[_Process]) -> _Process:
@@ -277,89 +261,13 @@ def _fork(make: Callable[[], Carrier], passwords: BecomePasswords, others: Seque
 
     process_tree.prepare()
     # No handler of this process may run in the other one.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         if (pid := os.fork()) == 0:
-            _carry(made, theirs, parent)
+            share.carry(made, theirs, parent)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         their_questions.close()
     os.set_blocking(ours.fileno(), False)
     return _Process(pid, ours, questions)
-
-
-def _carry(make: Callable[[], Carrier], connection: socket.socket, parent: int) -> NoReturn:
-    """Carry hosts until the other end of a socket is closed, then end; the kernel ends it with its parent."""
-    code = 1
-    try:
-        process_tree.end_with(parent)
-        for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # which programs inherit
-                signal.signal(number, lambda *_: None)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-        _Share(make(), connection).run()
-        code = 0
-    except BaseException as error:  # noqa: BLE001 - a fork must not go on as its parent
-        connection.sendall(_frame("", reason(error)))
-    finally:
-        os._exit(code)
-
-
-class _Share:
-    """The hosts of one process."""
-
-    def __init__(self, made: Carrier, connection: socket.socket) -> None:
-        self._carrier = made
-        self._connection = connection
-        self._decoder = protocol.Decoder()
-        self._common: Mapping[str, Any] = {}
-        #: How many hosts have not ended.
-        self._running = 0
-        gc.freeze()
-
-    def run(self) -> None:
-        """Do what is asked, and send events, until the socket is closed; while it takes none, hosts wait."""
-        with suppress(ConnectionError):
-            self._connection.sendall(_frame("", ""))  # it is ready
-            while self._listen():
-                if self._running and (event := self._carrier.next_event(_TICK)) is not None:
-                    self._running -= event.document["type"] == "end"
-                    self._pass_on(event)
-        self._carrier.close()
-
-    def _listen(self) -> bool:
-        """Do what is asked now, without hosts wait for it; return whether there can be more. Raise ``OSError``."""
-        try:
-            data = self._connection.recv(_READ, socket.MSG_DONTWAIT if self._running else 0)
-        except BlockingIOError:
-            return True
-        for frame in self._decoder.feed(data):
-            self._obey(frame.kind, frame.body)
-        return bool(data)
-
-    def _obey(self, kind: str, body: Mapping[str, Any]) -> None:
-        if kind == "common":
-            self._common = body
-        elif kind == "start":
-            # The same values for all: a carrier then encodes them once.
-            self._running += 1
-            self._carrier.start(Host(*body["host"]), Job(*body["job"])._replace(**self._common))
-        elif kind == "interrupt":
-            self._carrier.interrupt(body["host"])
-        else:
-            self._carrier.abandon(body["host"])
-
-    def _pass_on(self, event: HostEvent) -> None:
-        try:
-            data = _frame(event.host, event.document)
-        except ValueError:  # it is nested too deeply
-            self._carrier.abandon(event.host)
-            return
-        self._connection.sendall(data)
-
-
-def _frame(host: str, document: Any) -> bytes:
-    """Return the bytes of a host's document. Raise ``ValueError`` for one that is nested too deeply."""
-    body = marshal.dumps((host, document))
-    return _LENGTH.pack(len(body)) + body

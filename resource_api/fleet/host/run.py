@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 #: The types of documents that a report is made of.
 _KEPT: Final = frozenset({"diagnostic", "outputs", "resource_drift", "result", "step_end", "summary"})
-#: The commands that are done once.
-_CHANGING: Final = frozenset({"apply", "destroy", "refresh"})
 
 
 class HostRun:
@@ -141,7 +139,7 @@ class HostRun:
     def journal(self) -> Journal | None:
         """Return the journal of the stack, None for a job that changes nothing or where no state is kept."""
         options = self.options
-        if self.job.command not in _CHANGING or options.get("noop") or options.get("state") == "memory:":
+        if self.job.command not in jobs.CHANGING or options.get("noop") or options.get("state") == "memory:":
             return None
         saved = options.get("saved_plan")
         project = saved["project"] if saved else options.get("project") or project_name(self.manifest)

@@ -233,7 +233,10 @@ class StateError(ResourceAPIError):
 class StateDamaged(StateError):  # noqa: N818 - reads as what it says
     """State can be restored; the text ends with the command that does it, without the options of this call."""
 
-    def __init__(self, message: str, effect: str = "restores the newest intact generation") -> None:
+    #: What the command does where a copy of the state is left.
+    RESTORES: ClassVar[str] = "restores the newest intact generation"
+
+    def __init__(self, message: str, effect: str = RESTORES) -> None:
         """Keep what is wrong, and what the command does about it."""
         super().__init__(message)
         self.message = message

@@ -172,6 +172,13 @@ class URN(NamedTuple):
         return child_reference(outer, self.qualified[-1], title)
 
 
+def check_stack(text: str, project: str, stack: str) -> None:
+    """Raise ``ValueError`` for a URN of another project or stack; other names have neither."""
+    if text.startswith("urn:") and ((urn := parse_urn(text)).project, urn.stack) != (project, stack):
+        msg = f"{text} is of project {urn.project}, stack {urn.stack}; this is about project {project}, stack {stack}"
+        raise ValueError(msg)
+
+
 def make_urn(stack: str, project: str, parent: str, own: Reference) -> URN:
     """Return the URN of the resource ``own`` within the component ``parent``; empty: within none."""
     if not parent:

@@ -49,6 +49,11 @@ def show(value: Any) -> str:
     return escape(str(value))
 
 
+def show_size(limit: int) -> str:
+    """Return the largest number of bytes that something may have, rounded down: ``64 KiB``."""
+    return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"
+
+
 def show_attribute(value: Any) -> str:
     """Return the value of an attribute as ``show`` does; ``(none)`` where it has none."""
     return "(none)" if value is None else show(value)

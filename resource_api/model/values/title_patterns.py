@@ -7,15 +7,16 @@ Python's.
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Mapping, Sequence
 
-#: The parts of a pattern, as ``template`` reads them.
+#: The parts of a pattern, as ``_template`` reads them.
 _PIECE: Final = regex(
     r"""(?P<anchor>\\[AZ]|\^|\$)|\(\?P<(?P<group>\w+)>|(?P<open>\()|(?P<close>\))
     |\\(?P<escaped>[\W_])|\[(?P<single>[^]\\^])\]|(?P<set>\[\^?\]?(?:\\.|[^\]])*\])
@@ -24,22 +25,56 @@ _PIECE: Final = regex(
 )
 
 
-def compile_pattern(text: str) -> re.Pattern[str]:
+class TitlePatterns:
+    """The title patterns of a type, in the order in which they are tried."""
+
+    def __init__(self, declared: Sequence[Mapping[str, Any]]) -> None:
+        """Use what a type declares, each ``{'pattern': REGEX}``; ``problems`` returns what is wrong with it."""
+        self._declared = declared
+
+    @cached_property
+    def regexes(self) -> tuple[re.Pattern[str], ...]:
+        """The compiled patterns."""
+        return tuple(_compile(each["pattern"]) for each in self._declared)
+
+    @cached_property
+    def templates(self) -> tuple[str, ...]:
+        """The titles that the patterns describe, as format strings such as ``{path}:{name}``."""
+        return tuple(filter(None, map(_template, self.regexes)))
+
+    def split(self, title: str) -> dict[str, str] | None:
+        """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
+        found = next(filter(None, (regex.match(title) for regex in self.regexes)), None)
+        return None if found is None else {name: text for name, text in found.groupdict().items() if text is not None}
+
+    def problems(self, namevars: Collection[str]) -> list[str]:
+        """Return what is wrong with the patterns of a type that has these namevars."""
+        if not isinstance(self._declared, (list, tuple)):
+            return [f"title_patterns must be a list, not {type(self._declared).__name__}"]
+        found = []
+        for index, pattern in enumerate(self._declared):
+            if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
+                found.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
+                continue
+            try:
+                groups = _compile(pattern["pattern"]).groupindex
+            except re.error as error:
+                found.append(f"title_patterns[{index}]: {error}")
+                continue
+            for group in groups:
+                if group not in namevars:
+                    hint = nearest(group, namevars)
+                    found.append(f"title_patterns[{index}]: '{group}' is not a namevar{f'; {hint}' if hint else ''}")
+        return found
+
+
+def _compile(text: str) -> re.Pattern[str]:
     """Return a pattern, of which named groups and the end may be written as in Ruby. Raises ``re.error``."""
     return re.compile(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z"))
 
 
-def split_title(patterns: Iterable[re.Pattern[str]], title: str) -> dict[str, str] | None:
-    """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
-    found = next(filter(None, (pattern.match(title) for pattern in patterns)), None)
-    return None if found is None else {name: text for name, text in found.groupdict().items() if text is not None}
-
-
-def template(pattern: re.Pattern[str]) -> str:
-    """Return the titles that a pattern matches as a format string, such as ``{path}:{name}``.
-
-    It is empty where the pattern has more than groups and literal text.
-    """
+def _template(pattern: re.Pattern[str]) -> str:
+    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
     found, depth = "", 0
     for piece in _PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth
@@ -53,24 +88,3 @@ def template(pattern: re.Pattern[str]) -> str:
         else:
             return ""
     return found
-
-
-def pattern_problems(patterns: Any, namevars: Collection[str]) -> list[str]:
-    """Return what is wrong with the ``title_patterns`` of a type that has these namevars."""
-    if not isinstance(patterns, (list, tuple)):
-        return [f"title_patterns must be a list, not {type(patterns).__name__}"]
-    problems = []
-    for index, pattern in enumerate(patterns):
-        if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
-            problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
-            continue
-        try:
-            groups = compile_pattern(pattern["pattern"]).groupindex
-        except re.error as error:
-            problems.append(f"title_patterns[{index}]: {error}")
-            continue
-        for group in groups:
-            if group not in namevars:
-                hint = nearest(group, namevars)
-                problems.append(f"title_patterns[{index}]: '{group}' is not a namevar{f'; {hint}' if hint else ''}")
-    return problems

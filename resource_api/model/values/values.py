@@ -160,7 +160,8 @@ def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, Sensitive):
         return Sensitive(map_leaves(value.reveal(), change))
     if isinstance(value, dict):
-        return {key: map_leaves(item, change) for key, item in value.items()}
+        # Where it is the inputs of a Python manifest, ``items`` may be one of them.
+        return {key: map_leaves(value[key], change) for key in value}
     if isinstance(value, (list, tuple)):
         return [map_leaves(item, change) for item in value]
     return change(value)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
-from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import reveal
 
@@ -32,6 +31,8 @@ def change(
     strict: Any = "error",
 ) -> Report:
     """Change one resource, which is as ``row``, to the ``given`` attributes. Raise ``ManifestError`` without places."""
+    from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
+
     # An existing resource must be declared with its mandatory attributes too.
     kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
     body = literal({**kept, **given})

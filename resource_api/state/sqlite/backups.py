@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import StateError, UsageError
+from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import marker as markers
 from resource_api.state.sqlite import private_files, stack_rows
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from resource_api.model.record import StackState
     from resource_api.state.sqlite.stack_rows import FindDataKey
     from resource_api.state.store import StackName
-
-#: How many generations are kept; the newest is ``PATH.1``.
-GENERATIONS: Final = 3
 
 
 class _Intact(NamedTuple):
@@ -55,7 +52,7 @@ def create_generation(database: Database) -> None:
     with closing(Database(new, immutable=True)) as copy:
         stack_rows.verify_checksums(copy)
     with databases.state_errors(path):
-        for number in range(GENERATIONS, 1, -1):
+        for number in range(databases.GENERATIONS, 1, -1):
             with suppress(FileNotFoundError):
                 os.rename(f"{path}.{number - 1}", f"{path}.{number}")
         private_files.rename(new, f"{path}.1")
@@ -63,12 +60,12 @@ def create_generation(database: Database) -> None:
 
 def existing_generations(path: str) -> list[str]:
     """Return the paths of the generations that exist, damaged or not, the newest first."""
-    return list(filter(os.path.lexists, _generations(path)))
+    return list(filter(os.path.lexists, databases.generations_of(path)))
 
 
 def remove_generations(path: str) -> None:
     """Remove every generation; the end of the run creates the next one. Raises ``StateError``."""
-    for generation in _generations(path):
+    for generation in databases.generations_of(path):
         databases.remove(generation)
 
 
@@ -95,12 +92,14 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     ``find_data_key`` returns the keys that prove encrypted stacks. Returns lines about the ``damage``, what was done
     and what is lost. Raises ``StateError`` when nothing is intact; nothing has been changed then.
     """
-    candidates = [path, *_generations(path)]
-    found = [each for name in candidates if (each := _verify(name, find_data_key, immutable=name != path))]
+    found = list(_intact(path, find_data_key))
     if not found:
+        from shlex import quote  # noqa: PLC0415 - only where nothing is left
+
         aside = _unused_name(path)
-        left = [name for name in (path, f"{path}.marker", *existing_generations(path)) if os.path.lexists(name)]
-        moves = "; ".join(f"mv {name} {aside}{name.removeprefix(path)}" for name in left)
+        kept = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
+        left = [name for name in kept if os.path.lexists(name)]
+        moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in left)
         msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
         raise StateError(msg)
     best = max(found, key=lambda each: each.age)
@@ -117,8 +116,18 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     return [*lines, *_losses(before, best), "'resource-api refresh' reads the present state of every resource again"]
 
 
-def _generations(path: str) -> list[str]:
-    return [f"{path}.{number}" for number in range(1, GENERATIONS + 1)]
+def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
+    """Return what is wrong with the database at ``path`` with what ``recover`` will do about it."""
+    if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
+        return error
+    return StateDamaged(error.message, databases.NONE_LEFT)
+
+
+def _intact(path: str, find_data_key: FindDataKey) -> Iterator[_Intact]:
+    """Yield the database, if it is intact, and each intact generation, the newest first."""
+    for name in (path, *databases.generations_of(path)):
+        if (found := _verify(name, find_data_key, immutable=name != path)) is not None:
+            yield found
 
 
 def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 #: SQLite's ``application_id``, which marks a database of resource-api.
 APPLICATION: Final = 0x72617069
+#: How many generations are kept, which are copies of the database from the last runs.
+GENERATIONS: Final = 3
+#: What ``state recover`` does where no intact generation is left.
+NONE_LEFT: Final = "says how to start again, because no intact generation is left"
 TABLES: Final = ("stack", "resource", "owed", "intent", "run")
 
 _SETTINGS: Final = ("busy_timeout=5000", "synchronous=FULL", "temp_store=MEMORY", "trusted_schema=OFF")
@@ -88,6 +92,10 @@ class Database:
         """Return the highest id in a table, 0 when it is empty."""
         [(found,)] = self._execute(f"SELECT max(id) FROM {table}")
         return found or 0
+
+    def ids(self, table: str) -> list[int]:
+        """Return the ids of all rows of a table, verified or not."""
+        return [row_id for (row_id,) in self._execute(f"SELECT id FROM {table} ORDER BY id")]
 
     def write(self, table: str, rows: Sequence[Row]) -> None:
         """Insert rows; rows with the same ids are replaced."""
@@ -241,9 +249,13 @@ def check_permissions(path: str) -> None:
         raise StateError(msg)
 
 
-def damage(path: str, what: str) -> StateDamaged:
-    """Return the error for damage, which names the command that repairs it."""
-    return StateDamaged(f"{path}: state is damaged: {what}")
+def damage(path: str, what: str, without_generations: str = NONE_LEFT) -> StateDamaged:
+    """Return the error for damage, which names the command that repairs it.
+
+    ``without_generations``: what that command does where there are no generations.
+    """
+    effect = StateDamaged.RESTORES if any(map(os.path.lexists, generations_of(path))) else without_generations
+    return StateDamaged(f"{path}: state is damaged: {what}", effect)
 
 
 @contextmanager
@@ -299,6 +311,11 @@ def remove(path: str) -> None:
     for name in files_of(path):
         with state_errors(path), suppress(FileNotFoundError):
             os.unlink(name)
+
+
+def generations_of(path: str) -> Sequence[str]:
+    """Return the paths of the generations of a database, the newest first, whether they exist or not."""
+    return [f"{path}.{number}" for number in range(1, GENERATIONS + 1)]
 
 
 def files_of(path: str) -> Sequence[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.state.sqlite.database import damage, make_row
+from resource_api.model.values.errors import StateDamaged
+from resource_api.state.sqlite.database import make_row
 from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes
 
 if TYPE_CHECKING:
@@ -40,5 +41,20 @@ def read(database: Database, name: StackName | None = None) -> list[Mapping[str,
     try:
         runs: list[Mapping[str, Any]] = list(decode_rows(database.read("run")))
         return [run for run in runs if name is None or (run["project"], run["stack"]) == name]
-    except (ValueError, TypeError, LookupError) as error:
-        raise damage(database.path, "a finished run cannot be read") from error
+    except (StateDamaged, ValueError, TypeError, LookupError) as error:
+        msg = f"{database.path}: state is damaged: a finished run cannot be read"
+        raise StateDamaged(msg, "removes such runs from the history") from error
+
+
+def remove_unreadable(database: Database) -> int:
+    """Delete the finished runs that cannot be read; return how many there were. Call it within a transaction."""
+    found = [row_id for row_id in database.ids("run") if not _is_readable(database, row_id)]
+    database.delete("run", found)
+    return len(found)
+
+
+def _is_readable(database: Database, row_id: int) -> bool:
+    try:
+        return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))
+    except (StateDamaged, ValueError, TypeError, LookupError):
+        return False

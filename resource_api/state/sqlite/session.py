@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
@@ -38,6 +38,10 @@ class OpenState(NamedTuple):
         return self._replace(headers=stack_rows.headers(self.database))
 
 
+#: What ``state recover`` does about an intact database that is older than its marker and has no generations.
+_ACCEPTED: Final = "takes it as it is, because no newer copy of it is left"
+
+
 def open_state(path: str, *, write: bool = False) -> OpenState | None:
     """Open the database at ``path``; return None when there is none, its marker expects none, and no copy is left.
 
@@ -61,7 +65,7 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
         if marker is not None and any(marker.losses(versions)):
             marker = markers.read(path)  # a writer may have changed both since it was read
         if marker is not None and (loss := next(marker.losses(versions), None)):
-            raise databases.damage(path, loss)  # noqa: TRY301 - the database is closed below
+            raise databases.damage(path, loss, _ACCEPTED)  # noqa: TRY301 - the database is closed below
     except BaseException:
         database.close()
         raise

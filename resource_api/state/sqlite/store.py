@@ -81,6 +81,12 @@ class SqliteStore:
 
     def check(self) -> Sequence[str]:
         """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
+        try:
+            return self._check()
+        except StateDamaged as error:
+            raise backups.with_recovery(error, self.path, self._data_keys.for_check) from error
+
+    def _check(self) -> Sequence[str]:
         with self._guard, self._reading() as opened:
             if opened is None:
                 return [f"{self.path}: nothing is recorded yet"]
@@ -252,8 +258,19 @@ class SqliteStore:
                         verify(opened.database, self._data_keys.for_check)
             except StateError as error:
                 damage = error.message if isinstance(error, StateDamaged) else str(error)
-                return backups.recover(self.path, damage, self._data_keys.for_check)
-            return ["nothing to recover: " + line for line in self.check()[:1]]
+                done = backups.recover(self.path, damage, self._data_keys.for_check)
+                return [*done, *self._recover_history()]
+            return self._recover_history() or ["nothing to recover: " + line for line in self.check()[:1]]
+
+    def _recover_history(self) -> list[str]:
+        """Remove the finished runs that cannot be read; return a line about them, or none."""
+        with self._reading() as opened, suppress(StateDamaged):
+            if opened is not None:
+                history.read(opened.database)
+            return []
+        with closing(databases.Database(self.path, write=True)) as database, database.transaction():
+            count = history.remove_unreadable(database)
+        return [f"removed from the history: {count} runs that cannot be read"] if count else []
 
     def _writing(self) -> WriteSession:
         if self._session is None:

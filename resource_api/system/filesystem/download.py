@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.text import show_size
 
 if TYPE_CHECKING:
     from urllib.request import OpenerDirector
@@ -20,6 +21,11 @@ TOTAL_TIMEOUT: Final = 900.0
 #: Largest download in bytes.
 LARGEST: Final = 4 << 30
 _PART: Final = 1 << 18
+_NOT_FOUND: Final = 404
+
+
+class Missing(ResourceError):  # noqa: N818 - reads as what it says
+    """A URL at which the server has nothing (HTTP 404)."""
 
 
 def check(url: str) -> None:
@@ -38,8 +44,8 @@ def check(url: str) -> None:
 def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float = TOTAL_TIMEOUT) -> BinaryIO:
     """Return the content of ``url`` as an open file without a name, at its beginning.
 
-    Raise ``ResourceError`` when it cannot be fetched within ``timeout`` seconds, is larger than ``largest`` bytes, or
-    has another SHA-256 than ``digest``; an empty ``digest`` is not compared.
+    Raise ``Missing`` when there is nothing, ``ResourceError`` when it cannot be fetched within ``timeout`` seconds, is
+    larger than ``largest`` bytes, or has another SHA-256 than ``digest``; an empty ``digest`` is not compared.
     """
     import tempfile  # noqa: PLC0415 - few runs use the network
     from http.client import HTTPException  # noqa: PLC0415 - the same
@@ -53,7 +59,8 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
         file.close()
         why = None if isinstance(error, HTTPError) else getattr(error, "reason", None)
         msg = f"{url} cannot be fetched: {why or str(error) or type(error).__name__}"
-        raise ResourceError(msg) from error
+        missing = isinstance(error, HTTPError) and error.code == _NOT_FOUND
+        raise (Missing if missing else ResourceError)(msg) from error
     except BaseException:
         file.close()
         raise
@@ -72,14 +79,13 @@ def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: fl
     digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
         length = response.headers.get("Content-Length", "")
+        too_large = f"{url} is larger than {show_size(largest)}"
         if length.isdecimal() and _exceeds(length.lstrip("0"), largest):
-            msg = f"{url} is larger than {largest} bytes"
-            raise ResourceError(msg)
+            raise ResourceError(too_large)
         while part := response.read1(_PART):  # read() would wait for a whole part, however slowly it comes
             size += len(part)
             if size > largest:
-                msg = f"{url} is larger than {largest} bytes"
-                raise ResourceError(msg)
+                raise ResourceError(too_large)
             if time.monotonic() > end:
                 msg = f"{url} was not fetched within {timeout:.0f} seconds"
                 raise ResourceError(msg)

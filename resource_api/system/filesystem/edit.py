@@ -5,7 +5,6 @@ Files of other users are read and edited safely too, see ``directories``. What t
 
 from __future__ import annotations
 
-import errno
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -102,6 +101,6 @@ def _read_version(path: str) -> _Version:
         except FileNotFoundError:
             return _Version(path)
     if content is None:
-        raise OSError(errno.EINVAL, f"no regular file of at most {_LARGEST >> 20} MiB", path)
+        raise files.not_read(status, path, _LARGEST)
     identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _Version(path, content, identity)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.text import show_size
 from resource_api.system.filesystem import remove_tree, temporary_names
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
 from resource_api.system.filesystem.fsync import PendingFlush
@@ -88,9 +89,18 @@ def read(path: str, limit: int) -> bytes:
     with Directories() as directories:
         seen, content = stat_and_read(directories, path, limit)
     if content is None:
-        number = errno.EFBIG if stat.S_ISREG(seen.st_mode) else errno.EINVAL
-        raise OSError(number, f"no regular file of at most {limit} bytes", path)
+        raise not_read(seen, path, limit)
     return content
+
+
+def not_read(seen: os.stat_result, path: str, limit: int) -> OSError:
+    """Return the error for a file without content from ``stat_and_read``, with its path and the limit that it breaks.
+
+    EFBIG above ``limit`` bytes, EINVAL for anything but a regular file.
+    """
+    if not stat.S_ISREG(seen.st_mode):
+        return OSError(errno.EINVAL, "not a regular file", path)
+    return OSError(errno.EFBIG, f"larger than {show_size(limit)}", path)
 
 
 def open_source(path: str) -> FileIO:

@@ -6,14 +6,22 @@ It gets the user's own environment and search path. Programs that manage resourc
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
+import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+#: Seconds that a program has whose output is read: as many as one of a provider, for it may ask the user for something.
+TIMEOUT: Final = 300.0
+#: Seconds from SIGTERM to SIGKILL.
+GRACE: Final = 2.0
+_CHUNK: Final = 65536
 
 
 def page(text: str, command: str, stdout: int) -> bool:
@@ -50,20 +58,54 @@ def shell(command: str, text: str = "") -> int:
     return code if code >= 0 else 128 - code
 
 
-def output(words: Sequence[str], directory: str) -> bytes:
+def output(words: Sequence[str], directory: str, limit: int, seconds: float = TIMEOUT) -> bytes:
     """Return what a program prints; its errors go where ours go, and it has no input.
 
-    Raise ``OSError`` where it cannot be started, ``ValueError`` with its exit code where it fails.
+    Raise ``OSError`` where it cannot be started, ``ValueError`` with the reason where it fails, prints more than
+    ``limit`` bytes or has not ended after ``seconds``; it is ended then.
     """
     if not words:
         msg = "no program is named"
         raise ValueError(msg)
-    done = subprocess.run(words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)  # noqa: S603 - see above
-    if done.returncode:
-        code = done.returncode
-        msg = f"{words[0]} has failed with exit code {code}" if code > 0 else f"{words[0]} was ended by signal {-code}"
-        raise ValueError(msg)
-    return done.stdout
+    end = time.monotonic() + seconds
+    with subprocess.Popen(words, cwd=directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as program:  # noqa: S603 - see above
+        try:
+            printed = _printed(program, limit, end)
+            code = program.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            _end(program)
+            msg = f"it has not ended within {seconds:g} s"
+            raise ValueError(msg) from None
+        except BaseException:
+            _end(program)
+            raise
+    if code:
+        raise ValueError(f"it has failed with exit code {code}" if code > 0 else f"it was ended by signal {-code}")
+    return printed
+
+
+def _printed(program: subprocess.Popen[bytes], limit: int, end: float) -> bytes:
+    """Return what a program prints up to its end. Raise ``ValueError`` above ``limit`` bytes, ``TimeoutExpired``."""
+    assert program.stdout is not None  # noqa: S101 - it is a pipe
+    poller, printed = select.poll(), bytearray()
+    poller.register(program.stdout, select.POLLIN)
+    while poller.poll(1000 * max(0.0, end - time.monotonic())):
+        if not (data := os.read(program.stdout.fileno(), _CHUNK)):
+            return bytes(printed)
+        printed += data
+        if len(printed) > limit:
+            msg = f"it has printed more than {limit // 1_000_000} MB"
+            raise ValueError(msg)
+    raise subprocess.TimeoutExpired(program.args, 0)
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    """End a program, with time to end by itself what it has started: it has our terminal, so it is in our session."""
+    program.terminate()
+    try:
+        program.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        program.kill()
 
 
 @contextmanager

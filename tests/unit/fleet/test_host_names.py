@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from resource_api.fleet import host_names
 
 NO_RANGE: Final = "is no range; write [1:50], [01:20], [a:c] or [1,3,7:9]"
-#: Names with numbers side by side, leading zeros, long numbers and none.
+#: Names with numbers and letters side by side, leading zeros, long numbers and none.
 NAMES: Final = st.from_regex(r"[a-z0-9.-]{0,3}[0-9]{0,3}[a-z.-]{0,2}(0|[0-9]{1,2}|[0-9]{10})?", fullmatch=True).filter(
     bool
 )
@@ -82,6 +82,9 @@ def test_a_wrong_range_says_what_is_wrong(pattern: str, why: str) -> None:
         ([f"r{r:02}n{n}" for r in range(1, 21) for n in range(1, 5)], ["r[01:20]n[1:4]"]),
         (["web1.example.org", "web2.example.org", "db1"], ["web[1:2].example.org", "db1"]),
         (["z", "a2", "a1"], ["z", "a[1:2]"]),
+        ([f"web-{n}{zone}" for n in (1, 2) for zone in "abc"], ["web-[1:2][a:c]"]),
+        (["r1n", "r1Z", "r1a", "r1b", "r12"], ["r1[Z,a:b,n]", "r12"]),
+        (["w1", "h1", "a", "b", "dba", "dbb"], ["w1", "h1", "a", "b", "dba", "dbb"]),
     ],
 )
 def test_names_are_folded_as_people_write_them(names: list[str], patterns: list[str]) -> None:

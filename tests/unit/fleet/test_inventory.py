@@ -185,7 +185,7 @@ def resolved(
 ) -> dict[str, Any]:
     """Return the inputs of hosts of an inventory in YAML, for the manifest above."""
     found, manifest = parse(text), assemble([mapping_reader.read(MANIFEST, MAPPING)])
-    read = HostInputs(manifest, Given(weaker or {}, stronger or {}), lambda kind, text, _: f"{kind} {text}")
+    read = HostInputs(manifest, Given(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}")
     return read.of_all((name, found) for name in names)
 
 
@@ -235,25 +235,31 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
 @pytest.mark.parametrize(
     ("written", "why"),
     [
-        ("{file: missing}", "missing: No such file or directory"),
-        ("{file: 'of/${host.name}'}", "of/a: No such file or directory"),
-        ("{file: .}", ".: it is not a regular file"),
-        ("{command: ['false']}", "false has failed with exit code 1"),
-        ("{command: [sh, -c, 'kill -9 $$']}", "sh was ended by signal 9"),
-        ("{command: ''}", "no program is named"),
+        ("{file: missing}", "PLACE/missing: No such file or directory"),
+        ("{file: 'of/${host.name}'}", "PLACE/of/a: No such file or directory"),
+        ("{file: .}", "PLACE/.: it is not a regular file"),
+        ("{file: large}", "PLACE/large: it is larger than 100 MB"),
+        ("{command: ['false']}", "false: it has failed with exit code 1"),
+        ("{command: [sh, -c, 'kill -9 $$']}", "sh: it was ended by signal 9"),
+        ("{command: ''}", "command: no program is named"),
+        ("{command: echo 'hunter22}", "command: No closing quotation"),
         ("{command: no-such-program --more}", "no-such-program: No such file or directory"),
-        ("{command: [printf, '\\377']}", "it is not UTF-8"),
+        ("{command: [printf, '\\377']}", "printf: it is not UTF-8"),
+        ("{command: [cat, large, large]}", "cat: it has printed more than 100 MB"),
     ],
 )
 def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, written: str, why: str) -> None:
     """Nothing of what was read is quoted."""
     path = tmp_path / "hosts.yaml"
     path.write_text(f"hosts: {{a: {{inputs: {{password: {written}}}}}}}\n")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 100_000_001)
     found = inventory.read(str(path))
     read = HostInputs(assemble([mapping_reader.read(MANIFEST, MAPPING)]), Given({}, {}))
     with pytest.raises(ManifestError) as refused:
         read.of_all([("a", found)])
-    assert f"input 'password': {why}" in str(refused.value)
+    assert f"input 'password': {why.replace('PLACE', str(tmp_path))}" in str(refused.value)
+    assert "hunter22" not in str(refused.value)
 
 
 def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) -> None:
@@ -270,7 +276,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
 def test_what_a_program_declares_is_left_to_it() -> None:
     """A Python manifest is executed on the host: what was read stays what may be a secret."""
     found = parse("hosts: {a: {inputs: {password: {file: x}, workers: 3}}}\n")
-    read = HostInputs(None, Given({}, {"role": TextInput("front")}), lambda *_: "hunter22")
+    read = HostInputs(None, Given({}, {"role": TextInput("front")}), lambda _: "hunter22")
     inputs = read.of_all([("a", found)])["a"]
     assert inputs == {"password": "hunter22", "workers": 3, "role": "front"}
     assert type(inputs["password"]) is FileInput

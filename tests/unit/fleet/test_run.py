@@ -316,6 +316,36 @@ def test_a_name_within_another_name_is_no_name() -> None:
     assert json.loads(group.texts[0])["message"] == "waits for web10 and old.web1"
 
 
+@pytest.mark.parametrize("names", [["a", "b", "c"], ["db", "mx", "ns"], ["n", "r", "t"], ["message", "type", "web"]])
+def test_a_name_does_not_count_however_short_it_is(names: list[str]) -> None:
+    """Also at the beginning of a line, quoted or not, and where the name is a key of a document or of an escape."""
+    text = "made for ${host.name}:\n${host.name}, '\\n${host.name}\\nx \\t'"
+
+    def greets(host: Host, _job: Job) -> Iterator[tuple[float, Mapping[str, Any]]]:
+        yield 0.1, simulated.log(text.replace("${host.name}", host.name))
+        yield 0.1, simulated.end()
+
+    (group,) = Done(dict.fromkeys(names, greets)).merge.groups
+    assert group.documents()[0]["message"] == text
+    assert group.documents(names[1])[0]["message"] == text.replace("${host.name}", names[1])
+
+
+@pytest.mark.parametrize("seconds", [(1, 2, 3, 4), (4, 3, 2, 1), (2, 4, 1, 3)])
+def test_a_name_that_is_a_word_tells_no_answers_apart(seconds: tuple[int, ...]) -> None:
+    """What is equal word by word is one group, whichever host has ended first, and is shown as it is."""
+
+    def greets(after: int, text: str) -> Any:
+        return lambda _host, _job: iter([(after, simulated.log(text)), (0.0, simulated.end())])
+
+    texts = {"web": "/srv/web", "app": "/srv/web", "a": "/srv/a", "b": "/srv/b"}
+    behaviours = {name: greets(after, text) for (name, text), after in zip(texts.items(), seconds, strict=True)}
+    merge = Done(behaviours, at_once=4).merge
+    found = {",".join(each.hosts): each.documents()[0]["message"] for each in merge.in_order(merge.groups)}
+    assert found == {"web,app": "/srv/web", "a,b": "/srv/${host.name}"}
+    (group,) = (each for each in merge.groups if "app" in each.hosts)
+    assert group.documents("app") == group.documents("web")
+
+
 def _merged(outputs: Mapping[str, Any]) -> Merge:
     """Return the report of hosts that have changed nothing and have these outputs."""
     found = Merge()
@@ -329,16 +359,16 @@ def _merged(outputs: Mapping[str, Any]) -> Merge:
 def test_outputs_are_folded_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hosts that have the same, but for their names, are one group; what has no room is counted, lies are nothing."""
     same: dict[str, Any] = {name: {"url": f"https://{name}/", "b": 1} for name in ("web1", "web2")}
-    found = _merged({**same, "web3": {"url": "https://web1/", "b": 1}, "web4": {}, "web5": [1], "web6": {"b": 1}})
+    found = _merged({**same, "web3": {"url": "https://web9/", "b": 1}, "web4": {}, "web5": [1], "web6": {"b": 1}})
     assert len(found.groups) == 1
-    assert [(group.hosts, group.documents()) for group in found.outputs.values()] == [
+    assert [(group.hosts, group.documents()) for group in found.outputs] == [
         (["web1", "web2"], [{"url": "https://${host.name}/", "b": 1}]),
-        (["web3"], [{"url": "https://web1/", "b": 1}]),
+        (["web3"], [{"url": "https://web9/", "b": 1}]),
         (["web6"], [{"b": 1}]),
     ]
     monkeypatch.setattr(merging, "_MOST_OF_ALL", 20)
     large = _merged({"web1": {"b": 1}, "web2": {"b": "x" * 20}, "web3": {"b": "y" * 20}})
-    assert [(group.hosts, group.documents(), group.more) for group in large.outputs.values()] == [
+    assert [(group.hosts, group.documents(), group.more) for group in large.outputs] == [
         (["web1"], [{"b": 1}], 0),
         (["web2", "web3"], [], 1),
     ]

@@ -19,12 +19,16 @@ from resource_api.runtime.option_types import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\
+from pathlib import Path
+
 from resource_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue, Registry, Runtime
 
 runtime = Runtime(Registry.from_path())
 plan = runtime.plan("site.yaml", targets=["File[/etc/motd]"], prune=True)
 runtime.apply("site.yaml", {"domain": "example.org"}, noop=True, strict="warning", tags={"web"}, use_cache=True)
 runtime.apply(plan, parallel=4, on_plan=lambda plan: print(plan))
+runtime.plan(Path("site.yaml"), out=Path("later.json"))
+runtime.apply(Path("later.json"), fail_fast=True)
 runtime.destroy("site.yaml", excludes=("File[/etc/motd]",)).to_dict()
 runtime.change({"resources": {}}, fail_fast=True)
 
@@ -124,9 +128,11 @@ def test_a_misspelt_option_or_import_is_found_by_a_type_checker(checker: tuple[s
 
 
 def test_a_misspelt_option_is_an_error_at_run_time(tmp_path: Path) -> None:
-    """Nothing is read before."""
-    with pytest.raises(TypeError, match="no_op"):
+    """Nothing is read before; so is one that the method itself decides."""
+    with pytest.raises(TypeError, match=r"^there is no option 'no_op' here; did you mean 'noop'\?$"):
         Runtime(Registry()).plan(tmp_path / "missing.yaml", no_op=True)  # type: ignore[call-arg] # the mistake under test
+    with pytest.raises(TypeError, match=r"^there is no option 'prune' here$"):
+        Runtime(Registry()).destroy(tmp_path / "missing.yaml", prune=True)  # type: ignore[call-arg] # the mistake under test
 
 
 @pytest.mark.parametrize(

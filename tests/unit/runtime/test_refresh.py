@@ -91,4 +91,9 @@ def test_a_refresh_records_what_is_selected_and_under_noop_nothing(runtime: Runt
     assert refresh(runtime, site, excludes=[second]) == [first]
     with pytest.raises(UsageError, match=r"--target File\[/z\] matches no resource"):
         refresh(runtime, site, targets=["File[/z]"])
+    other = "urn:resource:live::site::file::/z"
+    with pytest.raises(UsageError, match=f"--exclude: {other} is of project site, stack live"):
+        refresh(runtime, site, excludes=[other])
+    with pytest.raises(UsageError, match=f"{other} is of project site, stack live"):
+        import_resource(runtime, site, other, None)
     assert refresh(runtime, site, targets=["File"]) == [second]

@@ -398,6 +398,70 @@ class TestGenerations:
         assert store.load(WEB).serial == 0
         assert write(store, "/new").serial == 1
 
+    @pytest.mark.parametrize("generations", ["removed", "damaged", "intact"])
+    @pytest.mark.parametrize("lost", ["damaged", "missing", "older"])
+    def test_what_recover_will_do_is_said_before(
+        self, store: SqliteStore, path: Path, lost: str, generations: str
+    ) -> None:
+        """``check`` promises a restoration only where an intact database is left, damaged generations or none."""
+        write(store, "/a")
+        old = path.read_bytes()
+        write(store, "/b")
+        path.write_bytes(old if lost == "older" else b"damaged")
+        if lost == "missing":
+            path.unlink()
+        for file in (Path(f"{path}.1"), Path(f"{path}.2")):
+            if generations == "removed":
+                file.unlink()
+            elif generations == "damaged":
+                file.write_bytes(b"damaged")
+        with pytest.raises(StateError) as caught:
+            store.check()
+        effect = str(caught.value).partition("'resource-api state recover' ")[2]
+        if generations != "intact" and lost != "older":
+            assert effect == "says how to start again, because no intact generation is left"
+            with pytest.raises(StateError, match="To start again with an empty state, run: mv"):
+                store.recover(0)
+        elif generations == "removed":
+            assert effect == "takes it as it is, because no newer copy of it is left"
+            assert "the database itself is intact and stays" in "\n".join(store.recover(0))
+        else:
+            assert effect == "restores the newest intact generation"
+            assert store.recover(0)
+            assert store.check()
+
+    def test_unreadable_runs_are_removed_from_the_history(self, store: SqliteStore, path: Path) -> None:
+        """Nothing else is lost: the state is newer than that of any generation."""
+        for number in range(3):
+            write(store, f"/{number}")
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE run SET body = x'00' WHERE id = 2")
+        connection.close()
+        for read in (store.check, lambda: store.history(WEB)):
+            with pytest.raises(StateError, match="recover' removes such runs from the history"):
+                read()
+        before = store.load(WEB)
+        assert store.recover(0) == ["removed from the history: 1 runs that cannot be read"]
+        assert (store.load(WEB), [run["run"] for run in store.history(WEB)]) == (before, ["1", "3"])
+        assert "nothing to recover" in store.recover(0)[0]
+        assert store.check()
+
+    def test_the_commands_for_an_empty_state_move_the_log_too(self, tmp_path: Path) -> None:
+        """It would be read as that of the next database; a path with a blank is quoted."""
+        path = tmp_path / "my state" / "state.db"
+        store = SqliteStore(str(path))
+        with store.lock("test", 0):
+            store.commit(WEB, Commit([record("/a")]))
+            log = Path(f"{path}-wal").read_bytes()
+        for name in (path, Path(f"{path}.1")):
+            name.write_bytes(b"damaged")
+        Path(f"{path}-wal").write_bytes(log)
+        with pytest.raises(StateError, match="no intact generation is left") as caught:
+            store.recover(0)
+        subprocess.run(["sh", "-ec", str(caught.value).partition("run: ")[2]], check=True)
+        assert not Path(f"{path}-wal").exists()
+        assert write(store, "/new").serial == 1
+
     def test_the_log_of_a_damaged_database_is_not_replayed(self, store: SqliteStore, path: Path) -> None:
         """It is renamed with it."""
         write(store, "/a")

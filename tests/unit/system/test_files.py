@@ -811,11 +811,22 @@ class TestSpecial:
         """The limit holds for the size in the status, and for a growing file."""
         (tmp_path / "f").write_bytes(b"12345")
         assert files.read(f"{tmp_path}/f", 5) == b"12345"
-        with pytest.raises(OSError, match="at most 4") as caught:
+        with pytest.raises(OSError, match="larger than 4 bytes") as caught:
             files.read(f"{tmp_path}/f", 4)
         assert caught.value.errno == errno.EFBIG
-        with pytest.raises(OSError, match="at most 4"):
+        with pytest.raises(OSError, match="larger than 4 bytes"):
             files.read("/proc/self/status", 4)
+
+    @pytest.mark.parametrize(("limit", "size"), [(1000, "1000 bytes"), (64 << 10, "64 KiB"), (16 << 20, "16 MiB")])
+    def test_a_file_above_the_limit_is_named_with_it(self, tmp_path: Path, limit: int, size: str) -> None:
+        """In the unit in which people count it; anything but a regular file is another error."""
+        (tmp_path / "f").touch()
+        os.truncate(tmp_path / "f", limit + 1)
+        with pytest.raises(OSError, match=f"larger than {size}: '{tmp_path}/f'"):
+            files.read(f"{tmp_path}/f", limit)
+        with pytest.raises(OSError, match=f"not a regular file: '{tmp_path}'") as caught:
+            files.read(f"{tmp_path}", limit)
+        assert caught.value.errno == errno.EINVAL
 
     @root_only
     def test_a_file_that_cannot_be_replaced_fails_alone(self, tmp_path: Path) -> None:

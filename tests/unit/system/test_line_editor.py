@@ -200,6 +200,6 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     """It does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", ""):
-        with pytest.raises(OSError, match="no regular file"):
+        with pytest.raises(OSError, match="not a regular file"):
             read_lines(f"{tmp_path}/{name}".rstrip("/"))
     assert list(read_lines(f"{tmp_path}/missing/file")) == []

@@ -176,13 +176,13 @@ def _agent(settings: Mapping[str, Any]) -> Agent:
     source = sources.parse(settings["source"])
     sources.check(source, settings["signers"])
     return Agent(
-        _directory(settings),
-        source,
-        manifest,
-        settings["mode"],
-        settings["every"],
-        settings["signers"],
-        settings["trust_path"],
+        directory=_directory(settings),
+        source=source,
+        manifest=manifest,
+        mode=settings["mode"],
+        period=settings["every"],
+        signers=settings["signers"],
+        trusted=settings["trust_path"],
     )
 
 

@@ -19,11 +19,12 @@ from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.carriers.ssh import HostKey
+    from resource_api.fleet.python_runtimes import Runtime
 
 
 @options.group(
@@ -45,7 +46,7 @@ def hosts() -> None:
 def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
     found = _select(session, where, settings["hosts_file"])
-    session.show(lambda: [_document(host) for host in found], lambda: map(_line, found))
+    session.show(lambda: [_document(host) for host in found], lambda: _table(found, session.output.columns))
 
 
 @hosts.command(
@@ -83,7 +84,8 @@ def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Se
     if not session.json:
         session.output.print(map(_key_line, shown))
     wanted = [each for each in shown if each.status == "unknown"]
-    recorded = bool(wanted) and (yes or _confirmed(session, len(wanted)))
+    what = "this key" if len(wanted) == 1 else f"these {len(wanted)} keys"
+    recorded = bool(wanted) and (yes or session.output.confirmed(f"Trust {what}?"))
     if recorded:
         _record([each.key for each in wanted if each.key is not None])
         shown = [each._replace(status="recorded") if each.status == "unknown" else each for each in shown]
@@ -113,7 +115,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
     except OSError as error:
         msg = f"{error.filename or file}: {error.strerror}"
         raise ResourceError(msg) from error
-    session.show(added.document, lambda: python_runtimes.shown([added]))
+    session.show(added.document, lambda: _runtime_line(added))
 
 
 @runtime.command("list", examples=("resource-api hosts runtime list",))
@@ -122,7 +124,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 def list_runtimes(session: Session, **_settings: Any) -> None:
     """List the interpreters that were added, the newest first."""
     found = _runtimes().all()
-    session.show(lambda: [each.document() for each in found], lambda: python_runtimes.shown(found))
+    session.show(lambda: [each.document() for each in found], lambda: map(_runtime_line, found))
 
 
 class _Key(NamedTuple):
@@ -158,19 +160,35 @@ def _select(session: Session, where: Sequence[str], file: str | None) -> list[Ho
 
 
 def _document(host: Host) -> dict[str, Any]:
-    return {**host._asdict(), "groups": list(host.groups)}
+    password = host.become_password
+    source = None if password is None else password.document()
+    return {**host._asdict(), "groups": list(host.groups), "become_password": source}
 
 
-def _line(host: Host) -> str:
-    """Return ``db1  deploy@10.0.0.9:22 via bastion, become sudo, groups db``."""
+def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
+    """Yield the lines of a table; what all hosts have as it is without a setting has no column."""
+    from resource_api.render import table  # noqa: PLC0415 - only for a table
+
+    rows = [
+        {
+            "host": host.name,
+            "address": _reached(host),
+            "groups": ", ".join(host.groups) or None,
+            "become": host.become if host.become != "none" else None,
+            "via": host.via if host.via != "none" else None,
+            "transport": host.transport if host.transport != LIBRARY else None,
+        }
+        for host in found
+    ]
+    return table.table(rows, columns) if columns is not None else table.table(rows, None, widest=None)
+
+
+def _reached(host: Host) -> str:
+    """Return ``deploy@10.0.0.9:22``, as far as the inventory has it."""
     user = f"{host.user}@" if host.user else ""
+    address = host.address or host.name
     port = f":{host.port}" if host.port else ""
-    more = [f"via {host.via}"] if host.via else []
-    more += [f"transport {host.transport}"] if host.transport != LIBRARY else []
-    more += [f"become {host.become}"] if host.become != "none" else []
-    more += [f"groups {', '.join(host.groups)}"] if host.groups else []
-    reached = f"{user}{host.address or host.name}{port}"
-    return escape(f"{host.name}  {', '.join([reached, *more])}")
+    return f"{user}{f'[{address}]' if port and ':' in address else address}{port}"
 
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
@@ -199,17 +217,6 @@ def _key_line(each: _Key) -> str:
     return escape(f"{each.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{known}")
 
 
-def _confirmed(session: Session, count: int) -> bool:
-    """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
-    what = "this key" if count == 1 else f"these {count} keys"
-    session.output.stderr.write(f"Trust {what}? Only 'yes' is accepted [no]: ")
-    session.output.flush()
-    answer = sys.stdin.buffer.readline()
-    if not answer.endswith(b"\n"):
-        session.output.stderr.write("\n")
-    return answer.strip() == b"yes"
-
-
 def _record(keys: Sequence[HostKey]) -> None:
     from resource_api.fleet import record_host_keys  # noqa: PLC0415 - as above
     from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - as above
@@ -224,3 +231,7 @@ def _record(keys: Sequence[HostKey]) -> None:
 
 def _runtimes() -> Runtimes:
     return Runtimes(python_runtimes.directory(os.environ))
+
+
+def _runtime_line(each: Runtime) -> str:
+    return f"{each.digest[:12]}  Python {each.python} for {each.machine}, {each.size / 1e6:.1f} MB"

@@ -48,8 +48,14 @@ def backup() -> None:
 @with_session()
 def list_(session: Session, path: str | None, directory: str | None, **_settings: Any) -> None:
     """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
-    found = list(_copies(_place(directory), path))
-    session.show(lambda: [_row(each) for each in found], lambda: _lines(found))
+    place = _place(directory)
+    found = list(_copies(place, path))
+    of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
+    session.show_list(
+        lambda: [_row(each) for each in found],
+        lambda: _lines(found) if found else (),
+        f"there is no copy{of} in {place}",
+    )
 
 
 def _lines(found: Sequence[Backup]) -> Iterator[str]:

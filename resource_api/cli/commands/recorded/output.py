@@ -33,7 +33,7 @@ def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
         shown = recorded_stack.revealed(outputs) if reveal else outputs
-        session.show(lambda: shown, lambda: text.outputs(shown))
+        session.show_list(lambda: shown, lambda: text.outputs(shown), "no output is recorded")
         return 0
     value = recorded_stack.output(outputs, name, reveal=reveal)
     session.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))

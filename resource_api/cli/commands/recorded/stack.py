@@ -42,8 +42,10 @@ def list_(session: Session, project: str | None, **_settings: Any) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
     found = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
-    session.show(
-        lambda: found, lambda: table([{**each, "last_run": time_of(each["last_run"])} for each in found], None)
+    session.show_list(
+        lambda: found,
+        lambda: table([{**each, "last_run": time_of(each["last_run"])} for each in found], None),
+        "no stack is recorded" + ("" if project is None else f" of project {project}"),
     )
 
 

@@ -62,12 +62,14 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 def list_(session: Session, **_settings: Any) -> None:
     """List what is recorded, one reference a line."""
     if none_recorded(session):
-        session.show(list, list)
+        session.show_list(list, list, "nothing is recorded yet")
         return
-    known = Stack(session).state
-    session.show(
+    stack = Stack(session)
+    known = stack.state
+    session.show_list(
         lambda: [recorded_stack.summary(known, each) for each in known.records.values()],
         lambda: (escape(str(each.reference)) for each in known.records.values()),
+        f"no resource is recorded of {stack.name}",
     )
 
 
@@ -173,7 +175,7 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
 
     def edit(known: StackState) -> Commit:
         found = find(known, source)
-        wanted = parse(target)
+        wanted = parse(target, known)
         if problem := document.character_problem(wanted.title, key=True, what="a title"):
             raise UsageError(problem)
         parent, own = split_component(wanted, found.type)

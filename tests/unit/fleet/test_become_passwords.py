@@ -1,0 +1,45 @@
+"""Passwords for sudo and doas: one line from a file or a program, or the reason why there is none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from resource_api.fleet.carriers.become_passwords import BecomePasswords
+from resource_api.fleet.value_sources import ValueSource
+from resource_api.model.values.errors import ResourceError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NONE = "a password is one line, and there is none"
+_MORE = "a password is one line, and there are more"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "why"),
+    [
+        ("file", "empty", f"PLACE/empty: {_NONE}"),
+        ("file", "line-end", f"PLACE/line-end: {_NONE}"),
+        ("file", "lines", f"PLACE/lines: {_MORE}"),
+        ("file", "missing", "PLACE/missing: No such file or directory"),
+        ("command", "true", f"true: {_NONE}"),
+        ("command", "cat lines", f"cat: {_MORE}"),
+        ("command", "false", "false: it has failed with exit code 1"),
+    ],
+)
+def test_what_is_no_password_is_refused_with_its_place(tmp_path: Path, kind: str, text: str, why: str) -> None:
+    """Nothing of what was read is quoted: sudo would read the first line, and what runs there the others."""
+    for name, content in {"empty": "", "line-end": "\n", "lines": "hunter2\nlogin: root\n"}.items():
+        (tmp_path / name).write_text(content)
+    with pytest.raises(ResourceError) as refused:
+        BecomePasswords().read(ValueSource(kind, text, str(tmp_path)))
+    assert str(refused.value) == f"become_password: {why.replace('PLACE', str(tmp_path))}"
+
+
+def test_a_password_is_read_without_its_line_end(tmp_path: Path) -> None:
+    """Whether it has one or not."""
+    for content in ("hunter2", "hunter2\n"):
+        (tmp_path / "password").write_text(content)
+        assert BecomePasswords().read(ValueSource("file", "password", str(tmp_path))).reveal() == "hunter2"
