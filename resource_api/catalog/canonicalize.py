@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.columnar import are_flat, column_groups
-from resource_api.model.values.errors import Problem, reason
+from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
@@ -162,6 +162,10 @@ def _call_canonicalize(
         suspect = find_suspect(provider, answers)
         pairs = zip(resources, answers, strict=True)
         suspect.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
+    except WrongAnswer as error:
+        # Alone, some resources would be accepted: one of several is returned by a 'return' within the loop.
+        answers = [error] * len(resources)
+        suspect = set(range(len(answers)))
     except Exception:  # noqa: BLE001 - repeated for each resource
         answers = [_call_for_one(provider, resource) for resource in known]
         suspect = set(range(len(answers)))
@@ -191,7 +195,7 @@ def _check_answer(
 ) -> tuple[Resource, list[Problem]]:
     """Return an answer of ``canonicalize`` completed with the unknown values, and what is wrong with it."""
     if isinstance(after, Exception):
-        return before, [Problem(None, f"canonicalize failed: {reason(after)}", code="canonicalize")]
+        return before, [Problem(None, failure("canonicalize", after), code="canonicalize")]
     if after.keys() != before.keys():
         if added := after.keys() - before.keys():
             names = ", ".join(map(repr, sorted(added, key=str)))
@@ -206,6 +210,11 @@ def _check_answer(
     return after, check_values(definition, changed)
 
 
+def failure(method: str, error: Exception) -> str:
+    """Return why a method has no result: what it raised, or what is wrong with what it returned."""
+    return str(error) if isinstance(error, WrongAnswer) else f"{method} failed: {reason(error)}"
+
+
 def first_unknown(resource: Mapping[str, Any]) -> str | None:
     """Return the first attribute with an unknown value, which a provider must not return; None if there is none."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
@@ -213,5 +222,5 @@ def first_unknown(resource: Mapping[str, Any]) -> str | None:
 
 def _validation_problems(answer: list[Problem] | Exception) -> list[Problem]:
     if isinstance(answer, Exception):
-        return [Problem(None, f"validate failed: {reason(answer)}", code="validate")]
+        return [Problem(None, failure("validate", answer), code="validate")]
     return [problem._replace(code="validate" if problem.code == "invalid" else problem.code) for problem in answer]

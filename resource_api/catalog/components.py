@@ -77,7 +77,7 @@ class Expander:
         builder.add(document, first=False)
         self._incomplete.update(builder.incomplete)
         self._report_inside(component, builder.problems)
-        component.outputs = builder.outputs
+        component.document, component.outputs = document, builder.outputs
         self._check_outputs(component, loaded.definition)
         declarations = (declared._replace(parent=parent) for declared in builder.resources)
         named = filter(None, map(self._names.evaluate_declaration, declarations))
@@ -162,9 +162,13 @@ class Expander:
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
         for name in component.outputs.keys() - definition.outputs.keys():
             hint = nearest(name, definition.outputs)
-            self._error(component, None, f"sets an output '{name}' that it does not declare", "output", hint)
+            message = f"sets an output '{name}' that it does not declare"
+            self._diagnostics.component_error(component, name, message, "output", hint)
         for name in definition.outputs.keys() - component.outputs.keys():
-            self._error(component, None, f"declares an output '{name}' and does not set it", "output")
+            message = f"declares an output '{name}' and does not set it"
+            self._diagnostics.component_error(component, name, message, "output")
+            # What uses it is not reported too.
+            component.outputs = {**component.outputs, name: UNKNOWN}
 
     def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
         """Return a declaration with the metaparameters of its component; its own ones win, but noop stays.

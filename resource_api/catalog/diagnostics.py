@@ -44,6 +44,15 @@ class Diagnostics:
         """Add an error of a resource or component, or of an attribute or metaparameter of it."""
         self.add(named, Problem(attribute, message, code=code, hint=hint))
 
+    def component_error(
+        self, component: ComponentInstance, output: str, message: str, code: str, hint: str = ""
+    ) -> None:
+        """Add an error of an output, at its position in the component's file."""
+        assert component.document is not None
+        line, column = component.document.position(("outputs", output))
+        file, name = component.document.file, str(component.reference)
+        self.problems.append(Problem(None, message, "error", name, file, line, column, code, hint))
+
     def add(self, named: Entry | ComponentInstance, problem: Problem) -> None:
         """Add a problem of a resource or component that has no position yet; a warning is kept apart."""
         place = self.manifest.place(named.declaration, problem.attribute)

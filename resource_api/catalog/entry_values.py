@@ -45,6 +45,8 @@ class Evaluator:
         #: The named values that something uses.
         self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
+        #: What is wrong with inputs of components: what passes them on is not reported too.
+        self._of_inputs: set[str] = set()
         #: The same tuple of attribute names for all resources that have them: nearly all of ten thousand do.
         self._attribute_names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
@@ -88,6 +90,36 @@ class Evaluator:
             except ValueError as error:
                 self._diagnostics.value_error(name, (), str(error), "expression")
                 self._scope.mark_invalid(name)
+
+    def check_components(self) -> None:
+        """Report the inputs and outputs of components that are invalid whatever resources have, each where it is set.
+
+        What uses one is not reported too: those that use others come after these, and what is invalid becomes unknown.
+        """
+        components, resolve = list(dict.fromkeys(self._table.components.values())), self._scope.once(self._resolve)
+        for component in components:
+            for name, value in component.declaration.attributes.items():
+                if (message := self._invalid(value, resolve)) and message not in self._of_inputs:
+                    self._diagnostics.resource_error(component, name, message, "expression")
+                    self._of_inputs.add(message)
+        wrong = []
+        for component in reversed(components):
+            for name, value in component.outputs.items():
+                if message := self._invalid(value, resolve):
+                    wrong.append((component, name, message))
+                    component.outputs = {**component.outputs, name: UNKNOWN}
+        for component, name, message in reversed(wrong):
+            if message not in self._of_inputs:
+                self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
+
+    def _invalid(self, value: Any, resolve: Callable[[Path], Any]) -> str:
+        """Return why a value cannot be evaluated; empty where it can."""
+        try:
+            if not expression.is_literal(value):
+                self.evaluate(value, resolve)
+        except ValueError as error:
+            return str(error)
+        return ""
 
     def check_unused_values(self) -> None:
         """Report the named values that nothing uses and that are invalid."""
@@ -133,7 +165,8 @@ class Evaluator:
             except ValueError as error:
                 paths, message = [], str(error)
             if message:
-                self._diagnostics.resource_error(entry, name, message, "expression")
+                if not (entry.declaration.parent and message in self._of_inputs):
+                    self._diagnostics.resource_error(entry, name, message, "expression")
                 given[name] = UNKNOWN
             elif paths:
                 found[name] = paths

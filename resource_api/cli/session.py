@@ -166,7 +166,7 @@ class Session:
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""
-        name = type_name[:1].lower() + type_name[1:]
+        name = type_name.lower()
         try:
             return find(name)
         except UnknownType as error:

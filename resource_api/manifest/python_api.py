@@ -237,7 +237,13 @@ class ManifestApi:
         return {"archive": given}
 
     def output(self, name: str, value: Any, *, sensitive: bool = False) -> None:
-        """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value."""
+        """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value.
+
+        Raises ``TypeError`` for a name that is no text.
+        """
+        if not isinstance(name, str):
+            msg = f"the name of an output must be text, not {name!r:.80}"
+            raise TypeError(msg)
         found = _plain(value)
         self._declare("outputs", name, {"value": found, "sensitive": True} if sensitive else found)
 

@@ -82,7 +82,8 @@ def blueprint(
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
     """Return the function that builds uses of a component; ``on_inputs`` is called with the inputs of each before."""
-    file = function.__code__.co_filename if hasattr(function, "__code__") else definition.name
+    code = getattr(function, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 
     def build(parent: str, title: str, inputs: Mapping[str, Any]) -> Document:
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
@@ -90,7 +91,7 @@ def blueprint(
         with read_only("a component"):
             run_author_code(file, None, lambda: function(m))
         declared, calls = m.data()
-        return mapping_reader.read(declared, file, lambda: positions(calls, source(file)))
+        return mapping_reader.read(declared, file, lambda: positions(calls, source(file), (line, 1)))
 
     return LoadedComponent(definition, build)
 

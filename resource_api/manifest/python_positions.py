@@ -86,8 +86,11 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
     return call.position(raw)
 
 
-def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes) -> Node:
-    """Return the positions of all declarations, by section and key, and of the constants in ``raw``."""
+def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes, top: Position = _TOP) -> Node:
+    """Return the positions of all declarations, by section and key, and of the constants in ``raw``.
+
+    ``top`` is that of what is not declared.
+    """
     source = _Source(raw)
     sections: Children = {section: (place, node) for section, place, node in source.constants()}
     for section, keys in calls.items():
@@ -95,8 +98,8 @@ def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes) -> Node:
         for key, call in keys.items():
             node = source.node(call)
             children[key] = node.position, node
-        sections[section] = (_TOP, Node(_TOP, children))
-    return Node(_TOP, sections)
+        sections[section] = (top, Node(top, children))
+    return Node(top, sections)
 
 
 class _Source:

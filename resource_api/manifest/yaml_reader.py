@@ -7,7 +7,6 @@ any bytes give data or a ``ManifestError``. What a manifest means does not enter
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from yaml.error import MarkedYAMLError, YAMLError
@@ -18,7 +17,7 @@ from resource_api.manifest import yaml_scalar as scalar
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.document import Document, Node, Position
-from resource_api.model.values.errors import ManifestError, ResourceAPIError
+from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError
 from resource_api.system.gc_pause import gc_paused
 
 try:
@@ -39,7 +38,9 @@ _TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
 #: The value of an anchor whose collection is not complete.
 _OPEN: Final = object()
-_MAX_DUPLICATES: Final = 100
+#: The value of an anchor whose scalar is refused.
+_REFUSED: Final = object()
+_MAX_PROBLEMS: Final = 100
 
 
 class _PositionedError(Exception):
@@ -58,10 +59,15 @@ class _DuplicateKey(Exception):  # noqa: N818 - never leaves this module
     """A key is repeated; the position of the first one was not kept."""
 
 
+class _EnoughProblems(Exception):  # noqa: N818 - never leaves this module
+    """As many problems as are reported have been found."""
+
+
 def read(text: bytes, file: str) -> Document:
     """Return the data of one YAML document; ``None`` for an empty text.
 
-    Raises ``ManifestError`` for a text that is not YAML 1.2 core, repeats a key or exceeds a limit.
+    Raises ``ManifestError`` for a text that is not YAML 1.2 core, repeats a key or exceeds a limit: with every problem
+    up to the first one of syntax, at most a hundred.
     """
     decoded = document.decode(text, file)
     found = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
@@ -71,12 +77,12 @@ def read(text: bytes, file: str) -> Document:
     builder = _Builder(text)
     try:
         data = builder.document()
-    except _DuplicateKey:
-        raise _duplicates(text, file) from None
-    except _MisreadError as error:
-        raise _misread(error, decoded, file) from None
-    except _PositionedError as error:
-        raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
+    except (_DuplicateKey, _PositionedError) as error:
+        if isinstance(error, _PositionedError) and error.code == "limit":
+            problems = [_problem(error, [], file)]
+        else:
+            problems = _ProblemCollector(text, decoded, file).all_problems()
+        raise ManifestError(problems) from None
     except YAMLError as error:
         raise _syntax(error, decoded, file) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
@@ -117,27 +123,20 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     return document.manifest_error(file, cut or place, "syntax", message, hint)
 
 
-def _misread(error: _MisreadError, decoded: str, file: str) -> ManifestError:
-    """Return the error about a value that was read as something else, with the advice to put it in quotes."""
+def _problem(error: _PositionedError, lines: list[str], file: str) -> Problem:
+    """Return a problem; that of a value which was read as something else has the advice to put it in quotes."""
+    place = _position(error.mark)
+    if not isinstance(error, _MisreadError):
+        return document.problem(file, place, error.code, error.message, error.hint)
     from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
 
-    place = _position(error.mark)
-    advice = syntax_hints.value_needs_quotes(_LINE_END.split(decoded)[place[0] - 1], place)
-    problem = document.problem(file, place, error.code, error.message, advice.message)
-    return ManifestError([problem._replace(paste=advice.paste)])
+    advice = syntax_hints.value_needs_quotes(lines[place[0] - 1], place)
+    return document.problem(file, place, error.code, error.message, advice.message)._replace(paste=advice.paste)
 
 
 def _advised(file: str, advice: Advice) -> ManifestError:
     problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")
     return ManifestError([problem._replace(paste=advice.paste)])
-
-
-def _duplicates(text: bytes, file: str) -> ManifestError:
-    """Walk the text again, to its end or its first other error, and return an error with all repeated keys."""
-    index = _Index(text)
-    with suppress(YAMLError, _PositionedError):
-        index.document()
-    return ManifestError([document.duplicate_key(file, *found) for found in index.duplicates])
 
 
 def _scalar(event: Any) -> Any:
@@ -178,7 +177,7 @@ class _Builder:
             return None
         data = self._node(get(), 0)
         for mark in self._unused.values():
-            raise _MisreadError(mark, "syntax", "no alias uses this anchor")
+            self._refuse(_MisreadError(mark, "syntax", "no alias uses this anchor"))
         get()
         event = get()
         if type(event) is not StreamEndEvent:
@@ -186,6 +185,9 @@ class _Builder:
                 event.start_mark, "syntax", "there is a second document in this file", "use one file for each"
             )
         return data
+
+    def _refuse(self, error: _PositionedError) -> None:
+        raise error
 
     def _node(self, event: Any, depth: int) -> Any:
         if type(event) is AliasEvent:
@@ -208,10 +210,8 @@ class _Builder:
             raise _PositionedError(event.start_mark, "limit", f"nested deeper than {document.MAX_DEPTH}")
         mapping = type(event) is MappingStartEvent
         if event.tag not in (None, "!", scalar.CORE + ("map" if mapping else "seq")):
-            message = "this tag is not allowed here"
-            raise _PositionedError(
-                event.start_mark, "value", message, "a mapping is !!map, a list !!seq, and needs no tag"
-            )
+            message, hint = "this tag is not allowed here", "a mapping is !!map, a list !!seq, and needs no tag"
+            self._refuse(_PositionedError(event.start_mark, "value", message, hint))
         if not mapping:
             return self._sequence(depth)
         marks: dict[str, Mark] | None = None
@@ -303,47 +303,114 @@ class _Builder:
         return known
 
 
+class _ProblemCollector(_Builder):
+    """Walks a text that was refused once more, and goes on after each problem but a limit and one of syntax."""
+
+    def __init__(self, text: bytes, decoded: str, file: str) -> None:
+        super().__init__(text)
+        self._decoded = decoded
+        self._lines = _LINE_END.split(decoded)
+        self._file = file
+        self._problems: list[Problem] = []
+
+    def all_problems(self) -> list[Problem]:
+        """Return every problem up to the one that ends the walk."""
+        try:
+            self.document()
+        except _EnoughProblems:
+            pass
+        except _PositionedError as error:
+            self._problems.append(_problem(error, self._lines, self._file))
+        except YAMLError as error:
+            self._problems += _syntax(error, self._decoded, self._file).problems
+        return self._problems
+
+    def _refuse(self, error: _PositionedError) -> None:
+        if error.code == "limit":
+            raise error
+        self._add(_problem(error, self._lines, self._file))
+
+    def _add(self, problem: Problem) -> None:
+        if any(each.place == problem.place and each.message == problem.message for each in self._problems[-1:]):
+            return  # a key within a key
+        self._problems.append(problem)
+        if len(self._problems) == _MAX_PROBLEMS:
+            raise _EnoughProblems
+
+    def _node(self, event: Any, depth: int) -> Any:
+        try:
+            return super()._node(event, depth)
+        except _PositionedError as error:
+            # Its parts have reported their own problems: this is one of the alias or the scalar itself.
+            self._refuse(error)
+            if type(event) is ScalarEvent and event.anchor:
+                self._anchors[event.anchor] = _REFUSED
+            return _REFUSED
+
+    def _sequence(self, depth: int) -> list[Any]:
+        while type(event := self._get()) is not SequenceEndEvent:
+            self._node(event, depth)
+        return []
+
+    def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
+        del marks
+        places: dict[str, Position] = {}
+        while type(event := self._get()) is not MappingEndEvent:
+            key, place = self._any_key(event, depth), _position(event.start_mark)
+            if key is not None and places.setdefault(key, place) != place:
+                self._add(document.duplicate_key(self._file, place, places[key], key))
+            self._node(self._get(), depth)
+        return {}
+
+    def _any_key(self, event: Any, depth: int) -> str | None:
+        """Return a key; None for one that is reported."""
+        if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
+            return None
+        known = len(self._problems)
+        try:
+            return self._key(event)
+        except _PositionedError as error:
+            if len(self._problems) == known:
+                self._refuse(error)
+            if type(event) not in (ScalarEvent, AliasEvent):
+                self._node(event, depth)
+            return None
+
+
 class _Index:
-    """Walks a text and records the position of everything in it, and every repeated key."""
+    """Walks a text and records the position of everything in it."""
 
     def __init__(self, text: bytes) -> None:
         self._get: Callable[[], Any] = CParser(text).get_event
         self._anchors: dict[str, Node] = {}
-        self.duplicates: list[tuple[Position, Position, str]] = []
 
     def document(self) -> Node:
         self._get()
         if type(self._get()) is StreamEndEvent:
             return Node((1, 1), {})
-        return self._node(self._get(), 0)
+        return self._node(self._get())
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any) -> Node:
         node = Node(_position(event.start_mark), {})
         if type(event) is AliasEvent:
             anchored = self._anchors.get(event.anchor or "")
             return Node(node.position, anchored.children) if anchored else node
         if type(event) is not ScalarEvent:
-            if depth >= document.MAX_DEPTH:
-                raise _PositionedError(event.start_mark, "limit", "")
             fill = self._mapping if type(event) is MappingStartEvent else self._sequence
-            fill(node, depth + 1)
+            fill(node)
         if event.anchor:
             self._anchors[event.anchor] = node
         return node
 
-    def _sequence(self, node: Node, depth: int) -> None:
+    def _sequence(self, node: Node) -> None:
         while type(event := self._get()) is not SequenceEndEvent:
-            item = self._node(event, depth)
+            item = self._node(event)
             node.children[len(node.children)] = item.position, item
 
-    def _mapping(self, node: Node, depth: int) -> None:
+    def _mapping(self, node: Node) -> None:
         while type(event := self._get()) is not MappingEndEvent:
-            place = self._node(event, depth).position
+            place = self._node(event).position
             key = event.value if type(event) is ScalarEvent else None
-            value = self._node(self._get(), depth)
-            if key in node.children:
-                self.duplicates.append((place, node.children[key][0], key))
-                if len(self.duplicates) == _MAX_DUPLICATES:
-                    raise _PositionedError(event.start_mark, "limit", "")
-            elif key is not None:
+            value = self._node(self._get())
+            if key is not None:
                 node.children[key] = place, value

@@ -217,7 +217,8 @@ def _kind_problems(name: object, attribute: Attribute) -> list[str]:
     """Check the kind, and what only an attribute of a certain kind can be."""
     found = []
     if attribute.kind is not None and attribute.kind not in KINDS:
-        found.append(f"'{attribute.kind}' is not a kind{hint(attribute.kind, KINDS)}; one of {', '.join(KINDS)}")
+        meant = "; a property has none" if str(attribute.kind) == "property" else hint(attribute.kind, KINDS)
+        found.append(f"'{attribute.kind}' is not a kind{meant}; one of {', '.join(KINDS)}")
     if attribute.write_only and attribute.kind is not None:
         found.append(f"only a property can be write_only, not a {attribute.kind}")
     if attribute.derived_from and attribute.kind != "read_only":

@@ -80,6 +80,26 @@ class Change(NamedTuple):
     should: Mapping[str, Any]
 
 
+def _element(change: Change, place: Any) -> Any:
+    """Return one of the pair. Raise ``TypeError`` for a key: in Puppet a change is a hash."""
+    if type(place) is str:
+        field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(place, f".should[{place!r}]")
+        msg = f"a change is a pair (is_, should), not a mapping: write {field}, not [{place!r}]"
+        raise TypeError(msg)
+    return tuple.__getitem__(change, place)
+
+
+def _no_attribute(_change: Change, name: str) -> Any:
+    """Raise ``AttributeError``, which names the two fields: ``change.get("should")`` is the same mistake."""
+    msg = f"a change is a pair (is_, should), not a mapping: it has .is_ and .should, and no .{name}"
+    raise AttributeError(msg)
+
+
+# The fields and unpacking do not pass here. A type checker does not see them, and finds these mistakes itself.
+setattr(Change, "__getitem__", _element)  # noqa: B010 - an assignment would be seen
+setattr(Change, "__getattr__", _no_attribute)  # noqa: B010 - the same
+
+
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values
     """The argument of ``set``: name → ``Change``, in dependency order.
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 
     from resource_api.model.declaration import Declaration
     from resource_api.model.entry import Entry
+    from resource_api.model.values.document import Document
 
 
 class ComponentInstance:
     """A declared component; ``members`` are its resources, including those of components within it."""
 
-    __slots__ = ("declaration", "inputs", "members", "meta", "outputs", "title")
+    __slots__ = ("declaration", "document", "inputs", "members", "meta", "outputs", "title")
 
     def __init__(self, declaration: Declaration) -> None:
         """Make an instance without members."""
@@ -30,6 +31,8 @@ class ComponentInstance:
         self.members: Sequence[Entry] = ()
         self.inputs: Mapping[str, Any] = {}
         self.outputs: Mapping[str, Any] = {}
+        #: What it declares, with the positions in its own file; None before it is built.
+        self.document: Document | None = None
 
     @property
     def type(self) -> str:

@@ -34,6 +34,11 @@ Resource = dict[str, Any]
 #: The identity of a resource within its type: the value of its namevar, or a tuple of several.
 Name = Any
 
+#: What stands for a feature of Puppet's Resource API that has another name, or none.
+_OF_PUPPET: Final = {
+    "supports_noop": "; it is 'noop_handler' here",
+    "remote_resource": "; a type with 'config' is one that manages something elsewhere",
+}
 FEATURES: Final = frozenset(
     {
         "canonicalize",
@@ -113,7 +118,7 @@ class TypeDefinition(AttributeSet):
         #: What is being done while an action is carried out, where the general words do not fit.
         self.verbs: Mapping[str, str] = {} if verbs is None else verbs
         self.warnings: tuple[str, ...] = tuple(
-            f"type '{name}': unknown feature '{feature}' is ignored{hint(feature, FEATURES)}"
+            f"type '{name}': unknown feature '{feature}' is ignored{_OF_PUPPET.get(feature) or hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES)
         )
         problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]

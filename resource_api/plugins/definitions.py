@@ -136,12 +136,21 @@ def _stem(path: str) -> str:
 def _defined(path: str, module: ModuleType, constant: str, expected: type[Any]) -> Any:
     value = getattr(module, constant, None)
     if value is None:
-        msg = f"{path}: defines no {constant}"
+        others = [name for name, each in vars(module).items() if _is_meant(each, expected, module)]
+        hint = f"; rename '{others[0]}' to {constant}" if len(others) == 1 else ""
+        msg = f"{path}: defines no {constant}{hint}"
         raise DefinitionError(msg)
     if not isinstance(value, expected):
         msg = f"{path}: {constant} must be a {expected.__name__}, not {type(value).__name__}"
         raise DefinitionError(msg)
     return value
+
+
+def _is_meant(value: Any, expected: type[Any], module: ModuleType) -> bool:
+    """Whether a value of a module may be what its file must define, under another name."""
+    if expected is not type:
+        return isinstance(value, expected)
+    return isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "get")
 
 
 def _check_name(path: str, constant: str, name: str) -> None:

@@ -6,6 +6,7 @@ define is checked in ``definitions``.
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from importlib.machinery import SourceFileLoader
@@ -13,11 +14,18 @@ from threading import RLock, get_ident
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.errors import PLUGIN_FILE, DefinitionError, MissingModule, UntrustedCode, reason
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.errors import (
+    PLUGIN_FILE,
+    DefinitionError,
+    MissingModule,
+    UntrustedCode,
+    nearest,
+    reason,
+)
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping
 
     #: Path → the bytes of the file, and its status.
@@ -27,6 +35,8 @@ if TYPE_CHECKING:
 #: Held while a file is executed: ``sys.stdout`` is replaced meanwhile, and a function of a provider may import code of
 #: ``lib/`` in any thread.
 LOCK: Final = RLock()
+#: The present state of a change as it would be called if that were no word of Python.
+_IS: Final = regex(r"\.is\b")
 #: The directories of a module path.
 _KINDS: Final = {"types", "providers", "components", "policies", "lib"}
 
@@ -80,13 +90,19 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
         from resource_api.manifest.python_positions import raised_at, source  # noqa: PLC0415 - only for a broken file
 
         kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
-        found = kind(f"{path}:{line_of(error, path)}: {_describe(error)}")
+        found = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
         found.place = path, *raised_at(error, path, source(path))
         raise found from error
     if stdout.written or path_changed:
         what = "prints" if stdout.written else "changes sys.path"
         msg = f"{path}: {what} while it is loaded; a module file must not"
         raise DefinitionError(msg)
+
+
+def _root(path: str) -> str:
+    """Return the directory of a module path that a file belongs to."""
+    relative = _relative(path)
+    return path[: -len(relative) - 1]
 
 
 def _relative(path: str) -> str:
@@ -153,10 +169,28 @@ def line_of(error: BaseException, file: str) -> int:
     return line
 
 
+def _import_hint(error: BaseException, path: str) -> str:
+    """Return how an import is written that a file of a module path has written otherwise; empty if it is not known."""
+    if type(error) is ModuleNotFoundError and error.name:
+        directory, name = _root(path), error.name
+        if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
+            return "; a file imports modules of lib/ as 'from lib import NAME', and nothing relative to itself"
+        if os.path.exists(f"{directory}/lib/{name}.py"):  # noqa: PTH110 - text
+            return f"; write 'from lib import {name}'"
+    if type(error) is ImportError and error.name in ("types", "providers"):
+        return "; types and providers cannot import each other: code that several need is in lib/"
+    if type(error) is ImportError and error.name == "resource_api":
+        hint = nearest(str(error).partition("'")[2].partition("'")[0], sys.modules[error.name].__all__)
+        return f"; {hint}" if hint else ""
+    return ""
+
+
 def _describe(error: BaseException) -> str:
     if isinstance(error, DefinitionError):
         return str(error)
     if isinstance(error, SystemExit):
         return f"exits while it is loaded (code {error.code})"
     text = reason(error, with_origin=False)
+    if isinstance(error, SyntaxError) and ".is" in (error.text or "") and _IS.search(error.text or ""):
+        text += "; 'is' is a word of Python: write .is_"
     return text if text.startswith(type(error).__name__) else f"{type(error).__name__}: {text}"

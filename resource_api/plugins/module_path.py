@@ -145,6 +145,21 @@ class ModulePath:
         paths = [f"{directory}/{name}" for directory in self._directories]
         return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - text
 
+    def unread(self, name: str) -> tuple[str, str]:
+        """Return a file that was meant as a type or component and is not read, and what it should be; empty: none.
+
+        Such are ``types/NAME.yaml``, ``type/NAME.py``, a name in other letters, and one with '-'.
+        """
+        name = name.lower().replace("-", "_")
+        for directory in self._directories:
+            for place in ("types", "components", "type", "component"):
+                with suppress(OSError):
+                    for file in sorted(os.listdir(f"{directory}/{place}")):  # noqa: PTH208 - bare names
+                        right = f"{place.removesuffix('s')}s/{name}.py"
+                        if file.partition(".")[0].lower().replace("-", "_") == name and f"{place}/{file}" != right:
+                            return f"{directory}/{place}/{file}", right
+        return "", ""
+
     def names(self, kind: str, *, installed: bool = True) -> list[str]:
         """Return every name of a kind, sorted."""
         found: set[str] = set()

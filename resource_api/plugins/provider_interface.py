@@ -44,6 +44,8 @@ _SIMPLE: Final = {
 }
 #: The methods whose result nobody looks at: one with a ``yield`` would do nothing when it is called.
 _ACTIONS: Final = {"set", "refresh", "configure", *_SIMPLE}
+#: Methods of providers of Puppet's older kind → ours.
+_ELSEWHERE: Final = {"destroy": "delete", "instances": "get", "flush": "update"}
 #: Flags of the code of a function: ``async def``, also with a ``yield``; and a ``yield`` alone.
 _ASYNC: Final = 0x280
 _GENERATOR: Final = 0x20
@@ -62,7 +64,7 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
         for right, method in misspelt.items()
     ]
     missing = [method for method in needed if method not in misspelt and not _has(provider, method)]
-    problems += [f"provider of '{type_name}' has no method '{method}'" for method in missing]
+    problems += [f"provider of '{type_name}' has no method '{method}'{_advice(provider, method)}" for method in missing]
     for feature, method in FEATURE_METHODS.items():
         has = callable(getattr(provider, method, None))
         if feature in features and not has and method not in misspelt:
@@ -85,8 +87,17 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
     ]
 
 
+def _advice(provider: type[Any], method: str) -> str:
+    """Return what to do about a missing method, after a semicolon; empty if there is nothing but to write it."""
+    if method == "set" and any(callable(getattr(provider, each, None)) for each in _SIMPLE):
+        return "; inherit it from SimpleProvider, and it calls create, update and delete"
+    return ""
+
+
 def _misspelt_methods(definition: TypeDefinition, provider: type[Any]) -> Mapping[str, str]:
-    """Return the provider's own public methods that are one letter from a method that it lacks, by the latter.
+    """Return the provider's own public methods that stand for a method that it lacks, by the latter.
+
+    They are one letter from it, or have the name that it has in Puppet's older providers.
 
     A method that the provider itself uses is a helper, and no mistake.
     """
@@ -102,7 +113,7 @@ def _misspelt_methods(definition: TypeDefinition, provider: type[Any]) -> Mappin
         right: name
         for name in unknown
         for right in known
-        if right not in own and abs(len(right) - len(name)) < 2 and _is_one_letter_off(right, name)  # noqa: PLR2004 - one letter
+        if right not in own and (_ELSEWHERE.get(name) == right or _is_one_letter_off(right, name))
     }
     if not found:
         return {}
@@ -124,6 +135,8 @@ def _used_names(code: CodeType) -> Iterator[str]:
 
 def _is_one_letter_off(word: str, other: str) -> bool:
     """Whether two different words are one letter apart: added, dropped, changed, or swapped with its neighbour."""
+    if abs(len(word) - len(other)) > 1:
+        return False
     start = 0
     while start < min(len(word), len(other)) and word[start] == other[start]:
         start += 1
@@ -167,7 +180,7 @@ def _config_problems(definition: TypeDefinition, provider: type[Any]) -> list[st
 
 def _signature_problems(type_name: str, features: Collection[str], provider: type[Any]) -> list[str]:
     """Check the two methods whose parameters depend on a feature."""
-    problems = []
+    problems = _get_problems(type_name, features, provider.get)
     if "simple_get_filter" in features and not takes(provider.get, "names", 2):
         problems.append(f"provider of '{type_name}': get takes no 'names', which feature 'simple_get_filter' requires")
     if "noop_handler" in features and not takes(provider.set, "noop"):
@@ -177,6 +190,26 @@ def _signature_problems(type_name: str, features: Collection[str], provider: typ
             f"provider of '{type_name}': set takes 'noop' but its type does not declare the feature 'noop_handler'"
         )
     return problems
+
+
+def _get_problems(type_name: str, features: Collection[str], get: Any) -> list[str]:
+    """Check the parameter ``names``: it is passed with the feature only, and all are asked for by None."""
+    code, defaults = getattr(get, "__code__", None), getattr(get, "__defaults__", None) or ()
+    if code is None:
+        return []
+    optional = dict(zip(code.co_varnames[: code.co_argcount][::-1], defaults[::-1], strict=False))
+    required = code.co_varnames[2 : code.co_argcount - len(optional)]
+    problems = [
+        f"get is called with 'names' only for a type with the feature 'simple_get_filter'; write '{name}=None'"
+        for name in required[:1]
+        if "simple_get_filter" not in features
+    ]
+    problems += [
+        f"get is called with None for all resources, not with {value!r}; write '{name}=None'"
+        for name, value in optional.items()
+        if value is not None and not value
+    ]
+    return [f"provider of '{type_name}': {problem}" for problem in problems]
 
 
 def _plain_problems(type_name: str, provider: type[Any], methods: Iterable[str]) -> list[str]:

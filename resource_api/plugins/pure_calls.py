@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat
-from resource_api.model.values.errors import Problem, ProviderError
+from resource_api.model.values.errors import Problem, WrongAnswer
 from resource_api.model.values.values import Sensitive, copy_resource
-from resource_api.provider.base import call_arguments
+from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context
 from resource_api.system import process_guard
 
@@ -136,9 +136,7 @@ class PureCalls:
         count = len(copies)
         answer = self._call("canonicalize", copies)
         if not isinstance(answer, list) or len(answer) != count or not all(type(each) is dict for each in answer):
-            name = self._definition.name
-            msg = f"{name}: canonicalize must return the resources that it was given, a list of mappings"
-            raise ProviderError(msg)
+            raise WrongAnswer(_not_the_resources(self._definition.name, answer, count))
         # What a worker has sent is nobody else's.
         return answer if self._class is None or are_flat(answer) else list(map(copy_resource, answer))
 
@@ -166,7 +164,20 @@ class PureCalls:
             raise
 
 
+def _not_the_resources(type_name: str, answer: Any, count: int) -> str:
+    """Return what is wrong with an answer of ``canonicalize`` to ``count`` resources."""
+    must = f"canonicalize of type '{type_name}' must return"
+    if answer is None:
+        return f"{must} the resources that it was given, not None; does it end with 'return resources'?"
+    if not isinstance(answer, list):
+        return f"{must} the resources that it was given as a list, not {type(answer).__name__}"
+    if len(answer) != count:
+        return f"{must} the resources that it was given, {count} in this call, not {len(answer)}"
+    kind = next(type(each).__name__ for each in answer if type(each) is not dict)
+    return f"{must} mappings of attribute to value, not {kind}"
+
+
 def _problems(answer: Any) -> list[Problem]:
-    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for one of no known severity."""
-    given: Sequence[Any] = [answer] if isinstance(answer, (str, Problem)) else list(answer)
-    return [each.checked() if isinstance(each, Problem) else Problem(None, str(each)) for each in given]
+    """Return the answer of ``validate`` as problems. Raise ``ProviderError`` for another answer or severity."""
+    found = validation_answers(answer)
+    return [each.checked() if isinstance(each, Problem) else Problem(None, each) for each in found]

@@ -359,7 +359,13 @@ class Registry:
         return self._versions[name, versions]
 
     def _unknown_type(self, name: str) -> UnknownType:
-        hint = nearest(name, [*self.names(), *self.component_names()], "type")
+        file, right = self._module_path.unread(name)
+        if file.endswith(".py"):
+            hint = f"{file} is not read; rename it to {right}"
+        elif file:
+            hint = f"{file} is not read; it must be a Python file, {right}"
+        else:
+            hint = nearest(name, [*self.names(), *self.component_names()], "type")
         return UnknownType(f"unknown type '{capitalize_type(name)}'" + (f"; {hint}" if hint else ""))
 
 

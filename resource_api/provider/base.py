@@ -9,7 +9,7 @@ from collections.abc import Mapping as MappingABC
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
-from resource_api.model.values.errors import ProviderError
+from resource_api.model.values.errors import Problem, ProviderError, WrongAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -59,6 +59,19 @@ def variadic(function: Any) -> bool:
     """Return whether a function takes any keyword."""
     code = getattr(function, "__code__", None)
     return code is not None and bool(code.co_flags & 0x08)
+
+
+def validation_answers(answer: Any) -> list[str | Problem]:
+    """Return what ``validate`` has found as a list. Raise ``WrongAnswer`` for anything but texts and problems."""
+    if answer is None:
+        return []
+    several = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")
+    found = list(answer) if several else [answer]
+    for each in found:
+        if not isinstance(each, (str, Problem)):
+            msg = f"validate must return texts or Problem(attribute, message), one or several, not {each!r:.80}"
+            raise WrongAnswer(msg)
+    return found
 
 
 class BaseProvider:

@@ -52,6 +52,24 @@ class CommandResult(NamedTuple):
     stderr: str
 
 
+def _no_attribute(_result: CommandResult, name: str) -> Any:
+    """Raise ``AttributeError``: elsewhere a program that is run returns its output as text."""
+    hint = f"; write .stdout.{name}" if hasattr(str, name) else ""
+    msg = f"a result has exit_code, stdout and stderr, and no '{name}'{hint}"
+    raise AttributeError(msg)
+
+
+def _no_member(_result: CommandResult, _part: object) -> bool:
+    """Raise ``TypeError``: whether something is one of the fields is never meant."""
+    msg = "a result is no text: search its .stdout"
+    raise TypeError(msg)
+
+
+# A type checker does not see them, and finds these mistakes itself.
+setattr(CommandResult, "__getattr__", _no_attribute)  # noqa: B010 - an assignment would be seen
+setattr(CommandResult, "__contains__", _no_member)  # noqa: B010 - the same
+
+
 class Command:
     """A program that a provider runs, without a shell, terminal or inherited environment, for a limited time.
 

@@ -11,7 +11,14 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.change import Difference, change_status, describe_difference, state_differences
-from resource_api.model.values.errors import PLUGIN_FILE, ProviderError, ResourceAPIError, ResourceError, reason
+from resource_api.model.values.errors import (
+    PLUGIN_FILE,
+    ProviderError,
+    ResourceAPIError,
+    ResourceError,
+    nearest,
+    reason,
+)
 from resource_api.model.values.text import show
 from resource_api.provider.outcomes import CallOutcomes, Outcome, Subject
 
@@ -33,6 +40,8 @@ __all__ = ["Context", "Outcome", "RunContext", "Subject", "calling_context", "cu
 current: ContextVar[Context | None] = ContextVar("current", default=None)
 
 _ATTRIBUTE: Final = "_resource_api_contexts"
+#: Levels of the loggers of Python → methods of a context.
+_LEVELS_ELSEWHERE: Final = {"warn": "warning", "error": "err", "exception": "err", "critical": "err", "log": "notice"}
 
 
 def calling_context(provider: object) -> Context | None:
@@ -160,6 +169,17 @@ class Context:
         self.open_contexts: list[LoggingContext] = []
         #: The only name that the call is about; empty when there are several.
         self._only: Sequence[Name] = list(subjects) if subjects is not None and len(subjects) == 1 else ()
+
+    if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise ``AttributeError`` with the name that is meant."""
+            if name in _LEVELS_ELSEWHERE:
+                hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
+            else:
+                hint = nearest(name, [known for known in dir(type(self)) if known[0] != "_"])
+            msg = f"a context has no '{name}'" + (f"; {hint}" if hint else "")
+            raise AttributeError(msg)
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:

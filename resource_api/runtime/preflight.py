@@ -19,7 +19,7 @@ from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name
@@ -108,12 +108,20 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
     try:
         provider = providers.instance(first.definition.instance)
         with providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-            answers = [_checked(each, steps) for each in provider.preflight(context, changes) or ()]
+            answers = [_checked(each, steps) for each in _pairs(provider.preflight(context, changes))]
     except Exception as error:  # noqa: BLE001 - contained: a plan is as true without its warnings
         context.log_traceback(error)
         yield first, Problem(None, f"preflight of its provider failed: {reason(error)}")
     else:
         yield from answers
+
+
+def _pairs(answer: Any) -> Iterable[Any]:
+    """Return the answer of ``preflight``; None is empty. Raise ``ProviderError`` for what is no iterable."""
+    if answer is None or hasattr(answer, "__iter__"):
+        return answer or ()
+    msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"
+    raise ProviderError(msg)
 
 
 def _known(step: Step) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.canonicalize import check_values, find_suspect, first_unknown
+from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
 from resource_api.model.values.columnar import are_flat, batches
-from resource_api.model.values.errors import ProviderError, nearest, reason
+from resource_api.model.values.errors import ProviderError, WrongAnswer, nearest
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show, show_attribute
 from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
+    from resource_api.model.values.errors import Problem
 
     #: The result of reading one name: a row, None for absence, or the reason why it could not be read.
     Found = Resource | str | None
@@ -111,7 +112,7 @@ class RowChecker:
         if unknown is not None:
             return f"get returned a value of '{unknown}' that is not known; leave it out"
         if problems:
-            message = "get returned " + "; ".join(problem.message for problem in problems)
+            message = _wrong_values(problems)
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
@@ -139,13 +140,22 @@ class RowChecker:
             self._write_warning(reference, message, definition.name, reference=reference)
 
 
+def _wrong_values(problems: Sequence[Problem]) -> str:
+    """Return what is wrong with the values of a row, without advice for authors of manifests."""
+    from resource_api.model.datatypes.messages import QUOTES  # noqa: PLC0415 - only for a wrong value
+
+    return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
+
+
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
     """Return the canonical form of each row, or why there is none; if all together fail, each is tried alone."""
     try:
         return list(canonicalize(rows))
+    except WrongAnswer as error:
+        return [str(error)] * len(rows)
     except Exception as error:  # noqa: BLE001 - becomes the failure of one row
         if len(rows) == 1:
-            return [f"canonicalize failed: {reason(error)}"]
+            return [failure("canonicalize", error)]
         return [answer for row in rows for answer in _canonicalize(canonicalize, [row])]
 
 
@@ -188,7 +198,7 @@ def _misnamed(
     if _shown(name) in by_text:
         problems = check_values(definition, dict(zip(definition.namevars, _values(name), strict=True)))
         if problems:
-            return by_text[_shown(name)], "get returned " + "; ".join(problem.message for problem in problems)
+            return by_text[_shown(name)], _wrong_values(problems)
     if functions.canonicalize is None:
         return None, ""
     try:

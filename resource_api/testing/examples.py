@@ -5,6 +5,7 @@ What is done with them must not enter here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.datatypes.build import DataType
@@ -69,6 +70,28 @@ class Examples(NamedTuple):
     def all(self) -> list[Resource]:
         """``present`` and ``others``, which can exist together."""
         return [self.present, *self.others]
+
+
+def example_problem(definition: TypeDefinition, examples: Examples) -> str:
+    """Return why the examples are no resources of a type, whatever values they have; empty if they may be."""
+    if not isinstance(examples.others, Sequence):
+        return f"'others' must be a list of resources, not {type(examples.others).__name__}"
+    updated = [] if examples.updated is None else [("updated", examples.updated)]
+    named = [("present", examples.present), *updated, *(("others", each) for each in examples.others)]
+    problems = [_resource_problem(definition, fixture, resource) for fixture, resource in named]
+    if updated and examples.updated == examples.present:
+        problems.append("'updated' must differ from 'present', and not change it: {**present, 'ATTRIBUTE': VALUE}")
+    return next(filter(None, problems), "")
+
+
+def _resource_problem(definition: TypeDefinition, fixture: str, resource: Any) -> str:
+    if not isinstance(resource, Mapping):
+        return f"'{fixture}' must be a resource, a mapping of attribute to value, not {type(resource).__name__}"
+    for namevar in definition.namevars:
+        if namevar not in resource and not definition.attributes[namevar].has_default:
+            held = ", ".join(map(repr, resource)) or "nothing"
+            return f"'{fixture}' must have the namevar '{namevar}', and has {held}"
+    return ""
 
 
 def similar_resources(definition: TypeDefinition, present: Mapping[str, Any], count: int = OTHERS) -> list[Resource]:

@@ -14,6 +14,7 @@ import pytest
 
 from resource_api.catalog import canonicalize
 from resource_api.model.values.text import show
+from resource_api.testing.examples import example_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,6 +55,8 @@ class FoundationLaws:
     def test_the_declaration_accepts_the_examples(self, harness: Harness) -> None:
         """A manifest of the examples is valid, their names differ, and an update keeps its name."""
         examples = harness.examples
+        if problem := example_problem(harness.definition, examples):
+            pytest.fail(problem)
         names = harness.names(*examples.all)
         if examples.updated is not None:
             [updated] = harness.names(examples.updated)

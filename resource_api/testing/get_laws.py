@@ -119,7 +119,8 @@ class GetLaws(FoundationLaws):
         try:
             harness.assert_converged(source=path)
         except ManifestError as error:
-            pytest.fail(f"'resource {harness.definition.name}' would print an invalid manifest: {error}")
+            text = f"'resource {harness.definition.name}' would print an invalid manifest: {error}"
+            raise pytest.fail.Exception(text) from None
 
     def test_what_cannot_be_read_is_not_absent(self, harness: Harness) -> None:
         """Where ``get`` cannot read, it raises or reports the resource as failed; it never leaves it out."""
@@ -164,6 +165,23 @@ class GetLaws(FoundationLaws):
             assert not events, (
                 "the same manifest would mean something else on another machine, and validate could not check it:"
                 f" canonicalize uses {events[0][0]} {events[0][1][:200]}"
+            )
+
+    def test_canonicalize_treats_each_resource_alike(self, harness: Harness) -> None:
+        """Resources have the same canonical form in one call for all as in a call for each."""
+        harness.require("canonicalize")
+        examples = harness.examples
+        resources = [examples.present, *examples.others, *respelled_resources(harness.definition, examples.present)]
+        alone = []
+        for resource in resources:
+            with suppress(Exception):  # what is refused is the subject of other laws
+                alone.append((resource, *_canonicalize(harness, [resource])))
+        together = _canonicalize(harness, [resource for resource, _ in alone])
+        for (resource, once), canonical in zip(alone, together, strict=True):
+            changed = differences(once, canonical)
+            assert not changed, (
+                f"a second resource in a manifest would change the first one's meaning: canonicalize of {len(together)}"
+                f" resources differs from that of {resource} alone in {changed}; does it return before the loop ends?"
             )
 
     def test_canonicalize_is_idempotent(self, harness: Harness) -> None:

@@ -127,15 +127,19 @@ class Harness:
 
     def entries(self, *resources: Mapping[str, Any]) -> list[Entry]:
         """Return the catalog's entries of ``resources`` in their order. An invalid manifest fails the law."""
+        # The traceback of the compiler would be a hundred lines about this project before the one about the provider.
+        __tracebackhide__ = True
         try:
             catalog = self.runtime.compile(self.manifest(*resources))
         except ManifestError as error:
-            pytest.fail(f"a user could not write this: {error}")
+            text = f"a user could not write this: {error}"
+            raise pytest.fail.Exception(text) from None
         by_title = {entry.title: entry for entry in catalog.entries}
         return [by_title[self._reference(each).title] for each in resources]
 
     def names(self, *resources: Mapping[str, Any]) -> list[Name]:
         """Return the canonical names of ``resources``."""
+        __tracebackhide__ = True
         return [entry.name for entry in self.entries(*resources)]
 
     def plan(self, *resources: Mapping[str, Any], runtime: Runtime | None = None) -> Plan:

@@ -8,10 +8,12 @@ maintain. The laws of state stores must not enter here.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
+from resource_api.model.values.errors import UnknownType, UsageError
 from resource_api.model.values.spellings import encoded, written
 from resource_api.plugins.registry import Registry
 from resource_api.render import json as documents
@@ -26,7 +28,6 @@ from resource_api.testing.set_laws import SetLaws
 from resource_api.testing.system_calls import recorded
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import Resource
@@ -44,7 +45,7 @@ SHORTEST_ENCODED = 8
 class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLaws):
     """The laws of providers. A subclass names the type and gives an example by the fixture ``present``.
 
-    ``module_path``: directories that hold ``types/`` and ``providers/``; the bundled types are always found.
+    ``module_path``: one or several directories with ``types/`` and ``providers/``; the bundled types are always found.
     ``listing_size``: how many resources a listing is tried with; by default 101 for a type with ``config``, since
     services list by pages, and otherwise the examples. ``slowest_get``: seconds in which ``get`` must return the
     examples; None: it is not timed.
@@ -52,7 +53,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
     """
 
     type_name: ClassVar[str]
-    module_path: ClassVar[Sequence[str | os.PathLike[str]]] = ()
+    module_path: ClassVar[Sequence[str | os.PathLike[str]] | str | os.PathLike[str]] = ()
     listing_size: ClassVar[int | None] = None
     slowest_get: ClassVar[float | None] = None
     implementation: ClassVar[str] = ""
@@ -86,7 +87,18 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
     @pytest.fixture
     def registry(self) -> Registry:
         """Return the registry that has the type and its provider."""
-        return Registry.from_path(*self.module_path)
+        if not hasattr(self, "type_name"):
+            pytest.fail(f"{type(self).__name__} must have 'type_name', the name of the type that is tested")
+        places = [self.module_path] if isinstance(self.module_path, (str, os.PathLike)) else self.module_path
+        try:
+            registry = Registry.from_path(*places)
+            registry.type(self.type_name)
+        except UsageError as error:
+            raise pytest.fail.Exception(str(error)) from None
+        except UnknownType as error:
+            text = f"{error}; 'module_path' has {', '.join(map(str, places)) or 'no directory'}"
+            raise pytest.fail.Exception(text) from None
+        return registry
 
     @pytest.fixture
     def config(self) -> Mapping[str, Any]:

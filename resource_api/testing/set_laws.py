@@ -26,7 +26,8 @@ from resource_api.testing.foundation_laws import FoundationLaws
 from resource_api.testing.harness import PROGRAMMING_ERRORS, Harness, differences, failures
 
 if TYPE_CHECKING:
-    from resource_api.model.type_definition import Name, Resource
+    from resource_api.model.entry import Entry
+    from resource_api.model.type_definition import Resource
 
 #: How many calls are made at once, and how often, to find one that loses the change of another.
 SIDE_BY_SIDE: Final = 8
@@ -122,7 +123,7 @@ class SetLaws(FoundationLaws):
         row = harness.existing([entry.name])[entry.name]
         kinds = {name: harness.definition.attributes[name].kind for name in entry.should}
         for attribute in (name for name, kind in kinds.items() if kind is None and name != "ensure" and name in row):
-            answers = insync_answers(harness, entry.name, attribute, row)
+            answers = insync_answers(harness, entry, attribute, row)
             assert not answers or not all(answer is True for answer in answers), (
                 f"no change of '{attribute}' would ever be made: insync answers True for each of {len(answers)} values"
             )
@@ -258,8 +259,11 @@ class SetLaws(FoundationLaws):
                 break
 
 
-def insync_answers(harness: Harness, name: Name, attribute: str, row: Resource) -> list[Any]:
-    """Return what ``insync`` answers, or raises for the user, for other values of an attribute than that of ``row``."""
+def insync_answers(harness: Harness, entry: Entry, attribute: str, row: Resource) -> list[Any]:
+    """Return what ``insync`` answers, or raises for the user, for other values of an attribute than that of ``row``.
+
+    As in a run, it is asked with what is declared, parameters and defaults included.
+    """
     compare, answers = harness.provider().insync, []
     context = harness.context(reading=True)
     datatype = harness.definition.attributes[attribute].datatype
@@ -269,7 +273,7 @@ def insync_answers(harness: Harness, name: Name, attribute: str, row: Resource) 
     def ask(value: Any) -> None:
         if value is not None and datatype.accepts(value) and not same_value(value, reveal(row[attribute])):
             try:
-                answers.append(compare(context, name, attribute, dict(row), {**row, attribute: value}))
+                answers.append(compare(context, entry.name, attribute, dict(row), {**entry.should, attribute: value}))
             except ResourceError as error:
                 answers.append(error)
 

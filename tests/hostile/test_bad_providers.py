@@ -122,14 +122,16 @@ HARMLESS: Final = {
 #: What makes the manifest or a file that it uses wrong: nothing is touched, at exit code 65.
 REFUSED: Final = {
     "canonicalize_mutates": Case("b", "canonicalize added what is not declared: 'colour'", "canonicalize"),
-    "canonicalize_short": Case("abcd", "canonicalize must return the resources that it was given", "canonicalize"),
-    "canonicalize_none": Case("abcd", "canonicalize must return the resources that it was given", "canonicalize"),
+    "canonicalize_short": Case("abcd", "must return the resources that it was given", "canonicalize"),
+    "canonicalize_none": Case("abcd", "must return the resources that it was given", "canonicalize"),
     "canonicalize_raises": Case("b", "canonicalize failed: KeyError: 'colour'", "canonicalize"),
     "canonicalize_drops": Case("b", "canonicalize dropped 'size'", "canonicalize"),
     "canonicalize_wrong_type": Case("b", "size must be an integer", "canonicalize"),
     "canonicalize_exits": Case("abcd", "canonicalize failed: SystemExit: 0", "canonicalize"),
     "validate_raises": Case("b", "validate failed: 'NoneType' object has no attribute 'strip'", "validate"),
-    "validate_nonsense": Case("b", "validate failed: ", "validate"),
+    "validate_nonsense": Case(
+        "b", "validate must return texts or Problem(attribute, message), one or several, not 7", "validate"
+    ),
     "load_raises": Case("abcd", "providers/bad.py:3: OSError: libstore.so.3"),
     "load_exits": Case("abcd", "providers/bad.py:5: exits while it is loaded (code 0)"),
     "load_prints": Case("abcd", "providers/bad.py: prints while it is loaded"),

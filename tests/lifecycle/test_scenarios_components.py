@@ -186,14 +186,58 @@ def test_an_exception_in_a_build_is_reported_with_its_line(bench: Bench) -> None
     (line,) = problems(bench, site).splitlines()
     assert __file__ in line
     assert "Hut[a]: ZeroDivisionError" in line or "division" in line
-    assert "Hut[b]: sets an output 'odd' that it does not declare" in problems(bench, {"Hut[b]": {"size": 1}})
+    said = problems(bench, {"Hut[b]": {"size": 1}, "Thing[t]": {"size": "${Hut[b].odd}"}})
+    line = hut.__code__.co_firstlineno + 2
+    assert said == f"{__file__}:{line}:9: Hut[b]: sets an output 'odd' that it does not declare"
 
 
 def test_a_declared_output_must_be_set(bench: Bench) -> None:
-    """Users of the output rely on it."""
+    """Users of the output rely on it; it is reported at the function, once, and not where it is used."""
+
+    def hut(m: Any) -> None:
+        m.thing("x")
+
     definition = ComponentDefinition(name="hut", docs="A hut.", outputs={"door": "The door."})
-    bench.registry.register_component(definition, lambda m: m.thing("x"))
-    assert "Hut[a]: declares an output 'door' and does not set it" in problems(bench, {"Hut[a]": {}})
+    bench.registry.register_component(definition, hut)
+    said = problems(bench, {"Thing[t]": {"colour": "${Hut[a].door}"}, "Hut[a]": {}})
+    place = f"{__file__}:{hut.__code__.co_firstlineno}:1"
+    assert said == f"{place}: Hut[a]: declares an output 'door' and does not set it"
+
+
+def test_a_wrong_output_is_reported_where_it_is_set(bench: Bench) -> None:
+    """Once, whether it is used or not, also through the output of a component around it."""
+
+    def hut(m: Any) -> None:
+        m.output("door", m.thing("x").door)
+
+    def yard(m: Any) -> None:
+        m.output("door", m.hut("b").door)
+
+    for name, build in (("hut", hut), ("yard", yard)):
+        outputs = {"door": "The door."}
+        bench.registry.register_component(ComponentDefinition(name=name, docs="A part.", outputs=outputs), build)
+    said = problems(bench, {"Thing[t]": {"colour": "${Yard[a].door}"}, "Yard[a]": {}})
+    line = hut.__code__.co_firstlineno + 1
+    where = "Yard[a]/Hut[b]: output 'door': ${Yard[a]/Hut[b]/Thing[x].door}"
+    assert said == f"{__file__}:{line}:9: {where}: unknown attribute 'door'"
+
+
+def test_a_wrong_input_is_reported_where_it_is_given(bench: Bench) -> None:
+    """Once, whatever passes it on: a resource of the component, a component within it, an output."""
+
+    def hut(m: Any) -> None:
+        m.thing("x", colour=m.inputs.colour)
+
+    def yard(m: Any) -> None:
+        m.hut("b", colour=m.inputs.colour)
+        m.output("colour", m.inputs.colour)
+
+    for name, build, outputs in (("hut", hut, {}), ("yard", yard, {"colour": "The colour."})):
+        inputs = {"colour": Attribute("String")}
+        definition = ComponentDefinition(name=name, docs="A part.", inputs=inputs, outputs=outputs)
+        bench.registry.register_component(definition, build)
+    said = problems(bench, {"Yard[a]": {"colour": "${Thing[z].colour}"}, "Thing[t]": {"colour": "${Yard[a].colour}"}})
+    assert said == "<mapping>: Yard[a]: ${Thing[z].colour}: unknown resource 'Thing[z]'; did you mean 'Thing[t]'?"
 
 
 def test_an_error_in_its_resources_has_their_position(bench: Bench) -> None:

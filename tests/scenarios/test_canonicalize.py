@@ -99,10 +99,13 @@ def test_the_value_is_checked_before_and_after(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("return None", "canonicalize must return"),
-        ("return []", "canonicalize must return"),
+        ("return None", "canonicalize of type 'probe' must return the resources that it was given, not None"),
+        ("return []", "must return the resources that it was given, 2 in this call, not 0"),
+        ("return resources[:1]", "must return the resources that it was given, 2 in this call, not 1"),
+        ("return iter(resources)", "must return the resources that it was given as a list, not list_iterator"),
+        ("return list(map(tuple, resources))", "must return mappings of attribute to value, not tuple"),
         ("return [dict(r, extra=1) for r in resources]", "extra"),
-        ("return [{k: v for k, v in r.items() if k != 'size'} for r in resources]", "size"),
+        ("return [{k: v for k, v in r.items() if k != 'size'} for r in resources]", "dropped 'size'"),
         ("return [dict(r, size=UNKNOWN) for r in resources]", "canonicalize has made 'size' unknown"),
     ],
 )
@@ -112,9 +115,21 @@ def test_a_wrong_return_value_is_an_error(bench: Bench, body: str, words: str) -
         f"def canonicalize(self, context, resources):\n    {body}\ndef set(self, context, changes): pass",
         features=("canonicalize",),
     )
-    done = bench.apply("resources: {'Probe[a]': {size: 1}}")
+    done = bench.apply("resources: {'Probe[a]': {size: 1}, 'Probe[b]': {size: 1}}")
     assert done.code == 65
-    assert words in done.err
+    assert done.err.count(words) == 2
+
+
+def test_a_wrong_return_value_fails_what_was_read(bench: Bench) -> None:
+    """A listing reports a wrong return value of ``canonicalize`` for each resource, with the same words."""
+    bench.probe(
+        "def canonicalize(self, context, resources): return resources[:1]\ndef set(self, context, changes): pass",
+        features=("canonicalize",),
+    )
+    bench.put("probe", a={"name": "a", "ensure": "present"}, b={"name": "b", "ensure": "present"})
+    done = bench.run("resource", "probe")
+    assert done.code == 1
+    assert done.err.count("must return the resources that it was given, 2 in this call, not 1") == 2
 
 
 def test_it_receives_declared_values_without_metaparameters(bench: Bench) -> None:

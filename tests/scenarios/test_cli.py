@@ -435,6 +435,39 @@ def test_a_resource_is_changed_without_a_manifest(bench: Bench) -> None:
     assert bench.things("widget") == {}
 
 
+JOBS = """
+def _file(self): return Path(os.environ["BENCH"], "job.json")
+def get(self, context): return list(json.loads(self._file().read_text()).values())
+def validate(self, context, should):
+    if should["special"] and should["hour"] != "*":
+        return Problem("special", "excludes hour")
+def create(self, context, name, should): self._file().write_text(json.dumps({name: dict(should)}))
+update = create
+def delete(self, context, name): self._file().write_text("{}")
+"""
+
+
+def test_a_change_of_one_attribute_leaves_those_with_a_default(bench: Bench) -> None:
+    """They stay as they are, unless the given value excludes them; a new resource has the defaults."""
+    attributes = (
+        '"hour": Attribute("String", default="*"), "special": Attribute("Optional[String]", default=None),'
+        '"command": Attribute("String", default="true")'
+    )
+    bench.type("job", f"{bench.NAMED} {attributes}", provider=JOBS, features=["validate"])
+    bench.put("job")
+    assert bench.run("resource", "job", "a", "hour=5").code == 0
+    done = bench.run("resource", "job", "a", "command=run")
+    assert done.code == 0
+    assert done.lines == ["Notice: Job[a]: Successfully updated", "Notice: Job[a]: command changed from true to run"]
+    assert bench.things("job")["a"]["hour"] == "5"
+    assert bench.run("resource", "job", "a", "special=daily").code == 0
+    job = bench.things("job")["a"]
+    assert (job["special"], job["hour"], job["command"]) == ("daily", "*", "run")
+    refused = bench.run("resource", "job", "a", "special=daily", "hour=5")
+    assert refused.code == 65
+    assert "Job[a]: excludes hour" in refused.err
+
+
 @pytest.mark.parametrize(
     ("pair", "code"),
     [

@@ -31,6 +31,17 @@ def test_a_composite_name_is_read_updated_and_deleted(bench: Bench) -> None:
     assert bench.things("pair") == {}
 
 
+def test_a_composite_name_that_is_used_as_a_mapping_is_explained(bench: Bench) -> None:
+    """In Puppet it is a hash of the namevars."""
+    body = "def get(self, context): return []\ndef create(self, context, name, should): return name['door']\n"
+    attributes = '"door": Attribute("String", kind="namevar"), "room": Attribute("String", kind="namevar"),'
+    ensure = '"ensure": Attribute("Enum[present, absent]", default="present")'
+    bench.type("key", f"{attributes} {ensure}", provider=body)
+    done = bench.apply("resources: {'Key[a]': {door: front, room: hall}}")
+    words = "tuple indices must be integers or slices, not str; a name of several namevars is a tuple of their values"
+    assert f"Error: Key[a]: Creating failed: {words} (providers/key.py:" in done.err
+
+
 def test_attributes_override_the_title(bench: Bench) -> None:
     """A declared namevar takes precedence over the value from the title."""
     bench.apply("resources: {'Pair[php-yum]': {manager: gem}}")

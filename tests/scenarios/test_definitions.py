@@ -44,6 +44,7 @@ ATTRIBUTES: list[tuple[str, list[str]]] = [
     (f'{NAME}, "a": Attribute("Pattern[/(/]", "x")', ["'a'", "Pattern"]),
     (f'{NAME}, "a": Attribute("String", "x", kind="wobble")', ["'a'", "wobble"]),
     (f'{NAME}, "a": Attribute("String", "x", kind="readonly")', ["'a'", "read_only"]),
+    (f'{NAME}, "a": Attribute("String", "x", kind="property")', ["'property' is not a kind; a property has none"]),
     (f'{NAME}, "a": Attribute("String", desc="x")', ["'a'", "'docs'"]),
     (f'{NAME}, "a": Attribute("String", "x", behaviour="namevar")', ["'a'", "'kind'"]),
     (f'{NAME}, "a": Attribute("String", "x", behavior="namevar")', ["'a'", "'kind'"]),
@@ -85,7 +86,8 @@ SOURCES: list[tuple[str, list[str]]] = [
         ["other"],
     ),
     ("TYPE = 3", ["TYPE", "TypeDefinition"]),
-    ("X = 3", ["TYPE"]),
+    ("X = 3", ["defines no TYPE\n"]),
+    (f"type = TypeDefinition(name='odd', attributes={{{NAME}}})", ["defines no TYPE; rename 'type' to TYPE"]),
     ("TYPE = (", ["3"]),
     ("raise RuntimeError('no luck today')", ["no luck today", ":3"]),
     ("raise SystemExit(3)", ["exits"]),
@@ -168,6 +170,7 @@ MISSPELT: list[tuple[list[str], str, str, str]] = [
     ([], PROVIDER + "\ndef uprgade(self, version, values): return values", "uprgade", "upgrade"),
     ([], PROVIDER + "\ndef closee(self): pass", "closee", "close"),
     ([], PROVIDER + "\n@staticmethod\ndef suitible(context): return True", "suitible", "suitable"),
+    ([], "def instances(self, context): return []\ndef set(self, context, changes): pass", "instances", "get"),
     ([], "def gte(self, context): return []\ndef set(self, context, changes): pass", "gte", "get"),
 ]
 
@@ -186,6 +189,37 @@ def test_a_misspelt_method_of_a_simple_provider_is_an_error(bench: Bench) -> Non
     """``create``, ``update`` and ``delete`` are methods of its interface."""
     bench.type("odd", f"{NAME}, {ENSURE}", provider="def get(self, context): return []\ndef delte(self, *given): pass")
     assert "'delte', which nothing calls; did you mean 'delete'?" in refused(bench)
+    bench.type("odd", f"{NAME}, {ENSURE}", provider="def get(self, context): return []\ndef destroy(self): pass")
+    assert "'destroy', which nothing calls; did you mean 'delete'?" in refused(bench)
+
+
+def test_a_missing_set_of_a_simple_provider_is_explained(bench: Bench) -> None:
+    """``create``, ``update`` and ``delete`` without the base class that calls them."""
+    plain = "def get(self, context): return []\ndef create(self, context, name, should): pass"
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=plain, base="BaseProvider")
+    words = (
+        "provider of 'odd' has no method 'set'; inherit it from SimpleProvider, and it calls create, update and delete"
+    )
+    assert words in refused(bench)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("class Odd:\n    def get(self): pass\n", "defines no Provider; rename 'Odd' to Provider"),
+        ("class Odd: pass\n", "defines no Provider\n"),
+        ("class Odd:\n    def get(self): pass\nclass Other(Odd): pass\n", "defines no Provider\n"),
+        (
+            "def present(change):\n    return change.is is not None\n",
+            "odd.py:2: SyntaxError: invalid syntax (odd.py, line 2); 'is' is a word of Python: write .is_\n",
+        ),
+    ],
+)
+def test_a_provider_file_without_a_provider_is_an_error(bench: Bench, source: str, words: str) -> None:
+    """The class that is meant is named, where there is one; so is the field of a change that cannot be called 'is'."""
+    bench.type("odd", f"{NAME}, {ENSURE}")
+    bench.write("modules/providers/odd.py", source)
+    assert words in refused(bench)
 
 
 GET = "def get(self, context): return []\n"
@@ -194,6 +228,16 @@ UNCALLABLE: list[tuple[str, str, str]] = [
     ("SimpleProvider", GET + "def delete(self, context, name, old): pass", "delete is called with context, name, but"),
     ("SimpleProvider", GET + "def update(self, *given): yield", "update has a 'yield', so that it would do nothing"),
     ("BaseProvider", GET + "def set(self, context, changes): yield", "set has a 'yield', so that it would do nothing"),
+    (
+        "SimpleProvider",
+        "def get(self, context, names): return []",
+        "get is called with 'names' only for a type with the feature 'simple_get_filter'; write 'names=None'",
+    ),
+    (
+        "SimpleProvider",
+        "def get(self, context, names=[]): return []",
+        "get is called with None for all resources, not with []; write 'names=None'",
+    ),
     ("BaseProvider", "async " + PROVIDER, "get is async, and nothing awaits it; write a plain 'def'"),
     ("BaseProvider", "async def get(self, context): yield {}\ndef set(self, context, changes): pass", "get is async"),
     ("BaseProvider", GET + "async def set(self, context, changes): pass", "set is async"),
@@ -253,6 +297,19 @@ def test_an_unknown_feature_is_a_warning(bench: Bench) -> None:
     assert "canonicalise" in done.err
     assert "did you mean 'canonicalize'?" in done.err
     assert done.lines[0].startswith("Warning: ")
+
+
+@pytest.mark.parametrize(
+    ("feature", "words"),
+    [
+        ("supports_noop", "unknown feature 'supports_noop' is ignored; it is 'noop_handler' here"),
+        ("remote_resource", "is ignored; a type with 'config' is one that manages something elsewhere"),
+    ],
+)
+def test_a_feature_of_puppet_that_has_another_name_is_explained(bench: Bench, feature: str, words: str) -> None:
+    """The others have the same names."""
+    bench.type("odd", f"{NAME}, {ENSURE}", provider=PROVIDER, base="BaseProvider", features=[feature])
+    assert words in bench.validate("resources: {'Odd[a]': {ensure: absent}}").err
 
 
 def test_a_type_without_a_provider_is_an_error(bench: Bench) -> None:

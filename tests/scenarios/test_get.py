@@ -247,6 +247,16 @@ def test_what_get_returns_must_be_of_its_type_and_declared(bench: Bench) -> None
     assert "wobble" not in done.err + done.out
 
 
+def test_a_wrong_value_of_a_row_has_no_advice_for_manifests(bench: Bench) -> None:
+    """Quotes are for a number that a manifest has in place of text."""
+    bench.probe(
+        "def get(self, context): return [{'name': 'a', 'ensure': 'present', 'colour': 3}]\n"
+        "def set(self, context, changes): pass"
+    )
+    done = bench.apply("resources: {'Probe[a]': {size: 2}}")
+    assert "Error: Probe[a]: get returned colour must be a string, not an integer" in done.lines
+
+
 @pytest.mark.parametrize(("strict", "level"), [("warning", "Warning"), ("off", None)])
 def test_below_error_a_wrong_row_does_not_fail(bench: Bench, strict: str, level: str | None) -> None:
     """``--strict warning`` logs a warning for each wrong row, ``off`` logs nothing, and the resource is updated."""

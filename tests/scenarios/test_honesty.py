@@ -73,6 +73,39 @@ def test_a_problem_of_unknown_severity_is_an_error(bench: Bench) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        ("context.error('odd')", "a context has no 'error'; did you mean 'err'?"),
+        ("context.warn('odd')", "a context has no 'warn'; did you mean 'warning'?"),
+        ("context.create(name)", "a context has no 'create'; did you mean 'created'?"),
+        ("context.device", "a context has no 'device' (providers/probe.py"),
+    ],
+)
+def test_a_context_names_the_method_that_is_meant(bench: Bench, call: str, words: str) -> None:
+    """Loggers elsewhere have other names for the levels."""
+    bench.probe(f"def set(self, context, changes):\n    for name in changes:\n        {call}")
+    assert words in bench.apply("resources: {'Probe[a]': {size: 1}}").err
+
+
+@pytest.mark.parametrize(
+    ("statement", "words"),
+    [
+        (
+            "change.should['size'] = 2",
+            "item assignment; is_ and should are read-only: change a copy, such as {**should}",
+        ),
+        ("del change.should['size']", "item deletion; is_ and should are read-only: change a copy, such as {**should}"),
+        ("change.should.pop('size')", "'pop'; is_ and should are read-only: change a copy, such as {**should}"),
+        ("change.should.size", "no attribute 'size'; it is a mapping: write ['size']"),
+    ],
+)
+def test_a_read_only_mapping_is_named_as_such(bench: Bench, statement: str, words: str) -> None:
+    """Python's name for its type says nothing to the author of a provider."""
+    bench.probe(f"def set(self, context, changes):\n    for change in changes.values():\n        {statement}")
+    assert f"{words} (providers/probe.py:" in bench.apply("resources: {'Probe[a]': {size: 1}}").err
+
+
 @pytest.mark.parametrize("call", ['context.created("a")', 'context.deleting("b").__enter__()'])
 def test_a_change_reported_during_get_is_an_error(bench: Bench, call: str) -> None:
     """A provider that reports a change in ``get`` fails the plan."""

@@ -18,14 +18,18 @@ def set(self, context, changes):
 def preflight(self, context, changes):
     with open(self._file().with_suffix(".calls"), "a") as log:
         print(json.dumps(["preflight", {name: dict(should) for name, should in changes.items()}]), file=log)
+    found = []
     for name, should in changes.items():
         paint, _, needs = should.get("colour", "").partition(" ")
+        if paint == "valid":
+            return False
         if paint == "broken":
             raise RuntimeError("the store is closed")
         if paint == "other":
-            yield "elsewhere", Problem(None, "not asked")
+            found.append(("elsewhere", Problem(None, "not asked")))
         elif paint:
-            yield name, Problem("colour", f"there is no {paint} paint", needs=needs or None)
+            found.append((name, Problem("colour", f"there is no {paint} paint", needs=needs or None)))
+    return found
 """
 
 
@@ -124,6 +128,7 @@ def test_it_is_asked_once_only_for_what_changes_and_only_in_plans(painter: Bench
         ("broken", "preflight of its provider failed: the store is closed (providers/probe.py:"),
         ("other", "preflight of its provider failed: it reports 'elsewhere', which is not among the changes"),
         ("red nonsense", "preflight of its provider failed: 'nonsense' is not a reference; write Type[title]"),
+        ("valid", "preflight of its provider failed: "),
         ("red", "there is no red paint"),
     ],
 )

@@ -238,6 +238,23 @@ def test_validate_cannot_change_what_is_declared(bench: Bench) -> None:
     assert bench.things("probe")["a"]["size"] == 1
 
 
+@pytest.mark.parametrize("isolate", ["", "1"], ids=["here", "in_a_worker"])
+@pytest.mark.parametrize("answer", ["False", "True", "24", "[('size', 'small')]", "{'size': 'small'}", "[b'small']"])
+def test_validate_returns_texts_and_problems_and_nothing_else(bench: Bench, answer: str) -> None:
+    """Elsewhere such a method returns whether the resource is valid."""
+    bench.probe(
+        f"""
+        def validate(self, context, should): return {answer}
+        def set(self, context, changes): pass
+        """,
+        features=("validate",),
+    )
+    done = bench.validate("resources:\n  Probe[a]: {size: 1}\n")
+    assert done.code == 65
+    words = "validate must return texts or Problem(attribute, message), one or several, not "
+    assert f"site.yaml:2:3: Probe[a]: {words}{answer.strip('[]')}" in done.err
+
+
 def test_a_wrong_metaparameter_is_refused(bench: Bench) -> None:
     """Each wrong metaparameter is reported with its line."""
     wrong = ("noop: maybe", "loglevel: loud", "timeout: -1", "tag: [a b]", "lifecycle: {protct: true}")

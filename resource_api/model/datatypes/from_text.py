@@ -41,11 +41,26 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
         return text
     from resource_api.model.datatypes import messages  # noqa: PLC0415 - only for a refusal
 
+    if why := _refusal_of_json(datatype, text, words):
+        raise ValueError(why)
     shown = "the text" if datatype.sensitive else messages.quote_value(text)
     hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(datatype.leaves, text)
     wanted = messages.requirement(datatype, words)
     msg = f"{wanted}; {hint}" if hint else f"{wanted}, not {shown}{advice and '; '}{advice}"
     raise ValueError(msg)
+
+
+def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
+    """Return why a list or mapping that is written as JSON is refused; empty for another text, and for a secret."""
+    value = _json(text) if any(_json in _READERS.get(each.kind, ()) for each in datatype.leaves) else _NOTHING
+    if value is _NOTHING or datatype.sensitive:
+        return ""
+    from resource_api.model.datatypes.json_schema import explain  # noqa: PLC0415 - only for a refusal
+    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - the same
+
+    found = explain(datatype, value, words)
+    texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in found)
+    return next(texts, "")
 
 
 def _is_other_spelling(value: Any, text: str) -> bool:

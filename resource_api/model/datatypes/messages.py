@@ -62,6 +62,8 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
 
 
 #: What to do about the value of a reference, which is in quotes already.
+#: The end of a message about a number of a manifest in place of text.
+QUOTES: Final = "; write it in quotes"
 _REFERRED: Final = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
 
 
@@ -195,7 +197,7 @@ def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
     wants_it = type(value) is not bool and any(meant_for(b, int) or meant_for(b, float) for b in branches)
     if not wants_text or wants_it:
         return ""
-    return f"; {_REFERRED}" if referred else "; write it in quotes"
+    return f"; {_REFERRED}" if referred else QUOTES
 
 
 def size_problem(datatype: DataType, value: Any) -> str:

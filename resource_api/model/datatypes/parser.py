@@ -31,7 +31,12 @@ _TOKEN: Final = regex(
 _SPACE: Final = regex(r"\s*")
 _ESCAPED: Final = regex(r"\\(.)", re.DOTALL)
 _DOUBLE_QUOTED: Final = {"n": "\n", "t": "\t", "r": "\r", "s": " "}
-_UNCLOSED: Final = {"'": "the quote is not closed", '"': "the quote is not closed", "/": "no '/' ends this pattern"}
+_UNEXPECTED: Final = {
+    "'": "the quote is not closed",
+    '"': "the quote is not closed",
+    "/": "no '/' ends this pattern",
+    ":": "unexpected ':'; write '=>' between a key and its type",
+}
 _LONGEST_NUMBER: Final = 400
 
 
@@ -77,7 +82,7 @@ def _tokens(text: str) -> list[_Token]:
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr] # it matches nothing as well
         found = _TOKEN.match(text, position)
         if found is None:
-            msg = _UNCLOSED.get(text[position], f"unexpected {text[position]!r}")
+            msg = _UNEXPECTED.get(text[position], f"unexpected {text[position]!r}")
             raise DataTypeError(msg, position + 1)
         tokens.append(_Token(str(found.lastgroup), found.group(), position + 1))
         position = found.end()
@@ -157,6 +162,8 @@ class _Reader:
         """Take a comma; before the closing mark it may be missing."""
         if not self.took(",") and self.token.text != closing:
             msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
+            if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":
+                msg = f"nothing follows the '/' that ends a pattern; its flags are at its start: /(?{self.token.text})"
             raise DataTypeError(msg, self.token.column)
 
 

@@ -10,7 +10,8 @@
     │   └── DataTypeError     a data type expression is invalid; has the column
     ├── ManifestError         the manifest or an input is wrong; has all problems
     ├── ProviderError         a provider breaks the contract or fails at run time
-    │   └── CannotList        it can read named resources but not enumerate them
+    │   ├── CannotList        it can read named resources but not enumerate them
+    │   └── WrongAnswer       a method returned what it must not, for whatever resource
     ├── ResourceError         the system refused a change; affects one resource
     │   └── CommandError      a program failed
     └── StateError            state is damaged, missing, old, or not writable
@@ -102,10 +103,22 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
         text = ""
     if isinstance(error, ResourceAPIError):
         return text or type(error).__name__
+    if "'mappingproxy' object" in text:
+        text += _read_only_hint(text)
+    if text == "tuple indices must be integers or slices, not str" and origin(error):
+        text += "; a name of several namevars is a tuple of their values"
     if " " not in text:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where = origin(error) if with_origin else ""
     return f"{text} ({where})" if where else text
+
+
+def _read_only_hint(text: str) -> str:
+    """Return what to write instead, for a message about a mapping of Python's read-only kind: ``is_`` or ``should``."""
+    name = text.partition("has no attribute '")[2].partition("'")[0]
+    if name and not hasattr(dict, name):
+        return f"; it is a mapping: write ['{name}']"
+    return "; is_ and should are read-only: change a copy, such as {**should}"
 
 
 def origin(error: BaseException) -> str:
@@ -207,6 +220,10 @@ class ProviderError(ResourceAPIError):
 
 class CannotList(ProviderError):  # noqa: N818 - reads as what it says
     """Raised by ``get`` for ``names=None`` if the provider cannot enumerate; its message says why."""
+
+
+class WrongAnswer(ProviderError):  # noqa: N818 - reads as what it says
+    """A method of a provider returned what it must not, for whatever resource; the message names method and type."""
 
 
 class ResourceError(ResourceAPIError):

@@ -32,7 +32,7 @@ from resource_api.plugins.worker.runtime_connection import (
     WorkerRun,
     move_descriptor,
 )
-from resource_api.provider.base import call_arguments, collect_rows
+from resource_api.provider.base import call_arguments, collect_rows, validation_answers
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
@@ -273,10 +273,10 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
     if method == "refresh":
         return None
     if method == "preflight":
-        return [[name, protocol.problem_fields(problem)] for name, problem in answer or ()]
+        return [[name, protocol.problem_fields(problem)] for name, problem in (() if answer is None else answer)]
     if method == "validate":
-        found = [answer] if isinstance(answer, (str, Problem)) else () if answer is None else answer
-        return [protocol.problem_fields(each) if isinstance(each, Problem) else str(each) for each in found]
+        found = validation_answers(answer)
+        return [protocol.problem_fields(each) if isinstance(each, Problem) else each for each in found]
     if method == "plan" and isinstance(answer, Planned):
         state = dict(answer.state) if hasattr(answer.state, "items") else answer.state
         return {**answer._asdict(), "state": state, "unknown": list(answer.unknown), "replace": list(answer.replace)}

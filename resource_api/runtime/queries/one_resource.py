@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.change import exists
 from resource_api.model.provider_functions import canonical_name
 from resource_api.model.values.errors import ManifestError, UnknownName, UsageError, nearest
 from resource_api.model.values.reference import Reference
@@ -30,19 +32,47 @@ def change(
     noop: bool = False,
     strict: Any = "error",
 ) -> Report:
-    """Change one resource, which is as ``row``, to the ``given`` attributes. Raise ``ManifestError`` without places."""
+    """Change one resource, which is as ``row``, to the ``given`` attributes. Raise ``ManifestError`` without places.
+
+    What is not given stays as it is, except where ``given`` excludes it: there a default takes its place.
+    """
     from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
 
-    # An existing resource must be declared with its mandatory attributes too.
-    kept = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
-    body = literal({**kept, **given})
-    manifest: dict[str, Any] = {"resources": {str(reference): body}}
-    if selected is not None:
-        body["provider"], manifest["providers"] = selected.name, literal(selected.section)
+    # An existing resource must be declared with its mandatory attributes too, and the others would get their defaults.
+    mandatory = {key: reveal(row[key]) for key in definition.mandatory if row.get(key) is not None}
+    defaulted = {key: reveal(row[key]) for key in _with_default(definition, row) if key not in given}
+
+    def manifest(kept: Mapping[str, Any]) -> dict[str, Any]:
+        body = literal({**kept, **mandatory, **given})
+        if selected is None:
+            return {"resources": {str(reference): body}}
+        body["provider"] = selected.name
+        return {"resources": {str(reference): body}, "providers": literal(selected.section)}
+
+    with suppress(ManifestError):
+        return runtime.change(manifest(defaulted), noop=noop, strict=strict)
+    kept: dict[str, Any] = {}
+    for key, value in defaulted.items():
+        if _is_valid(runtime, manifest({**kept, key: value})):
+            kept[key] = value
     try:
-        return runtime.change(manifest, noop=noop, strict=strict)
+        return runtime.change(manifest(kept), noop=noop, strict=strict)
     except ManifestError as error:
         raise ManifestError([problem._replace(file="") for problem in error.problems]) from error
+
+
+def _with_default(definition: TypeDefinition, row: Mapping[str, Any]) -> list[str]:
+    """Return the attributes that have a default, and in an existing resource a value."""
+    names = definition.compared if exists(row) else ()
+    return [name for name in names if definition.attributes[name].has_default and row.get(name) is not None]
+
+
+def _is_valid(runtime: Runtime, manifest: Mapping[str, Any]) -> bool:
+    try:
+        runtime.compile(manifest)
+    except ManifestError:
+        return False
+    return True
 
 
 def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], tools: ProviderFunctions) -> list[Name]:

@@ -37,10 +37,15 @@ def locate(name: str, user: int = 0) -> str:
     if usable is None and found:
         raise _refused(name, f"is not executable: {found[0]}")
     if usable is None:
-        raise _refused(name, "not found" if name.startswith("/") else f"not found in {SECURE_PATH}")
+        hint = "; its arguments are given in each call" if " " in name and _exists(name.partition(" ")[0]) else ""
+        raise _refused(name, ("not found" if name.startswith("/") else f"not found in {SECURE_PATH}") + hint)
     if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).why_not(str(usable)):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
+
+
+def _exists(name: str) -> bool:
+    return any(Path(place, name).is_file() for place in SECURE_PATH.split(":"))
 
 
 def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
@@ -95,7 +100,8 @@ def _text(name: str, what: str, value: Any) -> str:
     if isinstance(value, Sensitive):
         raise _refused(name, f"cannot be given {what} that is sensitive: others would see it; pass it by input=")
     if not isinstance(value, str):
-        raise _refused(name, f"cannot be given {what} of type {type(value).__name__}")
+        hint = "; give each one by itself" if isinstance(value, (list, tuple)) else ""
+        raise _refused(name, f"cannot be given {what} of type {type(value).__name__}{hint}")
     if "\0" in value:
         raise _refused(name, f"cannot be given {what} with a NUL character")
     try:

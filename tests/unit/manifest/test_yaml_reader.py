@@ -181,6 +181,62 @@ def test_all_duplicate_keys_are_reported_with_both_positions() -> None:
     ]
 
 
+def test_all_values_and_keys_that_a_manifest_cannot_hold_are_reported() -> None:
+    """At any depth, each once, duplicates between them; nothing follows from one; then the first problem of syntax."""
+    lines = (
+        "a: 99999999999999999999",
+        "1: x",
+        "b: [.nan, {2: 3}]",
+        "{c: d}: !!binary aGk=",
+        "d: &d .inf",
+        "*d : *d",
+        "e: *txt",
+        "f: !!set {g: .inf}",
+        "g: &g 1",
+        "g: {<<: 2, ~: 3}",
+        "*d : 4",
+        "? [[a]: x]",
+        ": {.nan: 5}",
+        "h: [",
+    )
+    with pytest.raises(ManifestError) as caught:
+        load("\n".join(lines))
+    assert [(p.line, p.column, p.message[:28]) for p in caught.value.problems] == [
+        (1, 4, "the integer does not fit 64 "),
+        (2, 1, "a key must be a string"),
+        (3, 5, "infinity and not-a-number ar"),
+        (3, 12, "a key must be a string"),
+        (4, 1, "a key must be a string"),
+        (4, 9, "this tag is not allowed; onl"),
+        (5, 4, "infinity and not-a-number ar"),
+        (7, 4, "no anchor of this name stand"),
+        (8, 4, "this tag is not allowed here"),
+        (8, 14, "infinity and not-a-number ar"),
+        (10, 1, "duplicate key 'g'"),
+        (10, 5, "YAML 1.2 has no merge key '<"),
+        (10, 12, "a key must be a string"),
+        (12, 3, "a key must be a string"),
+        (12, 4, "a key must be a string"),
+        (13, 4, "infinity and not-a-number ar"),
+        (14, 5, "not valid YAML: did not find"),
+    ]
+
+
+def test_a_hundred_problems_are_reported() -> None:
+    """A text of another kind, such as a dump of a database, may have millions."""
+    with pytest.raises(ManifestError) as caught:
+        load("".join(f"- {{{number}: .nan}}\n" for number in range(1000)))
+    assert [p.line for p in caught.value.problems] == [line for line in range(1, 51) for _ in range(2)]
+
+
+def test_a_limit_ends_the_problems() -> None:
+    """What is nested too deep cannot be walked, and copies of what is refused have no size."""
+    with pytest.raises(ManifestError) as caught:
+        load(f"a: .nan\nb: {'[' * 101}{']' * 101}\nc: .nan\n")
+    assert [p.code for p in caught.value.problems] == ["value", "limit"]
+    assert refused("a: &a [*a]\nb: .nan\n").code == "limit"
+
+
 def test_duplicate_keys_are_reported_also_where_the_rest_cannot_be_read() -> None:
     """A later problem of another kind does not hide them."""
     assert "duplicate" in refused("a: 1\na: 2\nb: [").message
@@ -343,6 +399,7 @@ def test_any_bytes_give_data_or_our_error(raw: bytes) -> None:
         found = yaml_reader.read(raw, "f")
     except ManifestError as error:
         problems = error.problems
+        assert problems
     else:
         _every_position(found, found.data, ())
     assert all(p.line <= len(raw) + 1 for p in problems)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.change import Difference, difference_kind, nested_differences
+from resource_api.model.change import Change, Difference, difference_kind, nested_differences
 from resource_api.model.values.values import same_value
 
 LEAVES = st.none() | st.booleans() | st.integers(0, 3) | st.sampled_from(["", "a", "b"])
@@ -32,6 +32,25 @@ VALUES = st.recursive(
 def test_a_difference_has_one_kind(difference: Difference, word: str) -> None:
     """A missing value and ``absent`` are the same: no value."""
     assert difference_kind(difference) == word
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("should", r"write \.should, not \['should'\]"),
+        ("is", r"write \.is_, not \['is'\]"),
+        ("ensure", r"write \.should\['ensure'\], not \['ensure'\]"),
+    ],
+)
+def test_a_key_of_a_change_is_an_error_that_names_the_field(key: str, words: str) -> None:
+    """In Puppet a change is a hash; here it is a pair, and the message says how to write that."""
+    change: Any = Change(None, {"ensure": "present"})
+    with pytest.raises(TypeError, match=rf"^a change is a pair \(is_, should\), not a mapping: {words}$"):
+        change[key]
+    with pytest.raises(AttributeError, match=r"^a change is a pair .* it has .is_ and .should, and no .get"):
+        change.get(key)
+    assert change[0] is None
+    assert change[-1:] == ({"ensure": "present"},)
 
 
 def test_additions_changes_and_removals_within_a_value_are_named() -> None:

@@ -130,6 +130,8 @@ WRONG = [
     ("Enum[]", 5, "the brackets of Enum are empty"),
     ("Enum[,]", 6, "expected a data type or a value, got ','"),
     ("Enum[a b]", 8, "expected ',' or ']', got 'b'"),
+    ("Pattern[/a/i]", 12, "nothing follows the '/' that ends a pattern; its flags are at its start: /(?i)"),
+    ("Struct[{port: Integer}]", 13, "unexpected ':'; write '=>' between a key and its type"),
     ("Enum[1]", 6, "expected a word, or text in quotes, got the number 1"),
     ("Enum[true]", 6, "write 'true' in quotes"),
     ("Enum[a, String]", 9, "String is a data type"),

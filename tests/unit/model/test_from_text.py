@@ -90,7 +90,9 @@ REFUSED = [
     ("Optional[Integer]", "", "must be an integer, not ''"),
     ("Undef", "undef", "must be left out"),
     ("Array[Integer]", "1", 'write it as JSON, ["a", "b"]'),
-    ("Array[Integer]", '["1"]', "must be a list"),
+    ("Array[Integer]", '["1"]', "is wrong at [0]: it must be an integer, not a string"),
+    ("Hash[String, Struct[{a => Boolean}]]", '{"x": {"a": 1}}', "is wrong at .x.a: it must be true or false, not an"),
+    ("Array", '{"a": 1}', "must be a list, not a mapping"),
     ("Array", "[NaN]", "must be a list"),
     ("Array", "[" * 100000, "must be a list"),
     ("Hash", '{"a": 1, "a": 2}', 'write it as JSON, {"a": "b"}'),
@@ -106,6 +108,12 @@ def test_invalid_text_is_refused_with_advice(text: str, given_: str, message: st
     with pytest.raises(ValueError, match=r"must be") as caught:
         from_text.coerce(datatypes.parse(text), given_)
     assert message in str(caught.value)
+
+
+def test_a_list_of_another_length_is_refused_as_such() -> None:
+    """It is a list, and written as JSON."""
+    with pytest.raises(ValueError, match=r"^must have at least 1 element, not 0$"):
+        from_text.coerce(datatypes.parse("Array[Integer, 1]"), "[]")
 
 
 @pytest.mark.parametrize(

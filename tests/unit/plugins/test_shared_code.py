@@ -293,6 +293,32 @@ def test_a_name_that_a_module_does_not_define_is_named(modules: Modules) -> None
     assert modules.error("host") == found
 
 
+@pytest.mark.filterwarnings("ignore:can't resolve package:ImportWarning")
+@pytest.mark.parametrize(
+    ("statement", "hint"),
+    [
+        ("import client", "write 'from lib import client'"),
+        ("from client import connect", "write 'from lib import client'"),
+        ("from .lib import client", "a file imports modules of lib/ as 'from lib import NAME', and nothing relative"),
+        ("from ..lib import client", "a file imports modules of lib/ as 'from lib import NAME', and nothing relative"),
+        ("from providers import other", "types and providers cannot import each other: code that several need is in"),
+        ("from types import host", "types and providers cannot import each other: code that several need is in lib/"),
+        ("from resource_api import Sensitve", "did you mean 'Sensitive'?"),
+        ("import clients", ""),
+        ("import resource_api.client", ""),
+    ],
+)
+def test_an_import_that_is_written_otherwise_is_explained(modules: Modules, statement: str, hint: str) -> None:
+    """Files of a module path are no packages: they import ``lib`` in one way."""
+    modules.write("lib/client.py", "X = 1\n")
+    modules.write("providers/other.py", "")
+    modules.type("host", f"{statement}\n")
+    with pytest.raises(DefinitionError, match=r"host.py:1: (ModuleNotFound|Import)Error: ") as caught:
+        modules.registry().provider("host")
+    assert hint in str(caught.value)
+    assert (";" in str(caught.value)) == bool(hint)
+
+
 def test_without_a_directory_lib_the_error_says_so(modules: Modules) -> None:
     """Python's own message would suggest an installed package."""
     modules.type("host", "from lib import client\n")
@@ -378,4 +404,20 @@ def test_a_broken_lib_in_a_worker_names_its_file_and_line(modules: Modules) -> N
 def test_an_unknown_type_is_an_error_of_its_own_class(modules: Modules) -> None:
     """Callers need not parse its message."""
     with pytest.raises(UnknownType, match="unknown type 'Host'"):
+        modules.registry().type("host")
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("types/host.yaml", "is not read; it must be a Python file, types/host.py"),
+        ("types/Host.py", "is not read; rename it to types/host.py"),
+        ("type/host.py", "is not read; rename it to types/host.py"),
+        ("components/host.yaml", "is not read; it must be a Python file, components/host.py"),
+    ],
+)
+def test_a_file_that_was_meant_as_the_type_is_named(modules: Modules, file: str, words: str) -> None:
+    """Otherwise it would be ignored in silence."""
+    path = modules.write(file)
+    with pytest.raises(UnknownType, match=f"unknown type 'Host'; {path} {words}"):
         modules.registry().type("host")

@@ -174,7 +174,7 @@ def test_hostile_arguments_arrive_as_they_are() -> None:
 
 def test_values_of_other_types_are_refused_as_arguments() -> None:
     """Text, integers and paths are arguments; other values would be converted in a way that nobody chose."""
-    for value, kind in ((None, "NoneType"), (True, "bool"), (1.5, "float"), (["a"], "list")):
+    for value, kind in ((None, "NoneType"), (True, "bool"), (1.5, "float"), (["a"], "list; give each one by itself")):
         assert message(lambda value=value: Provider().sh(value)) == (  # type: ignore[misc]
             f"command 'sh' cannot be given an argument of type {kind}"
         )
@@ -462,3 +462,25 @@ def test_a_command_runs_without_a_context() -> None:
     """Tools and tests use commands as they are."""
     assert Command("sh", read_only=True)("-c", "echo x").stdout == "x\n"
     assert trusted_path.locate("sh") in {"/usr/bin/sh", "/bin/sh"}
+
+
+def test_a_result_that_is_used_as_text_is_explained() -> None:
+    """Elsewhere a program that is run returns its output; 'in' would be False whatever that is."""
+    result: Any = Command("echo")("out")
+    with pytest.raises(AttributeError, match=r"and no 'split'; write .stdout.split$"):
+        result.split()
+    with pytest.raises(AttributeError, match=r"^a result has exit_code, stdout and stderr, and no 'status'$"):
+        result.status  # noqa: B018 - the attribute is the test
+    with pytest.raises(TypeError, match=r"^a result is no text: search its .stdout$"):
+        "out" in result  # noqa: B015 - the same
+
+
+def test_a_command_line_in_place_of_a_program_is_explained() -> None:
+    """Arguments belong to the call, each by itself."""
+    with pytest.raises(CommandError, match=r"'echo out' not found in .*; its arguments are given in each call$"):
+        Command("echo out")()
+    with pytest.raises(CommandError, match=r"bin$"):
+        Command("ra-test-missing out")()
+    echo: Any = Command("echo")
+    with pytest.raises(CommandError, match=r"an argument of type list; give each one by itself$"):
+        echo(["out"])

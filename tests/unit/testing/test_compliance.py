@@ -183,6 +183,16 @@ class Expecting(Memory):
         return [{**row, "labels": sorted(row["labels"])} for row in resources]
 
 
+class Hurried(Memory):
+    """``canonicalize`` returns at the end of the first round of its loop."""
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        for resource in resources:
+            resource["owner"] = str(resource["owner"]).lower()
+            return resources
+        return resources
+
+
 class Idle(Memory):
     """``set`` does nothing."""
 
@@ -407,6 +417,14 @@ class Agreeing(Memory):
         return True
 
 
+class Declared(Memory):
+    """``insync`` compares what is declared, and nothing else."""
+
+    def insync(self, _context: Context, _name: str, attribute: str, is_: Resource, should: Resource) -> bool:
+        assert set(should) >= {"name", "ensure", "owner", "size", "labels", "password", "pin", "force"}
+        return bool(is_.get(attribute) == should[attribute])
+
+
 class Refusing(Memory):
     """``refresh`` refuses."""
 
@@ -508,6 +526,11 @@ FAULTS = [
     Fault("test_canonicalize_is_idempotent", Growing, r"a second canonicalize changes \['owner'\]"),
     Fault("test_canonicalize_is_idempotent", Adding, r"adds or drops \['size'\]"),
     Fault("test_canonicalize_is_idempotent", Expecting, "labels"),
+    Fault(
+        "test_canonicalize_treats_each_resource_alike",
+        Hurried,
+        r"of \d+ resources differs from that of .* alone in \['owner'\]; does it return before the loop ends",
+    ),
     Fault("test_create_makes_what_is_declared", Idle, "did not converge: ensure is absent"),
     Fault("test_create_makes_what_is_declared", Pretending, "the next plan would not be empty"),
     Fault(
@@ -602,6 +625,11 @@ def test_every_law_holds_without_a_fault(law: str, request: pytest.FixtureReques
             run_law(law, harness(MemoryRun), request)
 
 
+def test_insync_is_asked_with_what_is_declared(request: pytest.FixtureRequest) -> None:
+    """With parameters and values that ``get`` does not return, as in a run: it may depend on them."""
+    run_law("test_insync_sees_a_difference", harness(Declared), request)
+
+
 def test_a_harness_closes_the_providers_that_laws_call() -> None:
     """A provider that is a program of its own does not outlive the law."""
     closed: list[str] = []
@@ -629,6 +657,14 @@ def test_every_law_has_a_fault() -> None:
         (EXAMPLES._replace(present={"name": "ra-test-a"}), "'owner' is missing.*'pin' is missing"),
         (EXAMPLES._replace(updated={**PRESENT, "name": "ra-test-b"}), "'updated' must be the same resource"),
         (EXAMPLES._replace(others=[{**PRESENT, "name": "RA-test-A"}]), "a user could not write this"),
+        (
+            EXAMPLES._replace(present=[PRESENT]),
+            "'present' must be a resource, a mapping of attribute to value, not list",
+        ),
+        (EXAMPLES._replace(present={"title": "a"}), "'present' must have the namevar 'name', and has 'title'"),
+        (EXAMPLES._replace(updated={}), "'updated' must have the namevar 'name', and has nothing"),
+        (EXAMPLES._replace(updated={**PRESENT}), "'updated' must differ from 'present', and not change it: "),
+        (EXAMPLES._replace(others=PRESENT), "'others' must be a list of resources, not dict"),
     ],
 )
 def test_wrong_examples_are_refused(examples: Examples, expected: str, request: pytest.FixtureRequest) -> None:
@@ -704,8 +740,8 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     done = run(pytester, "--basetemp=left")
-    done.assert_outcomes(passed=23, skipped=15)
-    assert "as a separate test, 23 for this type" in GUIDE.read_text(encoding="utf-8")
+    done.assert_outcomes(passed=24, skipped=15)
+    assert "as a separate test, 24 for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
 
@@ -717,10 +753,47 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     done = run(pytester)
-    done.assert_outcomes(failed=2, passed=21, skipped=15)
+    done.assert_outcomes(failed=2, passed=22, skipped=15)
     done.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
+    assert "compile_catalog" not in done.stdout.str()
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("written", "instead", "words"),
+    [
+        (
+            "(Path(__file__).parent,)",
+            "(Path(__file__).parent / 'nowhere',)",
+            "*module path: there is no directory */nowhere*",
+        ),
+        (
+            "(Path(__file__).parent,)",
+            "(Path(__file__).parent / 'types',)",
+            "*unknown type 'Greeting'*'module_path' has */types*",
+        ),
+        ('type_name = "greeting"', "", "*TestGreeting must have 'type_name', the name of the type that is tested*"),
+        ('"greeting"', '"Greeting"', "*unknown type 'Greeting'; did you mean 'greeting'?; 'module_path' has*"),
+    ],
+)
+def test_a_wrong_type_or_module_path_is_named(
+    pytester: pytest.Pytester, written: str, instead: str, words: str
+) -> None:
+    """Every law needs them."""
+    test = guide(pytester) / "test_greeting.py"
+    test.write_text(test.read_text().replace(written, instead))
+    run(pytester, "-k", "examples").stdout.fnmatch_lines([words])
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("place", ["Path(__file__).parent", "str(Path(__file__).parent)"])
+def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, place: str) -> None:
+    """A text is no list of characters."""
+    test = guide(pytester) / "test_greeting.py"
+    test.write_text(test.read_text().replace("(Path(__file__).parent,)", place))
+    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=37)
 
 
 @pytest.mark.process
@@ -728,7 +801,7 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
     """The laws call its provider in the process of the test, and one law uses its worker."""
     declaration = guide(pytester) / "types" / "greeting.py"
     declaration.write_text(declaration.read_text().replace("    features=", '    isolation="process",\n    features='))
-    run(pytester).assert_outcomes(passed=24, skipped=14)
+    run(pytester).assert_outcomes(passed=25, skipped=14)
     provider = pytester.path / "providers" / "greeting.py"
     code = "        if os.getpid() == os.getsid(0):\n            os._exit(3)\n"
     provider.write_text(provider.read_text().replace("import CannotList", "import CannotList", 1))
@@ -748,7 +821,7 @@ def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pyte
     provider = guide(pytester) / "providers" / "greeting.py"
     provider.write_text(provider.read_text().replace('"path": name, ', ""))
     done = run(pytester, "-rs")
-    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=35)
+    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=36)
     done.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
 
 
