@@ -122,10 +122,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code: Any = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
     except click.ClickException as error:
-        from resource_api.cli.usage_advice import with_advice  # noqa: PLC0415 - only where the command line is wrong
-
-        with_advice(error, sys.argv[1:] if arguments is None else arguments).show()
-        return 64
+        return _report_usage(error, sys.argv[1:] if arguments is None else arguments)
     except (click.Abort, KeyboardInterrupt):
         return 130
     except OSError as error:
@@ -133,6 +130,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise MemoryError from error
         return _report_unwritten(error)
     return code if isinstance(code, int) else 0
+
+
+def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
+    """Report that a command line cannot be parsed, before there is a session; return the exit code."""
+    from resource_api.cli import usage_advice  # noqa: PLC0415 - only where the command line is wrong
+
+    error = usage_advice.with_advice(error, arguments)
+    error.show()
+    try:
+        usage_advice.write_json(error, arguments, 64)
+    except OSError as unwritten:
+        _report_unwritten(unwritten)
+    return 64
 
 
 def _report_unwritten(error: OSError) -> int:

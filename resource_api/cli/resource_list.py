@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.model.values.reference import capitalize_type
-from resource_api.render import yaml_manifest
 from resource_api.runtime.queries.selected_resources import documents
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show(session: Session, listed: Listed, form: str) -> None:
-    """Print resources as ``yaml``, ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
+    """Print resources as ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
     if session.json:
         session.output.print_json(documents(listed))
         return
@@ -25,11 +24,9 @@ def show(session: Session, listed: Listed, form: str) -> None:
     terminal = session.output.stdout.isatty()
     if form == "csv":
         lines = list(table.comma_separated(documents(listed), terminal=terminal))
-    elif form == "table":
+    else:
         width = session.output.columns
         lines = list(_tables(listed, lambda rows: table.table(rows, width)))
-    else:
-        lines = list(yaml_manifest.manifest(listed))
     session.output.print_paged(lines)
 
 

@@ -69,6 +69,8 @@ class Session:
         self._targets: Sequence[Target] = (*(settings.get("reports") or ()), *(settings.get("metrics") or ()))
         self._document: Mapping[str, Any] | None = None
         self._problems: Sequence[Problem] = ()
+        #: The warnings that have been shown about the manifest and its resources.
+        self._warnings: list[Problem] = []
         #: What has been read from standard input.
         self._stdin = b""
         self.output = Output(settings, stream=self._streams)
@@ -239,6 +241,13 @@ class Session:
             self.output.print(str(report))
         return code
 
+    def end_failed(self, report: Report, code: int) -> None:
+        """With ``--json``, write the only document of a command whose change has failed; the log has the reasons."""
+        if self.json:
+            failed = [step for step in report.steps if step.error]
+            problems = [Problem(None, step.error, reference=step.reference, code="resource") for step in failed]
+            self._end_json(problems, code)
+
     def exit_code(self, report: Report) -> int:
         """Return the documented code of a run."""
         from resource_api.cli import exit_codes  # noqa: PLC0415 - only after a run
@@ -371,6 +380,12 @@ class Session:
             diagnostics = [documents.problem(problem) for problem in problems]
             self.output.print_json({"diagnostics": diagnostics, "exit_code": code})
 
+    def warnings(self) -> list[dict[str, Any]]:
+        """Return the diagnostics of the warnings that have been shown about the manifest and its resources."""
+        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+
+        return list(map(documents.problem, self._warnings))
+
     def _print_empty_report(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
         if self._runs and not self.json:
@@ -390,6 +405,7 @@ class Session:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Diagnosed):
+            self._warnings.append(event.problem)
             self.report_problem(event.problem)
         if self._streams:
             from resource_api.render import json as documents  # noqa: PLC0415 - only with --json

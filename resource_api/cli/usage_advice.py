@@ -1,4 +1,4 @@
-"""Advice on a command line that cannot be parsed: the option or the command that is meant.
+"""What is reported of a command line that cannot be parsed: the option or command that is meant, and its JSON.
 
 An option that deletes or replaces something, or shows a secret, is never suggested.
 """
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import Problem, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 NEVER_SUGGESTED: Final = frozenset(
     {"--yes", "--force", "--replace", "--prune", "--prune-always", "--reveal", "--decrypt", "--drop-generations"}
 )
+
+
+#: The commands that write one object a line with ``--json``, the last of them a summary.
+_STREAMING: Final = frozenset({"apply", "destroy"})
 
 
 def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.ClickException:
@@ -35,6 +39,24 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         hint = next(filter(None, (nearest(each, (), "argument") for each in arguments)), "")
         return _usage_error(error.message, hint, error.ctx) if hint else error
     return error
+
+
+def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
+    """Write to stdout what a command with ``--json`` among its ``arguments`` writes of any error; raise ``OSError``."""
+    if "--json" not in arguments:
+        return
+    import json  # noqa: PLC0415 - only with --json
+
+    from resource_api.model.report import Summary  # noqa: PLC0415 - the same
+    from resource_api.render import json as documents  # noqa: PLC0415 - the same
+
+    problem = documents.problem(Problem(None, error.format_message(), code="usage"))
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is not None and context.info_name in _STREAMING:
+        last = documents.line("summary", documents.summary(Summary(), exit_code))
+        click.echo("\n".join(json.dumps(each) for each in (documents.line("diagnostic", problem), last)))
+    else:
+        click.echo(json.dumps({"diagnostics": [problem], "exit_code": exit_code}, indent=2))
 
 
 def _as_written(name: str, arguments: Sequence[str]) -> str:

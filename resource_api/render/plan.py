@@ -16,7 +16,7 @@ from resource_api.render.text import plan_summary
 from resource_api.render.text_diff import SCREEN, count_lines, text_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.event import LogEvent
@@ -62,10 +62,11 @@ def echo(planned: Plan) -> Callable[[LogEvent], bool]:
 
 
 def _blocks(planned: Plan, style: Style) -> Iterator[Sequence[str]]:
-    """Yield the lines of each step that acts, then those about each resource that has drifted."""
-    blocked = planned.blocked
+    """Yield the lines of each step that acts, or would be refreshed if it could, then those about each drift."""
+    blocked, notified = planned.blocked, _notified(planned)
     for step in planned.steps:
-        if step.decision.error or step.action is not Action.SAME or step.deferred or step.previous:
+        acts = step.action is not Action.SAME or step.deferred or step.previous
+        if step.decision.error or acts or step.entry.index in notified:
             yield _block(planned, step, blocked.get(step.entry.index), style)
     for drift in planned.drift:
         yield list(_drift(drift, style))
@@ -83,10 +84,20 @@ def _block(planned: Plan, step: Step, cause: str | None, style: Style) -> Sequen
     notes = []
     if cause is not None:
         notes.append(f"skipped because {escape(cause)} fails")
-    acts = step.action is not Action.SAME or step.deferred or step.previous
-    if acts and step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
+    if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
         notes.append("cannot be refreshed: notify and subscribe only order")
     return [_head(step, notes, style), *_details(step, style)]
+
+
+def _notified(planned: Plan) -> Collection[int]:
+    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
+    if not planned.catalog.subscribes:
+        return ()
+    steps = {step.entry.index: step for step in planned.steps}
+    left_alone = {number for number, step in steps.items() if step.is_noop(noop_run=planned.options.noop)}
+    acting = {number for number, step in steps.items() if step.action is not Action.SAME} - left_alone
+    fixed = {number for number, step in steps.items() if "refreshable" not in step.definition.features}
+    return {to for to, sources in planned.catalog.subscribes.items() if to in fixed and not acting.isdisjoint(sources)}
 
 
 def _head(step: Step, more: Sequence[str], style: Style) -> str:

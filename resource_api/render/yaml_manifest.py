@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-]+)*\Z")
 _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 _PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
+_NONE: Final[Mapping[str, str]] = {}
 _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
@@ -39,15 +40,24 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
     return manifest([(definition, rows)])
 
 
-def manifest(listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]]) -> Iterator[str]:
-    """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one."""
+def manifest(
+    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]], differing: Mapping[str, str] = _NONE
+) -> Iterator[str]:
+    """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one.
+
+    ``differing``: reference → why, of resources that would be changed by it, and are comments therefore.
+    """
     yield "resources:"
     found = False
     for definition, rows in listed:
         attributes = sorted(definition.attributes.items(), key=_rank)
         for text, row in sorted((definition.title_of(row), row) for row in rows):
-            if why := _undeclarable(definition, text, row):
-                yield f"  # {escape(str(Reference(definition.name, text)))} is left out: {escape(why)}"
+            named = str(Reference(definition.name, text))
+            why = _undeclarable(definition, text, row)
+            if not why and named in differing:
+                why = f"it would be changed ({differing[named]})"
+            if why:
+                yield f"  # {escape(named)} is left out: {escape(why)}"
                 continue
             found = True
             yield from _resource(definition, attributes, text, row)

@@ -212,7 +212,8 @@ def apply(
 
     _check_format(document, path)
     if not document.get("applicable"):
-        raise refused(path, "the plan is not applicable: a step of it could not be planned")
+        why = f"it is not applicable, because {_failing(document)} could not be planned"
+        raise refused(path, f"the plan is stale: {why}")
     try:
         embedded = _decrypted(document, path, runtime.key)
         project, stack = str(document["project"]), str(document["stack"])
@@ -230,6 +231,13 @@ def apply(
         on_plan(plan)
 
     return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
+
+
+def _failing(document: Mapping[str, Any]) -> str:
+    """Return the references of the steps of a saved plan that could not be planned, or words for them."""
+    steps = document.get("steps")
+    found = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    return ", ".join(str(step.get("reference")) for step in found if step.get("error")) or "a step of it"
 
 
 def apply_file(

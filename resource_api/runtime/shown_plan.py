@@ -55,8 +55,12 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
     """
     try:
         steps = [_step(registry, number, each) for number, each in enumerate(document["steps"])]
-        notified = {name for each in document["steps"] for name in each["notifies"]}
-        subscribed = {step.entry.index for step in steps if str(step.reference) in notified}
+        indexes = {str(step.reference): step.entry.index for step in steps}
+        subscribed: dict[int, list[int]] = {}
+        for number, each in enumerate(document["steps"]):
+            for name in each["notifies"]:
+                if name in indexes:
+                    subscribed.setdefault(indexes[name], []).append(number)
         drift = [_drift(each) for each in document["drift"]]
         numbers: dict[str, Any] = {name: int(count) for name, count in document["summary"].items()}
         counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})

@@ -12,6 +12,7 @@ from resource_api.catalog.graph import reverse
 from resource_api.model.change import Action, conceal_difference
 from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
+from resource_api.model.values.values import same_value
 from resource_api.plan.operation_order import numbers_by_entry
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
@@ -31,6 +32,21 @@ HALTED: Final = "skipped because an earlier resource failed (--fail-fast)"
 INTERRUPTED: Final = "skipped because the run was interrupted"
 #: What is added to the error of an operation whose call was interrupted or did not end.
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
+
+
+def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
+    """Return how the new resource of a replacement differs, whichever half ends it.
+
+    Its halves are decided as a deletion and a creation. What the plan did not know is taken from what was set.
+    """
+    differences = []
+    for each in run.step.decision.differences:
+        value = run.should.get(each.attribute) if each.attribute in run.step.unknown else each.should
+        if value is each.should:
+            differences.append(each)
+        elif not same_value(each.is_, value):
+            differences.append(conceal_difference(run.definition, each._replace(should=value)))
+    return differences
 
 
 def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:
@@ -197,6 +213,8 @@ class Results:
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
         self._reported[index] = status
+        if action is Action.REPLACE and status != "skipped":
+            changes = _replaced_differences(run)
         half_done = status in {"failed", "skipped"} and not self.changed.isdisjoint(self.operations_of[index])
         report = StepReport(
             run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done

@@ -56,6 +56,37 @@ def test_wrong_usage_is_64(bench: Bench, arguments: list[str]) -> None:
     assert done.err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["plan"], "Missing argument 'MANIFEST'."),
+        (["plan", "site.yaml", "--nosuch"], "No such option '--nosuch'."),
+        (["graph", "site.yaml", "--format", "png"], "Invalid value for '--format': 'png' is not one of"),
+        (["history", "diff"], "Missing argument 'A'."),
+        (["nosuch"], "No such command 'nosuch'."),
+    ],
+)
+def test_a_command_line_that_cannot_be_parsed_has_a_json_document(
+    bench: Bench, arguments: list[str], message: str
+) -> None:
+    """With ``--json``, as every other error has one; people get the usage on stderr."""
+    bench.write("site.yaml", "resources: {}\n")
+    done = bench.run(*arguments, "--json")
+    (found,) = done.document["diagnostics"]
+    assert (done.code, done.document["exit_code"], found["code"]) == (64, 64, "usage")
+    assert found["message"].startswith(message), done
+    assert message in done.err
+
+
+@pytest.mark.parametrize("command", ["apply", "destroy"])
+def test_the_stream_of_a_command_line_that_cannot_be_parsed_ends_with_the_summary(bench: Bench, command: str) -> None:
+    """A script that reads the last line finds the exit code there."""
+    done = bench.run(command, "site.yaml", "--parallel", "0", "--json")
+    diagnostic, summary = done.events()
+    assert (diagnostic["type"], diagnostic["code"]) == ("diagnostic", "usage")
+    assert (done.code, summary["type"], summary["exit_code"]) == (64, "summary", 64)
+
+
 def test_an_empty_path_element_or_variable_is_ignored(bench: Bench) -> None:
     """Empty path elements and variables are ignored, and a directory that does not exist is wrong usage."""
     home = {"XDG_STATE_HOME": str(bench.home), "RESOURCE_API_STATE": "", "RESOURCE_API_STACK": ""}
@@ -525,6 +556,52 @@ def test_a_failed_change_shows_the_actual_values(bench: Bench) -> None:
     assert done.code == 1
     assert "Error: Widget[bad]: Updating failed: the press is broken" in done.lines
     assert "size: 2" not in done.out
+
+
+def test_namevars_can_be_given_in_place_of_a_name(bench: Bench) -> None:
+    """They are the name, and any other pair is a change, also where nothing stands before them."""
+    assert "Widget[b]:\n    ensure: absent" in bench.run("resource", "widget", "name=b").out
+    done = bench.run("resource", "widget", "size=3", "name=b")
+    assert (done.code, bench.things("widget")["b"]["size"]) == (0, 3), done
+    assert "Notice: Widget[b]: Successfully created" in done.lines
+    made = bench.run("resource", "pair", "package=php", "manager=yum", "level=1")
+    assert "Notice: Pair[php-yum]: Successfully created" in made.lines, made
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["widget", "size=3"], "NAME is missing before 'size='; write it there, or name=VALUE"),
+        (["account", "password=hunter22abc"], "NAME is missing before 'password='; write it there, or name=VALUE"),
+        (["pair", "package=php"], "NAME is missing before 'package='; write it there, or manager=VALUE"),
+        (["widget", "name=", "size=3"], "NAME is missing before 'name='; write it there, or name=VALUE"),
+        (["widget", ""], "NAME is empty"),
+        (["widget", "", "size=3"], "NAME is empty"),
+    ],
+)
+def test_a_change_without_a_name_is_wrong_usage(bench: Bench, arguments: list[str], message: str) -> None:
+    """Nothing is created that is called like an argument, or like a variable that is not set."""
+    done = bench.run("resource", *arguments)
+    assert (done.code, done.err) == (64, f"Error: {message}\n")
+    assert bench.calls("widget", "set") == []
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"),
+    [
+        (["size=2"], 1, "Updating failed: the press is broken"),
+        (["size=2", "--detailed-exitcodes"], 4, "Updating failed: the press is broken"),
+        (["image=there", "--noop"], 1, "'image' can only be set at creation: it is here and should be there"),
+    ],
+)
+def test_a_failed_change_has_a_json_document(bench: Bench, given: list[str], code: int, message: str) -> None:
+    """Like every other command that fails: with the reason, the reference and the exit code."""
+    bench.put("widget", bad={"size": 1, "image": "here"})
+    done = bench.run("resource", "widget", "bad", *given, "--json")
+    (found,) = done.document["diagnostics"]
+    assert (done.code, done.document["exit_code"], found["reference"]) == (code, code, "Widget[bad]")
+    assert found["message"].startswith(message.removeprefix("Updating failed: ")), done
+    assert f"Error: Widget[bad]: {message}" in done.err
 
 
 def test_secrets_are_left_out_of_a_listing(bench: Bench) -> None:

@@ -49,6 +49,16 @@ def test_plan_and_noop_report_the_same_error(bench: Bench) -> None:
     assert bench.calls("widget", "set") == []
 
 
+def test_a_saved_plan_of_it_is_refused_with_its_reference(bench: Bench) -> None:
+    """The plan could not be carried out when it was made, and nothing is touched."""
+    bench.put("widget", a={"image": "oak"})
+    assert bench.plan(OTHER, "-o", "plan.json").code == 1
+    done = bench.run("apply", "plan.json")
+    why = "the plan is stale: it is not applicable, because Widget[a] could not be planned; plan again"
+    assert (done.code, done.err) == (65, f"plan.json: {why}\n")
+    assert bench.things("widget") == {"a": {"image": "oak"}}
+
+
 def test_setting_it_where_it_was_undefined_is_an_error(bench: Bench) -> None:
     """An ``init_only`` attribute that the existing resource does not have cannot be set."""
     bench.put("widget", a={"size": 1})
@@ -81,6 +91,22 @@ def test_delete_first_replaces_it_in_two_calls(bench: Bench) -> None:
     (end,) = done.events("step_end")
     assert (end["action"], end["status"]) == ("replace", "success")
     assert done.events("summary")[0]["replaced"] == 1
+
+
+def test_a_replacement_reports_how_the_new_resource_differs(bench: Bench) -> None:
+    """A run and a noop run say the same; the run has the value that the plan did not know."""
+    bench.put("widget", a={"image": "oak", "size": 1})
+    site = """
+    resources:
+      Widget[b]: {size: 3}
+      Widget[a]: {image: elm, colour: "${Widget[b].serial}", size: 2, lifecycle: {replace: delete_first}}
+    """
+    noop, done = (
+        {each["attribute"]: (each["is"], each["should"]) for each in run.ends()["Widget[a]"]["changes"]}
+        for run in (bench.stream(site, "--noop"), bench.stream(site))
+    )
+    assert noop == {"size": (1, 2), "colour": (None, None), "image": ("oak", "elm")}
+    assert done == {**noop, "colour": (None, "S-b")}
 
 
 def test_the_plan_shows_the_replacement_reason(bench: Bench) -> None:

@@ -236,6 +236,21 @@ def test_notifying_a_type_without_refresh_only_orders(bench: Bench) -> None:
         assert "cannot be refreshed: notify and subscribe only order" in planned.out
 
 
+def test_an_unchanged_resource_that_cannot_be_refreshed_is_shown_where_it_is_notified(bench: Bench) -> None:
+    """That it will not be refreshed matters most there; in a noop run and a saved plan too, and only with a cause."""
+    note = "  Token[1] (cannot be refreshed: notify and subscribe only order)\n"
+    site = "resources: {'Widget[a]': {size: SIZE}, 'Token[1]': {subscribe: 'Widget[a]'}}"
+    bench.apply(site.replace("SIZE", "1"))
+    assert "Token" not in bench.plan(site.replace("SIZE", "1")).out
+    planned = bench.plan(site.replace("SIZE", "2"), "-o", "plan.json")
+    assert note in planned.out, planned
+    assert "Plan: 1 to update; 1 unchanged." in planned.out
+    assert bench.run("show", "plan.json").out == planned.out
+    noop = bench.apply(site.replace("SIZE", "2"), "--noop")
+    assert note.replace("(", "(noop; ") in noop.out, noop
+    assert "Token" not in bench.plan(site.replace("SIZE", "2, noop: true")).out
+
+
 def test_the_plan_shows_a_refresh_and_its_cause(bench: Bench) -> None:
     """A refresh has its own sign and names the notifying resource."""
     bench.put("daemon", web={"ensure": "running"})

@@ -183,6 +183,26 @@ def test_problems_from_validate_refuse_the_manifest(bench: Bench) -> None:
     assert bench.things("probe")["a"]["size"] == 3
 
 
+def test_the_document_of_a_valid_manifest_has_its_warnings(bench: Bench) -> None:
+    """With their position: those of ``validate`` of a provider, and those about the file."""
+    bench.probe(
+        """
+        def validate(self, context, should):
+            return [Problem("size", "rather small", "warning")]
+        def set(self, context, changes): self._done(changes)
+        """,
+        features=("validate",),
+    )
+    manifest = bench.write("site.yaml", "resources: {'Probe[a]': {size: 3}}")
+    manifest.chmod(0o666)
+    done = bench.run("validate", manifest, "--json")
+    assert (done.code, done.document["valid"]) == (0, True), done
+    of_file, of_resource = done.document["diagnostics"]
+    assert (of_file["code"], of_file["severity"], of_file["file"]) == ("untrusted_manifest", "warning", str(manifest))
+    assert (of_resource["severity"], of_resource["message"]) == ("warning", "rather small")
+    assert (of_resource["reference"], of_resource["line"]) == ("Probe[a]", 1)
+
+
 def test_validate_is_called_again_when_a_value_becomes_known(bench: Bench) -> None:
     """An unknown value is no error in the plan; what it turns out to be is checked before its own step, which fails."""
     bench.probe(

@@ -94,7 +94,9 @@ def resource(
         from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    given = one_resource.attributes(definition, name, changes, given_inputs.secret_value) if name is not None else {}
+    name, given = (
+        one_resource.named(definition, name, changes, given_inputs.secret_value) if name is not None else (None, {})
+    )
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
     identity, code = partial(one_resource.identity, definition, name, given), 0
@@ -145,7 +147,7 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     definitions, named = types_of_resources.find_types(reader, "*" if every_type else text or "")
     filter_tests(settings["filters"], definitions)
     listed, complete = types_of_resources.read_types(reader, definitions, named, strict=settings["strict"])
-    code = _finish(session, listed, None, None)
+    code = _finish(session, listed, None, None, listing=True)
     return code if complete else code or 1
 
 
@@ -161,7 +163,7 @@ def _list(
         raise UsageError(msg)
     strict = session.settings["strict"]
     rows, failures = session.reader.read(definition.name, strict=strict, selected=selected)
-    code = _finish(session, [(definition, rows)], pattern, selected)
+    code = _finish(session, [(definition, rows)], pattern, selected, listing=True)
     for reference, why in failures.items():
         session.log.write("err", reference, why, definition.name, reference=reference, status="failed")
     return code or (1 if failures else 0)
@@ -175,21 +177,31 @@ def _read(
     return session.reader.read_all(definition.name, identity, strict=strict, selected=selected)
 
 
-def _finish(session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None) -> int:
-    """Show resources, those that the options select, or edit them; return the exit code."""
-    settings = session.settings
-    if not (pattern or session.json or any(settings[option] for option in ("filters", "form", "edit"))):
-        session.output.print_paged(list(yaml_manifest.manifest(listed)))
-        return 0
-    from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
-    from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - the same
+def _finish(
+    session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None, *, listing: bool = False
+) -> int:
+    """Show resources, those that the options select, or edit them; return the exit code.
 
-    found = select(listed, pattern, settings["filters"])
+    A ``listing`` can be applied without a change: what would be changed is a comment in it. One resource is shown.
+    """
+    settings = session.settings
+    if pattern or settings["filters"]:
+        from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - only with one of these
+
+        listed = select(listed, pattern, settings["filters"])
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
 
-        return edit(session, found, selected.section if selected is not None else {})
-    resource_list.show(session, found, settings["form"] or "yaml")
+        return edit(session, listed, selected.section if selected is not None else {})
+    if session.json or settings["form"] not in (None, "yaml"):
+        from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
+
+        resource_list.show(session, listed, settings["form"] or "json")
+        return 0
+    differing: dict[str, str] = {}
+    for definition, rows in listed if listing else ():
+        differing |= session.reader.differing(definition, rows, selected)
+    session.output.print_paged(list(yaml_manifest.manifest(listed, differing)))
     return 0
 
 
@@ -236,4 +248,7 @@ def _change(
     how = {name: session.settings[name] for name in ("noop", "strict")}
     report = one_resource.change(session.runtime, definition, reference, row, given, selected=selected, **how)
     session.log.write("info", "", str(report))
-    return session.exit_code(report)
+    code = session.exit_code(report)
+    if code not in {0, 2}:
+        session.end_failed(report, code)
+    return code

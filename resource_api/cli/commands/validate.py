@@ -27,7 +27,7 @@ def validate(session: Session, manifest: str, **_settings: Any) -> int:
     catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(
-        lambda: {"valid": True, "resources": count, "diagnostics": []},
+        lambda: {"valid": True, "resources": count, "diagnostics": session.warnings()},
         lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
     )
     return 0

@@ -78,7 +78,7 @@ def resource(run: HostRun) -> int:
         for reference, why in failures.items():
             run.log.write("err", reference, why, definition.name, reference=reference, status="failed")
         return _send(run, [(definition, rows)], name, filters, complete=not failures)
-    given = one_resource.attributes(definition, name, changes, _refuse_secret)
+    name, given = one_resource.named(definition, name, changes, _refuse_secret)
     identity = partial(one_resource.identity, definition, name, given)
     read = partial(run.runtime.read_all, definition.name, identity, strict=strict, selected=selected)
     if not given.keys() <= set(definition.namevars):

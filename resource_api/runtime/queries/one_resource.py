@@ -84,6 +84,29 @@ def identity(definition: TypeDefinition, title: str, given: Mapping[str, Any], t
         raise UsageError(msg) from error
 
 
+def named(
+    definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
+) -> tuple[str, dict[str, Any]]:
+    """Return the title that NAME means, and the values of the ``ATTR=VALUE`` pairs, see ``attributes``.
+
+    Where NAME is such a pair itself, the namevars among the pairs name the resource. Raise ``UsageError``, also where
+    one is missing, and for an empty NAME, which is that of a variable that is not set.
+    """
+    if not name:
+        msg = "NAME is empty"
+        raise UsageError(msg)
+    first, equals, _ = name.partition("=")
+    if equals and first in definition.attributes:
+        changes = [name, *changes]
+        texts = {attribute: text for attribute, _, text in (pair.partition("=") for pair in changes)}
+        row = {namevar: attribute.default for namevar, attribute in definition.defaults} | texts
+        if missing := next((namevar for namevar in definition.namevars if not row.get(namevar)), None):
+            msg = f"NAME is missing before '{first}='; write it there, or {missing}=VALUE"
+            raise UsageError(msg)
+        name = definition.title_of(row)
+    return name, attributes(definition, name, changes, read_secret)
+
+
 def attributes(
     definition: TypeDefinition, name: str, changes: Sequence[str], read_secret: Callable[[str, str], str]
 ) -> dict[str, Any]:

@@ -7,6 +7,7 @@ first connection.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import closing, contextmanager, suppress
@@ -32,6 +33,10 @@ TABLES: Final = ("stack", "resource", "owed", "intent", "run")
 
 _SETTINGS: Final = ("busy_timeout=5000", "synchronous=FULL", "temp_store=MEMORY", "trusted_schema=OFF")
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR", "SQLITE_TOOBIG")
+#: What to do where state cannot be stored.
+_ELSEWHERE: Final = "name another place with --state sqlite:PATH"
+#: Why a place cannot be used that are no passing trouble of the system.
+_UNUSABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 _OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 #: Id, content, checksum.
@@ -230,12 +235,13 @@ def check_permissions(path: str) -> None:
         except FileNotFoundError:
             return
         except OSError as error:
-            msg = f"{each}: cannot be used for state: {error.strerror}"
+            msg = f"{each}: cannot be used for state: {error.strerror}; {_ELSEWHERE}"
             raise StateError(msg) from error
         if each == path and not stat.S_ISREG(found.st_mode):
-            msg = f"{each}: is not a regular file; state cannot be stored there"
+            msg = f"{each}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
         elif found.st_uid != os.geteuid():
-            msg = f"{each}: belongs to another user (uid {found.st_uid}); state cannot be stored there"
+            owner = f"another user (uid {found.st_uid})"
+            msg = f"{each}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
         elif found.st_mode & _OTHERS_WRITE:
             msg = f"{each}: others can write to it; state is not stored there until you run: chmod go-w {each}"
         else:
@@ -267,7 +273,8 @@ def state_errors(path: str) -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite quotes a damaged schema
         raise damage(path, "its schema cannot be read") from error
     except OSError as error:
-        msg = f"{error.filename or path}: state cannot be used: {error.strerror or error}"
+        advice = f"; {_ELSEWHERE}" if error.errno in _UNUSABLE else ""
+        msg = f"{error.filename or path}: state cannot be used: {error.strerror or error}{advice}"
         raise StateError(msg) from error
     except MemoryError as error:
         msg = f"{path}: state cannot be used: not enough memory"

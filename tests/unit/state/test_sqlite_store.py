@@ -101,7 +101,7 @@ class TestPermissions:
         write(store, "/a")
         for each in (path, path.parent):
             os.chown(each, 12345, -1)
-            with pytest.raises(StateError, match="belongs to another user"):
+            with pytest.raises(StateError, match=r"belongs to another user.*; name another place with --state"):
                 store.load(WEB)
             os.chown(each, 0, -1)
 
@@ -110,8 +110,17 @@ class TestPermissions:
         write(store, "/a")
         path.rename(path.with_name("elsewhere"))
         path.symlink_to("elsewhere")
-        with pytest.raises(StateError, match="is not a regular file"):
+        with pytest.raises(StateError, match=r"is not a regular file; .*; name another place with --state"):
             store.load(WEB)
+
+    @pytest.mark.parametrize("place", ["/proc/none", "file/beneath"])
+    def test_a_place_that_cannot_be_made_is_named_with_what_to_do(self, tmp_path: Path, place: str) -> None:
+        """The directory, the reason of the system, and the option that names another place."""
+        (tmp_path / "file").touch()
+        unusable = SqliteStore(str(tmp_path / place / "state.db"))
+        why = r"(none|beneath): state cannot be used: .*; name another place with --state sqlite:PATH"
+        with pytest.raises(StateError, match=why), unusable.lock("test", 0):
+            pass
 
     def test_reading_creates_nothing(self, store: SqliteStore, path: Path) -> None:
         """Without recorded state, reading creates no file and no directory."""
