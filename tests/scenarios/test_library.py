@@ -220,7 +220,7 @@ def test_a_provider_is_checked_when_it_is_registered() -> None:
         registry.register_provider("coin", Talker)
     with pytest.raises(DefinitionError):
         registry.register_provider("coin", Mint())  # type: ignore[arg-type] # the mistake that is tried
-    with pytest.raises(DefinitionError, match="nosuch"):
+    with pytest.raises(DefinitionError, match="Nosuch"):
         registry.register_provider("nosuch", Mint)
 
 
