@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import conditions, regular_expressions
+from lib import regular_expressions, wait_conditions
 from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse an assertion of nothing, and comparisons without a value."""
-        yield from conditions.problems(should, ("value",))
+        yield from wait_conditions.problems(should, ("value",))
         given = [name for name in COMPARISONS if should.get(name) is not None]
         if given and "value" not in should:
             yield Problem(given[0], f"'{given[0]}' compares 'value', which is not declared")
@@ -54,7 +54,7 @@ class Provider(BaseProvider):
 
 
 def _unmet(should: Mapping[str, Any]) -> str:
-    return (_compare(should) if "value" in should else "") or conditions.unmet(should)
+    return (_compare(should) if "value" in should else "") or wait_conditions.unmet(should)
 
 
 def _compare(should: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib import prerequisites, round_trip, structured_settings
+from lib import kept_formatting, prerequisites, structured_settings
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Provider(structured_settings.SettingsProvider):
             import tomlkit  # noqa: PLC0415 - an extra
             from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415 - the same
         try:
-            return round_trip.edit(
+            return kept_formatting.edit(
                 text, wanted, parse=tomllib.loads, load=tomlkit.parse, dump=tomlkit.dumps, convert=lambda _old, new: new
             )
         except (TOMLKitError, TypeError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from lib import conditions
+from lib import wait_conditions
 from resource_api import BaseProvider, CannotList, ResourceError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a wait for nothing, and conditions that do not go together."""
-        return conditions.problems(should)
+        return wait_conditions.problems(should)
 
     def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return nothing: a wait leaves nothing behind."""
@@ -33,7 +33,7 @@ class Provider(BaseProvider):
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether a condition does not hold yet, and which."""
-        unmet = conditions.unmet(should)
+        unmet = wait_conditions.unmet(should)
         return (True, unmet) if unmet else False
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -46,7 +46,7 @@ class Provider(BaseProvider):
 
 def _wait(context: Context, should: Mapping[str, Any]) -> None:
     began = time.monotonic()
-    while unmet := conditions.unmet(should, _attempt(context)):
+    while unmet := wait_conditions.unmet(should, _attempt(context)):
         until = time.monotonic() + should["interval"]
         while (now := time.monotonic()) < until and not context.cancelled:
             if context.deadline is not None and now >= context.deadline:
@@ -62,5 +62,5 @@ def _wait(context: Context, should: Mapping[str, Any]) -> None:
 def _attempt(context: Context) -> float:
     """Return how many seconds one attempt may take: not more than are left."""
     if context.deadline is None:
-        return conditions.ATTEMPT
-    return min(conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))
+        return wait_conditions.ATTEMPT
+    return min(wait_conditions.ATTEMPT, max(0.1, context.deadline - time.monotonic()))

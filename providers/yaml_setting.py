@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib import prerequisites, round_trip, structured_settings
+from lib import kept_formatting, prerequisites, structured_settings
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ class Provider(structured_settings.SettingsProvider):
             # Only comments, or nothing: the library would put them below the new content.
             gap = "\n" if text and not text.endswith("\n") else ""
             content: dict[str, Any] = {}
-            round_trip.apply(content, wanted, _convert)
+            kept_formatting.apply(content, wanted, _convert)
             return text + gap + str(_dump("")(content))
-        return round_trip.edit(text, wanted, parse=_load, load=_load, dump=_dump(text), convert=_convert)
+        return kept_formatting.edit(text, wanted, parse=_load, load=_load, dump=_dump(text), convert=_convert)
 
 
 def _yaml() -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lib.condition_attributes import condition_attributes
+from lib.wait_condition_attributes import condition_attributes
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(

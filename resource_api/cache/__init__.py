@@ -6,7 +6,7 @@ as ever, compares the digest of each row with the one that was saved, and compil
 resources that have changed since, those that depend on them, and those that more than their row decides about.
 
 A conclusion holds keys, names and digests, no values. It is valid as long as the manifest's files, all loaded code, the
-types and the stack in the state are as they were (``validity``). What is left is decided by ``conclusion``; saving,
+types and the stack in the state are as they were (``fingerprints``). What is left is decided by ``conclusion``; saving,
 loading and planning the rest is done by ``incremental_plan``. ``state.sqlite.cache`` stores the entries.
 
 Every run works without this package and prints the same, only slower; nothing outside of ``runtime`` imports it. See

@@ -1,7 +1,7 @@
 """What of a manifest is planned in every run, as it was parsed: a later run need not parse the files again.
 
 Nothing is kept of a run that knows a secret or of a manifest that declares one. Whether the files are as they were is
-for ``validity``.
+for ``fingerprints``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A resource can be left out of a later plan if its declaration, its row and its record alone decide about it, all three
 are unchanged, and nothing that it depends on has changed. Of each row a digest is kept, never a value. Pure: whether a
-conclusion is still valid is decided by ``validity``.
+conclusion is still valid is decided by ``fingerprints``.
 """
 
 from __future__ import annotations

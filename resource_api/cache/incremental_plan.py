@@ -2,7 +2,7 @@
 
 The plan that is made so may show drift, where it is only shown; what an apply would have to do or to record is decided
 by a whole plan, which uses what has been read already. Used where only what acts is printed: the output is the same as
-without the cache. What is left out is decided by ``conclusion``, whether it may be by ``validity``.
+without the cache. What is left out is decided by ``conclusion``, whether it may be by ``fingerprints``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.cache.always_planned import always_planned, documents
 from resource_api.cache.conclusion import Conclusion, conclude
-from resource_api.cache.validity import Fingerprints, take_fingerprints
+from resource_api.cache.fingerprints import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME

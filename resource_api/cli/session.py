@@ -235,9 +235,9 @@ class Session:
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         else:
             if self.output.lines_after_failure >= _RECAP and not self.settings.get("quiet"):
-                from resource_api.render.recap import recap  # noqa: PLC0415 - only after a failure
+                from resource_api.render.repeated_failures import repeated_failures  # noqa: PLC0415 - only after a failure
 
-                self.output.print(recap(report, self.output.style))
+                self.output.print(repeated_failures(report, self.output.style))
             self.output.print(str(report))
         return code
 

@@ -18,7 +18,7 @@ from hashlib import sha256
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.sent_code import stripped
+from resource_api.fleet.stripped_code import stripped
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
@@ -98,7 +98,7 @@ def package(directory: str) -> Archive:
     makes it changes.
     """
     files = _package_files()
-    makers = {name: f"{PACKAGE}/fleet/{name}.py" for name in ("payload", "sent_code")}
+    makers = {name: f"{PACKAGE}/fleet/{name}.py" for name in ("payload", "stripped_code")}
     listed = [(name, path, os.stat(path)) for name, path in sorted({**files, **makers}.items())]
     text = repr([(name, path, found.st_size, found.st_mtime_ns) for name, path, found in listed])
     place = f"{directory}/package-{sha256(text.encode()).hexdigest()}"

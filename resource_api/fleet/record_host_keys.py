@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from resource_api.fleet.carriers.ssh import HostKey
+    from resource_api.fleet.carriers.asyncssh_transport import HostKey
 
 
 def refusal(key: HostKey, fingerprints: Collection[str]) -> str:

@@ -1,6 +1,7 @@
 """Which values of a resource are secret although their data types do not say so.
 
-Those are values derived from a secret and values that repeat one. Storing and showing them is for other packages.
+Those are values derived from a secret and values that repeat one; text with a reference to a secret is a secret by
+``values.expression``. Storing and showing them is for other packages.
 """
 
 from __future__ import annotations

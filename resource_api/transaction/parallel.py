@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.results import IN_DOUBT, INTERRUPTED
+from resource_api.transaction.results import IN_DOUBT
 from resource_api.transaction.scheduler import Schedule
 from resource_api.transaction.segments import split_calls
+from resource_api.transaction.skipping import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from resource_api.plan.planner import Plan
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.skipping import Skipping
 
-#: Why operations are skipped after the first failure.
-HALTED: Final = "skipped because an earlier resource failed (--fail-fast)"
-#: Why operations are skipped after an interrupt.
-INTERRUPTED: Final = "skipped because the run was interrupted"
 #: What is added to the error of an operation whose call was interrupted or did not end.
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
@@ -77,6 +74,7 @@ class Results:
         self.calls: list[ProviderCall] = []
         #: Failed and skipped operations, each with the reference of the failure that caused it; empty: an interrupt.
         self.failures: dict[int, str] = {}
+        self._blocked = plan.blocked
         #: Operations that have changed something.
         self.changed: set[int] = set()
         #: Operations that had nothing to do, and those that were refreshed and had nothing else to do.
@@ -88,10 +86,13 @@ class Results:
         self._affected: set[int] = set()
         #: Entry's index → the status that was reported first for it.
         self._reported: dict[int, str] = {}
-        self._blocked = plan.blocked
-        self._pruned = plan.pruned
-        #: The references of the failures of what is declared, in their order.
-        self._declared_failures: dict[str, None] = {}
+
+    @cached_property
+    def _skipping(self) -> Skipping:
+        """What the failures keep from being done."""
+        from resource_api.transaction.skipping import Skipping  # noqa: PLC0415 - only after a failure
+
+        return Skipping(self._plan, self._blocked, self.failures)
 
     @cached_property
     def _dependents(self) -> Mapping[int, Sequence[int]]:
@@ -147,7 +148,7 @@ class Results:
     def fail(self, run: OperationRun, why: str, *, action: Action | None = None, logged: bool = False) -> None:
         """End an operation as failed; ``action`` None: as decided; ``logged``: its provider has logged the reason."""
         run.status = Status.FAILED
-        self._add_failure(run, str(run.step.reference))
+        self._skipping.add(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
             self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
@@ -157,46 +158,20 @@ class Results:
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
         run.status = Status.SKIPPED
-        if why == HALTED and not cause:
-            cause = next(iter(self.failures.values()), str(run.step.reference))
-        self._add_failure(run, cause)
+        cause = cause or self._skipping.cause(run, why)
+        self._skipping.add(run, cause)
         if run.step.entry.index not in self._reported:
             self._events.log_reason("warning", run, why, status="skipped")
         self._report(run, run.action, "skipped", (), why, cause=cause)
-
-    def _add_failure(self, run: OperationRun, cause: str) -> None:
-        self.failures[run.number] = cause
-        if run.step.entry.index not in self._plan.prior.orphans:
-            self._declared_failures[cause] = None
 
     def skip_if_blocked(self, run: OperationRun) -> bool:
         """Skip an operation if one that it waits for has failed or was skipped; return whether it was skipped."""
         if not (self.failures or self._blocked):
             return False
-        waits = self._plan.waits.get(run.number, ())
-        cause = next((self.failures[n] for n in waits if n in self.failures), self._blocked.get(run.step.entry.index))
-        if cause is None and run.removal and run.decision.action is Action.REPLACE:
-            cause = self._failure_before_replacement(run)
-        why = f"skipped because {cause} failed"
-        if run.step.entry.index in self._pruned and self._declared_failures:
-            cause = cause or next(iter(self._declared_failures))
-            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
-            why = f"skipped because {cause} failed{hint}"
-        if cause is not None:
-            self.skip(run, why if cause else INTERRUPTED, cause)
-        return cause is not None
-
-    def _failure_before_replacement(self, removal: OperationRun) -> str | None:
-        """Return the failure, at any distance, that keeps the new resource of a replacement from being made."""
-        waiting, seen = list(self.operations_of[removal.step.entry.index]), {removal.number}
-        while waiting:
-            number = waiting.pop()
-            if number in self.failures:
-                return self.failures[number]
-            if number not in seen:
-                seen.add(number)
-                waiting += self._plan.waits.get(number, ())
-        return None
+        found = self._skipping.reason(run, self.operations_of)
+        if found is not None:
+            self.skip(run, *found)
+        return found is not None
 
     def _report(
         self,

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from resource_api.model.values.errors import reason
 from resource_api.transaction.operation_run import NO_RESULT
-from resource_api.transaction.results import HALTED, INTERRUPTED
+from resource_api.transaction.skipping import HALTED, INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.model.change import Change
-    from resource_api.transaction.call_prerequisites import Prerequisites
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.provider_call import ProviderCaller
+    from resource_api.transaction.skipping import Prerequisites
     from resource_api.transaction.transaction import Parts
     from resource_api.transaction.verify import Verification
 

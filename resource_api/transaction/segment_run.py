@@ -13,11 +13,10 @@ from resource_api.model.change import Action, Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import is_unknown
-from resource_api.transaction.call_prerequisites import Prerequisites
 from resource_api.transaction.events import end_fields
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
-from resource_api.transaction.results import HALTED, INTERRUPTED
 from resource_api.transaction.retry import Retry
+from resource_api.transaction.skipping import HALTED, INTERRUPTED, Prerequisites
 from resource_api.transaction.verify import Verification, not_as_requested
 
 if TYPE_CHECKING:

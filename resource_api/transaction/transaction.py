@@ -21,7 +21,7 @@ from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.results import HALTED, IN_DOUBT, INTERRUPTED, Results
+from resource_api.transaction.results import IN_DOUBT, Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -238,10 +238,13 @@ class Transaction:
                 if run.started and not run.finished:
                     self._results.fail(run, f"its call was interrupted; {IN_DOUBT}")
                 elif not run.finished:
-                    self._results.skip(run, INTERRUPTED)
+                    self._results.skip(run, self._halted())
 
     def _halted(self) -> str:
         """Return why no operation is begun any more; empty: operations are begun."""
-        if self.stopped or self._context.cancelled:
-            return INTERRUPTED
-        return HALTED if self._plan.options.fail_fast and self._results.failures else ""
+        interrupted = self.stopped or self._context.cancelled
+        if not (interrupted or (self._plan.options.fail_fast and self._results.failures)):
+            return ""
+        from resource_api.transaction.skipping import HALTED, INTERRUPTED  # noqa: PLC0415 - only in a run that ends early
+
+        return INTERRUPTED if interrupted else HALTED

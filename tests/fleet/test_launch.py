@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from resource_api.fleet.carriers.asyncssh_transport import Connections
 from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.ssh import Connections
-from resource_api.fleet.carriers.ssh_program import SshProgram
+from resource_api.fleet.carriers.openssh_transport import SshProgram
 from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.launch import Launch, Machine
 from resource_api.fleet.python_runtimes import Runtimes

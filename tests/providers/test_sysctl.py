@@ -56,6 +56,7 @@ def test_a_parameter_is_set_in_the_kernel_and_in_a_file() -> None:
 
 def test_a_drifted_value_of_the_running_kernel_is_set_again() -> None:
     """With a message that tells it from a changed file; ``apply: false`` leaves the kernel alone."""
+    FORWARD.write_text("0\n")
     later = {"Sysctl[net.ipv4.ip_forward]": {"value": 1, "apply": False}}
     assert run(later)[0].summary.created == 1
     assert FORWARD.read_text() == "0\n"

@@ -1,7 +1,7 @@
 """What a carrier asks of that which connects to a host: start a program there, and pass on its streams.
 
-``ssh`` does it with a library, ``ssh_program`` with the program ``ssh``. What is equal for both stands here: how long
-and how often is tried, and what is said where it fails.
+``asyncssh_transport`` does it with a library, ``openssh_transport`` with the program ``ssh``. What is equal for both
+stands here: how long and how often is tried, and what is said where it fails.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.agent import trust
-from resource_api.fleet.carriers import ssh
+from resource_api.fleet.carriers import asyncssh_transport
 from resource_api.fleet.host import delivered_jobs
 from resource_api.model.values import errors
 from resource_api.plugins.worker import process
@@ -21,7 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: The modules that define errors of the tree.
-MODULES: Final = (errors, trust, ssh, delivered_jobs, process, result, database, isolated_run, kept_layer)
+MODULES: Final = (
+    errors,
+    trust,
+    asyncssh_transport,
+    delivered_jobs,
+    process,
+    result,
+    database,
+    isolated_run,
+    kept_layer,
+)
 #: The errors that are made of more than a message.
 MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {
     errors.UsageError: ("no such thing", "size"),

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.cli.session import Session
+    from resource_api.fleet.carriers.asyncssh_transport import HostKey
     from resource_api.fleet.carriers.carrier import Host
-    from resource_api.fleet.carriers.ssh import HostKey
     from resource_api.fleet.python_runtimes import Runtime
 
 
@@ -194,11 +194,11 @@ def _reached(host: Host) -> str:
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
     from resource_api.fleet import record_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
-    from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - the same
+    from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - the same
     from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
 
     shown = []
-    for host, key in zip(found, ssh.host_keys(found, os.environ), strict=True):
+    for host, key in zip(found, asyncssh_transport.host_keys(found, os.environ), strict=True):
         if isinstance(key, Unreachable):
             shown.append(_Key(host, None, "unreachable", str(key)))
             continue
@@ -219,9 +219,9 @@ def _key_line(each: _Key) -> str:
 
 def _record(keys: Sequence[HostKey]) -> None:
     from resource_api.fleet import record_host_keys  # noqa: PLC0415 - as above
-    from resource_api.fleet.carriers import ssh  # noqa: PLC0415 - as above
+    from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - as above
 
-    file = ssh.known_hosts_file(os.environ)
+    file = asyncssh_transport.known_hosts_file(os.environ)
     try:
         record_host_keys.record(file, keys)
     except OSError as error:

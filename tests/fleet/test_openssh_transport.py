@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.fleet.carriers import ssh_program, transport
+from resource_api.fleet.carriers import openssh_transport, transport
 from resource_api.fleet.carriers.carrier import Host
+from resource_api.fleet.carriers.openssh_transport import SshProgram
 from resource_api.fleet.carriers.ssh_carrier import SshCarrier
-from resource_api.fleet.carriers.ssh_program import SshProgram
 from resource_api.fleet.carriers.transport import Unreachable
 from resource_api.model.values.errors import CommandError
 from resource_api.testing.carrier_examples import trial
 from tests.fleet.kills import Controller
-from tests.fleet.test_ssh_connections import agent as agent  # noqa: PLC0414 - a fixture
-from tests.fleet.test_ssh_connections import resetting
+from tests.fleet.test_asyncssh_transport import agent as agent  # noqa: PLC0414 - a fixture
+from tests.fleet.test_asyncssh_transport import resetting
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_a_missing_program_is_one_sentence(home: Path, server: Server, monkeypat
         msg = f"command '{name}' not found in /usr/bin"
         raise CommandError(msg, (name,))
 
-    monkeypatch.setattr(ssh_program, "locate", missing)
+    monkeypatch.setattr(openssh_transport, "locate", missing)
     with pytest.raises(
         Unreachable, match=r"^transport: ssh needs the program ssh of OpenSSH here: command 'ssh' not f"
     ):

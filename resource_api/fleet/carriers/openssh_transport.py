@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet.carriers import transport
-from resource_api.fleet.carriers.ssh import known_hosts_file
+from resource_api.fleet.carriers.asyncssh_transport import known_hosts_file
 from resource_api.fleet.carriers.transport import lost, unreachable
 from resource_api.model.values.errors import CommandError
 from resource_api.system.process import process_tree

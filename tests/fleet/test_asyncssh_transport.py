@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.fleet.carriers import transport
+from resource_api.fleet.carriers.asyncssh_transport import Connections
 from resource_api.fleet.carriers.carrier import Host
-from resource_api.fleet.carriers.ssh import Connections
 from resource_api.fleet.carriers.transport import Unreachable
 
 if TYPE_CHECKING:

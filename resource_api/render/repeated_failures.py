@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _NAMED: Final = 40
 
 
-def recap(done: Report, style: Style) -> Iterator[str]:
+def repeated_failures(done: Report, style: Style) -> Iterator[str]:
     """Yield a line for each failure: the resource, where it is declared, why it failed, how many it has skipped."""
     failed = [report for report in done.steps if report.status == "failed"]
     skipped = Counter(report.cause for report in done.steps if report.status == "skipped")
