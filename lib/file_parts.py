@@ -88,9 +88,9 @@ def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret:
 
     Each `validate_cmd` must accept the new content. A new file is private if the attribute ``secret`` of a resource is.
     """
-    from lib import content_check  # noqa: PLC0415 - crontabs and keys need no check
+    from lib import validate_cmd  # noqa: PLC0415 - crontabs and keys need no check
 
-    checks = content_check.checkers(changes)
+    checks = validate_cmd.checkers(changes)
 
     def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None]) -> None:
         private = any(should is not None and isinstance(should[secret], Sensitive) for should in wanted.values())

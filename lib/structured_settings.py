@@ -10,7 +10,7 @@ from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib import content_check, file_parts
+from lib import file_parts, validate_cmd
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -59,7 +59,7 @@ class SettingsProvider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse numbers that equal nothing or cannot be written in every format."""
-        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         numbers = (each for each in _leaves(reveal(should.get("value"))) if isinstance(each, float))
         if not all(map(math.isfinite, numbers)):
             yield Problem("value", "value must be a finite number")
@@ -89,7 +89,7 @@ class SettingsProvider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        checks = content_check.checkers(changes)
+        checks = validate_cmd.checkers(changes)
         file_parts.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
     def _read(self, path: str) -> Any:

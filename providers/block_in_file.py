@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import content_check, file_parts, line_places
+from lib import file_parts, line_places, validate_cmd
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
@@ -33,7 +33,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse markers that cannot be told apart from the block, and wrong regular expressions."""
-        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         yield from line_places.place_problems(should)
         block, name, marker = reveal(should.get("block")), should.get("name"), should.get("marker")
         if isinstance(block, str) and isinstance(name, str) and isinstance(marker, str):

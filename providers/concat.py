@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lib import content_check, protected_file
+from lib import protected_file, validate_cmd
 from lib.backups import Backups
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -40,7 +40,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a file among its own fragments, and what is for a directory where files are named."""
-        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         path, source = should.get("path"), should.get("source")
         named = [] if source is None or isinstance(source, str) else source
         if path in named or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
@@ -147,7 +147,7 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
     if files.read_content(path) == content:
         batch.set_mode_owner(path, **wanted)
         return False
-    check = None if command is None else content_check.of_new_content(batch, path, command)
+    check = None if command is None else validate_cmd.of_new_content(batch, path, command)
     batch.replace(path, content, **wanted, check=check)
     return True
 

@@ -72,9 +72,9 @@ class Provider(BaseProvider):
         if ensure == "link" and "target" not in given:
             problems.append(Problem("target", "a link needs a target"))
         if (command := should.get("validate_cmd")) is not None:
-            from lib import content_check  # noqa: PLC0415 - few files are checked
+            from lib import validate_cmd  # noqa: PLC0415 - few files are checked
 
-            problems += content_check.problems("validate_cmd", command)
+            problems += validate_cmd.problems("validate_cmd", command)
         content = _reveal(should.get("content"))
         if isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > LIMIT:
             problems.append(Problem("content", f"content is for texts up to {LIMIT} bytes; use source"))
@@ -316,9 +316,9 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
     """Return what has new content of a file checked. Raise ``ResourceError`` where other users could replace it."""
     if command is None:
         return None
-    from lib import content_check  # noqa: PLC0415 - few files are checked
+    from lib import validate_cmd  # noqa: PLC0415 - few files are checked
 
-    return content_check.of_new_content(batch, path, command)
+    return validate_cmd.of_new_content(batch, path, command)
 
 
 def _in_its_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:

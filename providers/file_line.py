@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import content_check, file_parts, line_places, regular_expressions
+from lib import file_parts, line_places, regular_expressions, validate_cmd
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -35,7 +35,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse expressions that are wrong or do not find the declared line."""
-        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
         match, line = should.get("match"), _text(should.get("line"))
         if not match:
             yield Problem(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import content_check, file_parts
+from lib import file_parts, validate_cmd
 from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, Sensitive, files
 
@@ -46,7 +46,7 @@ class Provider(BaseProvider):
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a check that cannot be run."""
-        yield from content_check.problems("validate_cmd", should.get("validate_cmd"))
+        yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the settings in ``names``."""

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, verified_file
+from lib import prerequisites, program_checked_files
 from resource_api import BaseProvider, Command, ResourceError
 
 if TYPE_CHECKING:
@@ -29,24 +29,24 @@ class Provider(BaseProvider):
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write sections as text, and end text with a line end."""
-        return verified_file.write_texts(resources, format_sections)
+        return program_checked_files.write_texts(resources, format_sections)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the rules in ``names``, or all; a link fails its name."""
         if names is not None:
-            yield from verified_file.read_rows(context, DIRECTORY, names)
+            yield from program_checked_files.read_rows(context, DIRECTORY, names)
         elif os.path.isdir(DIRECTORY):  # noqa: PTH112 - a text
             listed = sorted(filter(NAME.fullmatch, os.listdir(DIRECTORY)))  # noqa: PTH208 - as above
-            yield from context.accepted(list(verified_file.read_rows(context, DIRECTORY, listed)))
+            yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, listed)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Verify and write each file."""
-        with verified_file.staged(changes) as stage:
+        with program_checked_files.staged(changes) as stage:
             for name, (is_, should) in changes.items():
                 with context.processing(name, is_, should):
                     if should["ensure"] == "present":
                         self._verify(f"{stage}/{name}", name)
-                    verified_file.write(DIRECTORY, name, should)
+                    program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that rules cannot be verified."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lib.mysql import OWN_ACCOUNTS, account, among, among_accounts, canonical_account, identifier, split_account
-from lib.mysql_privileges import (
+from lib.mysql_privilege_syntax import (
     ALL,
     DATABASE,
     FUNCTION,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from lib.mysql import Session
-    from lib.mysql_privileges import Right
+    from lib.mysql_privilege_syntax import Right
     from resource_api import Context, Resource
 
     #: Account, and what the rights are on.

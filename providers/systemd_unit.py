@@ -7,7 +7,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, verified_file
+from lib import prerequisites, program_checked_files
 from resource_api import BaseProvider, Command, CommandError, ResourceError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Provider(BaseProvider):
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write sections as text, and end text with a line end."""
-        return verified_file.write_texts(resources, format_sections)
+        return program_checked_files.write_texts(resources, format_sections)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -45,7 +45,7 @@ class Provider(BaseProvider):
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the files in ``names``, or all in the directory; a link fails its name."""
         listed = _listed() if names is None else names
-        found = {row["name"]: row for row in verified_file.read_rows(context, DIRECTORY, listed)}
+        found = {row["name"]: row for row in program_checked_files.read_rows(context, DIRECTORY, listed)}
         outdated = self._outdated(found)
         rows = [{**row, "outdated": _unit(name) in outdated} for name, row in found.items()]
         yield from context.accepted(rows) if names is None else rows
@@ -53,7 +53,7 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Verify and write each file, beside the others of the call, and have systemd read all of them once."""
         written = False
-        with verified_file.staged(changes) as stage:
+        with program_checked_files.staged(changes) as stage:
             try:
                 for name, (is_, should) in changes.items():
                     with context.processing(name, is_, should):
@@ -61,7 +61,7 @@ class Provider(BaseProvider):
                             self._verify(stage, name)
                         if should["ensure"] == "absent":
                             self._stop(name)
-                        verified_file.write(DIRECTORY, name, should)
+                        program_checked_files.write(DIRECTORY, name, should)
                         written = True
             finally:
                 if written and os.path.isdir(BOOTED):  # noqa: PTH112 - a text

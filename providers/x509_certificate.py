@@ -100,8 +100,8 @@ class Provider(BaseProvider):
 def _issuing() -> ModuleType:
     """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
-        from lib import x509_issue  # noqa: PLC0415 - an extra
-    return x509_issue
+        from lib import x509_certificates  # noqa: PLC0415 - an extra
+    return x509_certificates
 
 
 def _describe(content: bytes) -> Resource:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib.mysql import ACCOUNT, SERVER, config_attributes
-from lib.mysql_privileges import PRIVILEGE, TABLE, parse_target
+from lib.mysql_privilege_syntax import PRIVILEGE, TABLE, parse_target
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.agent.trust import IGNORED, Untrusted
+from resource_api.agent.root_only_files import IGNORED, Untrusted
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits, member_name
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.reference import STACK_NAME
-from resource_api.system.filesystem import archives, files
+from resource_api.system.filesystem import archive_members, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -116,7 +116,7 @@ def read(raw: bytes) -> Bundle:
 
 def extract(found: Bundle, directory: str) -> None:
     """Write the files of a bundle into a new ``directory``, durably; only the caller can open it. Raise ``OSError``."""
-    write_members(archives.members(io.BytesIO(found.raw), _limits()), directory)
+    write_members(archive_members.members(io.BytesIO(found.raw), _limits()), directory)
 
 
 def write_members(members: Iterable[Any], directory: str) -> None:
@@ -139,8 +139,8 @@ def _limits() -> Limits:
 
 
 def _members(raw: bytes) -> Iterator[tuple[str, File]]:
-    """Yield the files of an archive. Raise ``ResourceError`` as ``archives.members`` does, and for a link."""
-    for member in archives.members(io.BytesIO(raw), _limits()):
+    """Yield the files of an archive. Raise ``ResourceError`` as ``archive_members.members`` does, and for a link."""
+    for member in archive_members.members(io.BytesIO(raw), _limits()):
         if member.kind == "link":
             msg = f"'{member.name}' is a link"
             raise ResourceError(msg)
@@ -209,7 +209,7 @@ def _files(top: str) -> Iterator[tuple[str, str]]:
 def _checked(name: str, path: str) -> str:
     try:
         name.encode()
-        if member_name(name) == name and name.count("/") < archives.MAX_DEPTH:
+        if member_name(name) == name and name.count("/") < archive_members.MAX_DEPTH:
             return name
     except ValueError:
         pass

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from resource_api.agent import loop, sources, status
+from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.signing import check_signers
-from resource_api.agent.trust import Untrusted
 from resource_api.agent.versions import Versions
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, ResourceError, StateLocked

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.agent import bundle, signing
-from resource_api.agent.trust import Untrusted
+from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.versions import Version
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import CommandError, ResourceError
 from resource_api.provider.command import Command
-from resource_api.system.filesystem import archives
+from resource_api.system.filesystem import archive_members
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +100,7 @@ class Repository:
         with tempfile.TemporaryFile(dir=self._path) as file:
             place = f"/proc/{os.getpid()}/fd/{file.fileno()}"
             self._run("archive", "--format=tar", f"--output={place}", commit)
-            bundle.write_members(archives.members(file, Limits(bundle.LARGEST, bundle.MOST_FILES)), directory)
+            bundle.write_members(archive_members.members(file, Limits(bundle.LARGEST, bundle.MOST_FILES)), directory)
 
     def _signature(self, commit: str) -> bytes:
         """Return the signature in the header of a commit; empty for a header with another number of them than one."""

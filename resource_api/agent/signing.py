@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.agent.bundle import LARGEST_FILE
-from resource_api.agent.trust import Untrusted, check_file
+from resource_api.agent.root_only_files import Untrusted, check_file
 from resource_api.model.values.errors import CommandError, ResourceError, UsageError
 from resource_api.provider.command import Command
 from resource_api.system.filesystem import files

@@ -12,9 +12,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from resource_api.agent import bundle, signing, trust, versions
+from resource_api.agent import bundle, root_only_files, signing, versions
 from resource_api.agent.git import Repository
-from resource_api.agent.trust import Untrusted
+from resource_api.agent.root_only_files import Untrusted
 from resource_api.agent.versions import Version, Versions
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
@@ -107,7 +107,7 @@ def update(source: Source, kept: Versions, directory: str, signers: str) -> None
 def check_directory(source: Source, exempt: Sequence[str]) -> None:
     """Raise ``Untrusted`` for a directory that others can change, ``ResourceError`` for one that cannot be read."""
     try:
-        trust.check_tree(source.place, exempt)
+        root_only_files.check_tree(source.place, exempt)
     except OSError as error:
         msg = f"{error.filename or source.place}: {error.strerror}"
         raise ResourceError(msg) from error

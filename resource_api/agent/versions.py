@@ -12,7 +12,7 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.agent.trust import Untrusted, make_directory
+from resource_api.agent.root_only_files import Untrusted, make_directory
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
 from resource_api.state.sqlite import private_files

@@ -108,7 +108,7 @@ def make_carrier(
     )
     if processes == 1:
         return make()
-    from resource_api.fleet.carriers.become_passwords import BecomePasswords  # noqa: PLC0415 - with the others
+    from resource_api.fleet.carriers.read_become_password import BecomePasswords  # noqa: PLC0415 - with the others
     from resource_api.fleet.carriers.split_carrier import SplitCarrier  # noqa: PLC0415 - only for many hosts
 
     passwords = BecomePasswords()

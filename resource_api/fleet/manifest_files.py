@@ -17,7 +17,7 @@ from resource_api.model.values import expression
 from resource_api.model.values.assets import ORIGINS
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, UsageError
-from resource_api.system.filesystem.assets import list_directory, open_regular
+from resource_api.system.filesystem.asset_contents import list_directory, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -14,11 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
-from resource_api.fleet.launch import Machine
+from resource_api.fleet.become_and_interpreter import Machine
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
-from resource_api.system.filesystem import archives, files
+from resource_api.system.filesystem import archive_members, files
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
 
 def _members(file: BinaryIO) -> Iterator[Member]:
     file.seek(0)
-    return archives.members(file, _LIMITS)
+    return archive_members.members(file, _LIMITS)
 
 
 def _inspect(path: str, file: BinaryIO) -> tuple[str, str, Machine]:

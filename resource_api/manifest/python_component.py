@@ -17,7 +17,7 @@ from resource_api.model.component import LoadedComponent
 from resource_api.model.values.expression import Expression, escape_expressions
 from resource_api.model.values.reference import child_reference, parse
 from resource_api.model.values.values import Sensitive
-from resource_api.system.read_only_guard import read_only
+from resource_api.system.pure_code_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

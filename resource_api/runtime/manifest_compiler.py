@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.plugins.registry import Registry
     from resource_api.system.facts import Facts
-    from resource_api.system.filesystem.assets import AssetReader
+    from resource_api.system.filesystem.asset_contents import AssetReader
     from resource_api.system.log import Log
 
     #: From the description of an asset or archive, and the file that it stands in, to its content.
@@ -153,7 +153,7 @@ def _content_reader() -> ReadContent:
 
     @cache
     def reader() -> AssetReader:
-        from resource_api.system.filesystem.assets import AssetReader  # noqa: PLC0415 - see above
+        from resource_api.system.filesystem.asset_contents import AssetReader  # noqa: PLC0415 - see above
 
         return AssetReader()
 

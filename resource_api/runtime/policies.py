@@ -19,7 +19,7 @@ from resource_api.model.values.values import copy_resource
 from resource_api.plan.planner import would_change
 from resource_api.plugins import loader
 from resource_api.system import process_guard
-from resource_api.system.read_only_guard import read_only
+from resource_api.system.pure_code_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

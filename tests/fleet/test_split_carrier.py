@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.fleet import job as jobs
-from resource_api.fleet.carriers.become_passwords import BecomePasswords
 from resource_api.fleet.carriers.carrier import Host, HostEvent, end, process_count
 from resource_api.fleet.carriers.pipe import PipeCarrier
+from resource_api.fleet.carriers.read_become_password import BecomePasswords
 from resource_api.fleet.carriers.split_carrier import SplitCarrier
 from resource_api.fleet.job import Job
 from resource_api.fleet.value_sources import ValueSource

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lib import mysql_privileges as privileges
-from lib.mysql_privileges import Target
+from lib import mysql_privilege_syntax as privileges
+from lib.mysql_privilege_syntax import Target
 from resource_api import ManifestError, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance

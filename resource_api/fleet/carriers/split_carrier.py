@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from multiprocessing.connection import Connection
 
-    from resource_api.fleet.carriers.become_passwords import BecomePasswords
     from resource_api.fleet.carriers.carrier import Carrier, Host
+    from resource_api.fleet.carriers.read_become_password import BecomePasswords
     from resource_api.fleet.job import Job
 
 _READ: Final = 64 * 1024

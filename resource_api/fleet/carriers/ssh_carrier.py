@@ -16,20 +16,20 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.fleet.become_and_interpreter import Launch
 from resource_api.fleet.carriers import carrier, transport
-from resource_api.fleet.carriers.become_passwords import BecomePasswords
+from resource_api.fleet.carriers.read_become_password import BecomePasswords
 from resource_api.fleet.carriers.transport import Lost
 from resource_api.fleet.channel import Channel
-from resource_api.fleet.launch import Launch
 from resource_api.model.values.errors import ResourceAPIError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from resource_api.fleet.become_and_interpreter import Machine
     from resource_api.fleet.carriers.carrier import Host, HostEvent
     from resource_api.fleet.carriers.transport import Process, Transport
     from resource_api.fleet.job import Job
-    from resource_api.fleet.launch import Machine
     from resource_api.fleet.payload import Payloads
 
 #: Bytes that are written at once.

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event, LogEvent
     from resource_api.model.values.assets import Content, ContentSpec
-    from resource_api.system.filesystem.assets import SentReader
+    from resource_api.system.filesystem.asset_contents import SentReader
 
 
 #: The types of documents that a report is made of.
@@ -91,7 +91,7 @@ class HostRun:
     @cached_property
     def _reader(self) -> SentReader:
         """What reads assets and archives; few manifests have any."""
-        from resource_api.system.filesystem.assets import SentReader  # noqa: PLC0415 - see above
+        from resource_api.system.filesystem.asset_contents import SentReader  # noqa: PLC0415 - see above
 
         return SentReader(self.job.files, self._directories)
 

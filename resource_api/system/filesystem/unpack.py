@@ -18,7 +18,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.archives import DIRECTORY_MODE
+from resource_api.system.filesystem.archive_members import DIRECTORY_MODE
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
 from resource_api.system.filesystem.permissions import directory_mode
 

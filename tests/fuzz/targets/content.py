@@ -24,7 +24,7 @@ from resource_api.model.values.assets import Archive, Limits
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
-from resource_api.system.filesystem import archives, unpack
+from resource_api.system.filesystem import archive_members, unpack
 from tests.fuzz.target import target
 from tests.fuzz.targets.state import JSON, directory
 
@@ -87,7 +87,7 @@ def _zip(members: list[Any], how: str) -> bytes:
 def archive(data: bytes) -> None:
     """Archives: tar, gzipped tar and zip, every member read; nothing leaves the archive."""
     seen = set()
-    for member in archives.members(io.BytesIO(data), Limits(size=1 << 22, members=1000)):
+    for member in archive_members.members(io.BytesIO(data), Limits(size=1 << 22, members=1000)):
         assert not member.name.startswith("/"), "an absolute name"
         assert ".." not in member.name.split("/"), "a name leads out"
         seen.add(member.name)
@@ -185,7 +185,7 @@ def unpacking(data: bytes) -> None:
     shutil.rmtree(place, ignore_errors=True)
     (place / "inner").mkdir(parents=True)
     path, options = str(place / "inner"), unpack.UnpackOptions(1 << 22, 1000)
-    given = Archive("0" * 64, "path", "given", lambda limits: archives.members(io.BytesIO(data), limits))
+    given = Archive("0" * 64, "path", "given", lambda limits: archive_members.members(io.BytesIO(data), limits))
     try:
         unpack.unpack(path, given, options, None)
         record = unpack.UnpackRecord.read(path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api.agent import trust
+from resource_api.agent import root_only_files
 from resource_api.fleet.carriers import asyncssh_transport
 from resource_api.fleet.host import delivered_jobs
 from resource_api.model.values import errors
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 #: The modules that define errors of the tree.
 MODULES: Final = (
     errors,
-    trust,
+    root_only_files,
     asyncssh_transport,
     delivered_jobs,
     process,

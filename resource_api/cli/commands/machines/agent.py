@@ -225,7 +225,7 @@ def _about(target: Target, about: Mapping[str, Any]) -> Target:
 
 def _once(session: Session, about: dict[str, Any], settings: dict[str, Any]) -> int:
     from resource_api.agent import converge, status  # noqa: PLC0415 - only for a run
-    from resource_api.agent.trust import make_directory  # noqa: PLC0415 - the same
+    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
 
     doing = _agent(settings)
     make_directory(doing.directory)
@@ -327,7 +327,7 @@ def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], now: f
 def pause(reason: str, **settings: Any) -> int:
     """Let the agent make no more runs, for a REASON that 'agent status' shows; a running one ends."""
     from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
-    from resource_api.agent.trust import make_directory  # noqa: PLC0415 - the same
+    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
     from resource_api.model.values.text import escape  # noqa: PLC0415 - the same
 
     if not reason.strip():

@@ -11,7 +11,7 @@ import click
 
 from resource_api.agent import bundle as bundles
 from resource_api.agent import signing
-from resource_api.agent.trust import Untrusted
+from resource_api.agent.root_only_files import Untrusted
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import ResourceError, UsageError

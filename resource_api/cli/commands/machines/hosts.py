@@ -193,7 +193,7 @@ def _reached(host: Host) -> str:
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
+    from resource_api.fleet import trust_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
     from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - the same
     from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
 
@@ -202,7 +202,7 @@ def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
         if isinstance(key, Unreachable):
             shown.append(_Key(host, None, "unreachable", str(key)))
             continue
-        why = record_host_keys.refusal(key, fingerprints)
+        why = trust_host_keys.refusal(key, fingerprints)
         shown.append(_Key(host, key, "refused" if why else key.trust, why or None))
     return shown
 
@@ -218,12 +218,12 @@ def _key_line(each: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import record_host_keys  # noqa: PLC0415 - as above
+    from resource_api.fleet import trust_host_keys  # noqa: PLC0415 - as above
     from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - as above
 
     file = asyncssh_transport.known_hosts_file(os.environ)
     try:
-        record_host_keys.record(file, keys)
+        trust_host_keys.record(file, keys)
     except OSError as error:
         msg = f"{file}: cannot be written: {error.strerror}"
         raise ResourceError(msg) from error

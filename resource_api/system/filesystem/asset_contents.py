@@ -27,7 +27,7 @@ from resource_api.model.values.assets import (
     link_stays_inside,
 )
 from resource_api.model.values.errors import ResourceError
-from resource_api.system.filesystem import archives, download, files
+from resource_api.system.filesystem import archive_members, download, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -130,7 +130,7 @@ class SentReader(AssetReader):
             Member(name, kind, mode, target, [self._sent.get(f"{path}/{name}", b"")])
             for name, kind, mode, target, _ in listed
         ]
-        return digest, lambda limits: archives.bounded(iter(members), limits)
+        return digest, lambda limits: archive_members.bounded(iter(members), limits)
 
     def _content(self, spec: ContentSpec, path: str) -> bytes:
         if path not in self._sent:
@@ -203,26 +203,26 @@ def _changed(path: str) -> ResourceError:
 
 def _file_members(opened: Callable[[], BinaryIO], limits: Limits) -> Iterator[Member]:
     with opened() as file:
-        yield from archives.members(file, limits)
+        yield from archive_members.members(file, limits)
 
 
 def _mapping_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
-    return archives.bounded(_nested_members(contents, limits), limits)
+    return archive_members.bounded(_nested_members(contents, limits), limits)
 
 
 def _nested_members(contents: Sequence[tuple[str, Content]], limits: Limits) -> Iterator[Member]:
     for name, content in contents:
         if isinstance(content, Archive):
-            yield Member(name, "directory", archives.DIRECTORY_MODE)
+            yield Member(name, "directory", archive_members.DIRECTORY_MODE)
             for member in content.members(limits):
                 yield member._replace(name=f"{name}/{member.name}")
         elif isinstance(content, Asset):
-            yield Member(name, "file", archives.FILE_MODE, parts=files.parts(content.open))
+            yield Member(name, "file", archive_members.FILE_MODE, parts=files.parts(content.open))
 
 
 def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[Member]:
     """Yield the members of a directory as they were listed; ``ResourceError`` at a file that has changed since."""
-    return archives.bounded((_with_parts(top, *each) for each in listing), limits)
+    return archive_members.bounded((_with_parts(top, *each) for each in listing), limits)
 
 
 def _with_parts(top: str, member: Member, digest: str) -> Member:
@@ -259,6 +259,6 @@ def _list(top: str) -> Iterator[tuple[Member, str]]:
                 yield Member(name, "link", 0o777, target), ""
             elif entry.is_dir():
                 todo.append(name)
-                yield Member(name, "directory", archives.packed_directory_mode(mode)), ""
+                yield Member(name, "directory", archive_members.packed_directory_mode(mode)), ""
             else:
-                yield Member(name, "file", archives.packed_file_mode(mode)), _digest(entry.path)
+                yield Member(name, "file", archive_members.packed_file_mode(mode)), _digest(entry.path)

@@ -26,7 +26,7 @@ from resource_api.model.values.assets import (
     spell_contents,
 )
 from resource_api.system.filesystem import download
-from resource_api.system.filesystem.assets import AssetReader
+from resource_api.system.filesystem.asset_contents import AssetReader
 from tests.http_server import serving
 
 if TYPE_CHECKING:

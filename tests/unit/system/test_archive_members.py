@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from resource_api import ResourceError
 from resource_api.model.values.assets import Limits, Member
-from resource_api.system.filesystem import archives
+from resource_api.system.filesystem import archive_members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -70,7 +70,7 @@ def unpacked(raw: bytes, limits: Limits = LIMITS) -> dict[str, Any]:
     """Return the content of a packed tree in the form of ``TREE``."""
     return {
         member.name: {"file": b"".join(member.parts), "directory": None, "link": member.target}[member.kind]
-        for member in archives.members(io.BytesIO(raw), limits)
+        for member in archive_members.members(io.BytesIO(raw), limits)
     }
 
 
@@ -113,7 +113,7 @@ class TestHonest:
     def test_members_need_not_be_read(self) -> None:
         """A list of names does not require reading contents."""
         for form in PACKERS.values():
-            found = [member.name for member in archives.members(io.BytesIO(form(TREE)), LIMITS)]
+            found = [member.name for member in archive_members.members(io.BytesIO(form(TREE)), LIMITS)]
             assert found == list(TREE)
 
     @pytest.mark.parametrize(
@@ -125,7 +125,10 @@ class TestHonest:
     )
     def test_harmful_bits_of_modes_are_dropped(self, packed: int, file: int, directory: int) -> None:
         """Set-id bits and write permission for others are dropped; the owner keeps access."""
-        assert (archives.packed_file_mode(packed), archives.packed_directory_mode(packed)) == (file, directory)
+        assert (archive_members.packed_file_mode(packed), archive_members.packed_directory_mode(packed)) == (
+            file,
+            directory,
+        )
 
     def test_an_empty_archive_is_valid(self) -> None:
         """It has no members."""
@@ -206,11 +209,11 @@ class TestHostile:
     @pytest.mark.parametrize("form", PACKERS)
     def test_deeper_members_than_allowed_are_refused(self, form: str) -> None:
         """As deep as allowed is fine; thousands of levels are refused before the first of them is read."""
-        deepest = "/".join("d" * archives.MAX_DEPTH)
+        deepest = "/".join("d" * archive_members.MAX_DEPTH)
         assert unpacked(PACKERS[form]({f"{deepest}": b"x"}), Limits(1 << 20, 1000))[deepest] == b"x"
         for tree in ({f"{deepest}/f": b"x"}, {"d/" * 5000 + "f": b"x"}, {"d/" * 5000 + "d": None}):
             with pytest.raises(
-                ResourceError, match=f"'d/d/.*' is more than {archives.MAX_DEPTH} levels deep"
+                ResourceError, match=f"'d/d/.*' is more than {archive_members.MAX_DEPTH} levels deep"
             ) as caught:
                 unpacked(PACKERS[form](tree), Limits(1 << 20, 10_000))
             assert len(str(caught.value)) < 200
@@ -227,10 +230,10 @@ class TestHostile:
         program = (
             "import sys, resource\n"
             "from resource_api import ResourceError\n"
-            "from resource_api.system.filesystem import archives\n"
+            "from resource_api.system.filesystem import archive_members\n"
             "from resource_api.model.values.assets import Limits\n"
             "resource.setrlimit(resource.RLIMIT_AS, (256 << 20,) * 2)\n"
-            "try: list(archives.members(open(sys.argv[1], 'rb'), Limits(1 << 40, 100)))\n"
+            "try: list(archive_members.members(open(sys.argv[1], 'rb'), Limits(1 << 40, 100)))\n"
             "except ResourceError as error: print(error)"
         )
         done = subprocess.run(
@@ -271,4 +274,4 @@ class TestHostile:
 def test_the_same_rules_hold_for_members_of_any_origin() -> None:
     """``bounded`` checks members that come from no file too."""
     with pytest.raises(ResourceError, match="'a' is in it twice"):
-        list(archives.bounded([Member("a", "file", 0), Member("a", "file", 0)], LIMITS))
+        list(archive_members.bounded([Member("a", "file", 0), Member("a", "file", 0)], LIMITS))

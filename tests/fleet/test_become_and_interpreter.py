@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from resource_api.fleet.become_and_interpreter import Launch, Machine
 from resource_api.fleet.carriers.asyncssh_transport import Connections
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.carriers.openssh_transport import SshProgram
 from resource_api.fleet.carriers.transport import Lost
-from resource_api.fleet.launch import Launch, Machine
 from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.values import Sensitive
