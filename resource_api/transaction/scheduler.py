@@ -1,6 +1,6 @@
 """Which operations may begin side by side (``--parallel``), as those end that they wait for.
 
-Which operations can share a call is decided by ``segments``. Pure: nothing is carried out.
+How many run at once is decided by ``parallel``, which carries them out; which can share a call by ``segments``. Pure.
 """
 
 from __future__ import annotations
