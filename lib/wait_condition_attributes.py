@@ -1,4 +1,4 @@
-"""The attributes that declare a condition; how it is checked is in `conditions`."""
+"""The attributes that declare a condition; how it is checked is in `wait_conditions`."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ def _no_attribute(_change: Change, name: str) -> Any:
     raise AttributeError(msg)
 
 
-# The fields and unpacking do not pass here. A type checker does not see them, and finds these mistakes itself.
-setattr(Change, "__getitem__", _element)  # noqa: B010 - an assignment would be seen
-setattr(Change, "__getattr__", _no_attribute)  # noqa: B010 - the same
+if not TYPE_CHECKING:  # a type checker is to find these mistakes itself; the fields and unpacking do not pass here
+    Change.__getitem__ = _element
+    Change.__getattr__ = _no_attribute
 
 
 class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed values

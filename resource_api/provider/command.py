@@ -65,9 +65,9 @@ def _no_member(_result: CommandResult, _part: object) -> bool:
     raise TypeError(msg)
 
 
-# A type checker does not see them, and finds these mistakes itself.
-setattr(CommandResult, "__getattr__", _no_attribute)  # noqa: B010 - an assignment would be seen
-setattr(CommandResult, "__contains__", _no_member)  # noqa: B010 - the same
+if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
+    CommandResult.__getattr__ = _no_attribute
+    CommandResult.__contains__ = _no_member
 
 
 class Command:

@@ -99,8 +99,7 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
     One that is not of ours ends in its ``origin``, unless ``with_origin`` is false; an interrupt with a message is
-    ours. Works for exceptions whose ``str``
-    raises.
+    ours. Works for exceptions whose ``str`` raises.
     """
     try:
         text = str(error).strip()

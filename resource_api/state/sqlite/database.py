@@ -283,8 +283,9 @@ def state_errors(path: str) -> Iterator[None]:
 
 def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
     """Return whether an error of SQLite is for want of space; for the files beside the database it is an I/O error."""
-    if not getattr(error, "sqlite_errorname", "").startswith("SQLITE_IOERR"):
-        return getattr(error, "sqlite_errorname", "") == "SQLITE_FULL"
+    name = getattr(error, "sqlite_errorname", "")
+    if not name.startswith("SQLITE_IOERR"):
+        return str(name) == "SQLITE_FULL"
     with suppress(OSError):
         return os.statvfs(os.path.dirname(path) or ".").f_bavail == 0
     return False
