@@ -84,7 +84,11 @@ def find(agent: Agent) -> Found:
         error = ResourceError(_sourced(agent, f"{problem.filename or agent.source.text}: {problem.strerror}"))
     if kept.newest is None or not kept.has_files(kept.newest):
         return _nothing(agent, error)
-    return _verified(agent, kept.path(kept.newest), kept.newest, error)
+    try:
+        place = kept.link(kept.newest)
+    except OSError as problem:
+        return _nothing(agent, ResourceError(f"{problem.filename}: {problem.strerror}"))
+    return _verified(agent, place, kept.newest, error)
 
 
 def _sourced(agent: Agent, problem: str) -> str:

@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.agent.root_only_files import Untrusted, make_directory
@@ -40,10 +41,11 @@ class Versions:
 
     def __init__(self, directory: str, source: str) -> None:
         """Use a directory, which is made if it is missing. Raise ``Untrusted``, ``StateError``, ``OSError``."""
-        make_directory(directory)
+        make_directory(f"{directory}/newest")
         self._source = source
         self._record = f"{directory}/accepted.json"
         self._trees = f"{directory}/versions"
+        self._link = f"{directory}/newest/{sha256(source.encode(errors='surrogateescape')).hexdigest()[:12]}"
         self._accepted = _read(self._record)
 
     @property
@@ -58,6 +60,19 @@ class Versions:
     def has_files(self, version: Version) -> bool:
         """Return whether the files of a version are there."""
         return os.path.isdir(self.path(version))
+
+    def link(self, version: Version) -> str:
+        """Return a symbolic link to a version's files; its path is the same for all versions of the source.
+
+        State and the no-change cache know a manifest by its path. Raise ``OSError``.
+        """
+        target, new = f"../versions/{version.id}", f"{self._link}.new"
+        if not os.path.lexists(self._link) or os.readlink(self._link) != target:
+            with suppress(FileNotFoundError):
+                os.unlink(new)
+            os.symlink(target, new)
+            private_files.rename(new, self._link)
+        return self._link
 
     def accept(self, version: Version, write: Callable[[str], object]) -> None:
         """Record a version as the newest, durably, after ``write`` has written its files into a new directory.

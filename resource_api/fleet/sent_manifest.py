@@ -8,26 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from resource_api.manifest.read import STDIN, absolute
 from resource_api.manifest.sections import assemble
 from resource_api.model.values.document import Document, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.model.declaration import Manifest
 
 
 def to_fields(document: Document) -> dict[str, Any]:
     """Return what a job holds of one file of a manifest."""
+    path = "" if document.file == STDIN else absolute(document.file)
+    sent = {"file": document.file, "path": path, "raw": document.raw}
     if document.file.endswith(".py"):
-        return {"file": document.file, "raw": document.raw}
+        return sent
     positions = _flat(document.root) if document.root is not None else None
-    return {"file": document.file, "raw": document.raw, "data": document.data, "positions": positions}
+    return {**sent, "data": document.data, "positions": positions}
 
 
-def manifest(fields: Iterable[Mapping[str, Any]], python: Callable[[bytes, str], Document]) -> Manifest:
-    """Return the manifest of the files in a job; ``python`` executes Python manifests. Raise ``ManifestError``."""
-    return assemble([_document(each) if "data" in each else python(each["raw"], each["file"]) for each in fields])
+def manifest(fields: Sequence[Mapping[str, Any]], python: Callable[[bytes, str], Document]) -> Manifest:
+    """Return the manifest of the files in a job; ``python`` executes Python manifests. Raise ``ManifestError``.
+
+    State on the host records the path that it has where the job was made.
+    """
+    read = [_document(each) if "data" in each else python(each["raw"], each["file"]) for each in fields]
+    return assemble(read)._replace(path=fields[-1]["path"])
 
 
 def _document(fields: Mapping[str, Any]) -> Document:

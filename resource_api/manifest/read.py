@@ -116,25 +116,24 @@ def read_providers(path: str) -> Manifest:
     return assemble(documents, problems)
 
 
-def from_texts(files: Sequence[Mapping[str, Any]], root: str = "") -> Manifest:
+def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
     """Return the manifest that a saved plan embeds, from its ``text``; no positions are known.
 
-    ``root`` is the directory that relative file names start from. Raises ``ManifestError``, and ``ValueError`` for a
-    file without a name.
+    ``root`` is the directory that relative file names start from, ``path`` that of the manifest, "" for none. Raises
+    ``ManifestError``, and ``ValueError`` for a file without a name.
     """
     from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for saved plans
 
     if not all(isinstance(each["file"], str) and each["file"] for each in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    manifest = assemble([mapping_reader.read(each["data"], each["file"]) for each in files])
-    path = "" if manifest.file in {STDIN, MAPPING} else absolute(manifest.file, root)
-    return manifest._replace(root=root, path=path)
+    read = [mapping_reader.read(each["data"], each["file"]) for each in files]
+    return assemble(read)._replace(root=root, path=path)
 
 
-def absolute(file: str, root: str = "") -> str:
-    """Return where a file of a manifest is, in ``root``, unless empty; symbolic links keep their names."""
-    return os.path.abspath(os.path.join(root, file))  # noqa: PTH100, PTH118 - text
+def absolute(file: str) -> str:
+    """Return where a file of a manifest is; symbolic links keep their names."""
+    return os.path.abspath(file)  # noqa: PTH100 - text
 
 
 def load_documents(

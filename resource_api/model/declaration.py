@@ -153,7 +153,7 @@ class Manifest(NamedTuple):
     documents: tuple[Document, ...]
     #: The directory of relative file names, if it is not the current one.
     root: str = ""
-    #: Where the first file is, an absolute path; empty: it is no file of this machine.
+    #: Where the first file is, an absolute path on the machine that has read it; empty: it is no file.
     path: str = ""
     #: The saved plan that it is embedded in, if it is.
     saved_in: str = ""

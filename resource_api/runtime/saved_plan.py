@@ -79,6 +79,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[st
     embedded = {
         "files": plan.catalog.manifest.text,
         "directory": directory,
+        "path": plan.catalog.manifest.path,
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
@@ -218,7 +219,8 @@ def apply(
         embedded = _decrypted(document, path, runtime.key)
         project, stack = str(document["project"]), str(document["stack"])
         options = _read_options(embedded["options"])
-        inputs, manifest = dict(embedded["inputs"]), reading.from_texts(embedded["files"], str(embedded["directory"]))
+        inputs, place = dict(embedded["inputs"]), (str(embedded["directory"]), str(embedded["path"]))
+        manifest = reading.from_texts(embedded["files"], *place)
         planned = {(step["urn"], step["action"]): step for step in document["steps"]}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error

@@ -194,6 +194,24 @@ def test_a_plan_of_each_host_is_saved_and_carried_out(fleet: Fleet) -> None:
     assert fleet.content("web2") == "role front\n"
 
 
+def test_manifests_of_one_name_in_two_directories_do_not_delete_each_others_resources_on_hosts(fleet: Fleet) -> None:
+    """State on hosts knows where a manifest is here, also in a saved plan, and called by whatever path."""
+    state = {"RESOURCE_API_STATE": f"sqlite:{fleet.home}/state/state.db"}
+    for name in ("one", "two"):
+        (fleet.home / name).mkdir()
+        (fleet.home / name / "site.yaml").write_text(f"resources: {{'File[{fleet.place}/{name}]': {{content: x}}}}\n")
+    assert fleet.run("apply", "one/site.yaml", "--on", "web1", **state).code == 0
+    refused = fleet.run("apply", "two/site.yaml", "--on", "web1", "--prune", **state)
+    recorded = f"the state of project 'site' was recorded from {fleet.home}/one/site.yaml"
+    assert refused.code != 0
+    assert f"{recorded}; write 'project:' into two/site.yaml" in refused.out
+    (fleet.place / "one").unlink()
+    drifted = fleet.run("plan", f"{fleet.home}/one/site.yaml", "--on", "web1", "--prune", "-o", "plans", **state)
+    assert (drifted.code, fleet.run("apply", "plans", "--on", "web1", **state).code) == (0, 0)
+    assert fleet.run("destroy", "one/site.yaml", "--on", "web1", "--yes", **state).code == 0
+    assert not list(fleet.place.iterdir())
+
+
 def test_a_plan_that_cannot_be_saved_is_the_reason_why_the_run_ends(fleet: Fleet) -> None:
     """The hosts that have not answered say it too."""
     (fleet.home / "site.yaml").write_text("project: web\n")

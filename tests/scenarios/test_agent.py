@@ -53,6 +53,10 @@ class Site:
     def bundle(self, size: int, *options: str, key: str = "alice") -> None:
         """Make and sign a bundle, and let the agent use it."""
         self.write(size)
+        self.make_bundle(*options, key=key)
+
+    def make_bundle(self, *options: str, key: str = "alice") -> None:
+        """Make and sign a bundle of the site as it is, and let the agent use it."""
         made = self.bench.run("bundle", "make", "site", "-o", "site.bundle", *options, RESOURCE_API_MODULE_PATH="")
         assert made.code == 0, made.err
         assert self.bench.run("bundle", "sign", "site.bundle", "--key", key).code == 0
@@ -158,6 +162,21 @@ def test_a_newer_signed_bundle_is_applied(site: Site) -> None:
         in (site.home / "run.prom").read_text().splitlines()
     )
     assert len(list((site.home / "agent" / "versions").iterdir())) == 1
+
+
+def test_the_versions_of_a_manifest_without_a_project_are_one_manifest(site: Site) -> None:
+    """What the next version does not declare any more is pruned; that of another source is not."""
+    for size in (1, 2):
+        site.bench.write("site/site.yaml", f"resources: {{'Widget[{size}]': {{}}}}\n")
+        site.make_bundle()
+        assert site.once("--prune").code == 0
+    assert set(site.bench.things("widget")) == {"2"}
+    (site.home / "site.bundle").rename(site.home / "other.bundle")
+    (site.home / "site.bundle.sig").rename(site.home / "other.bundle.sig")
+    site.source = ("--from", "other.bundle", "--signers", "signers")
+    refused = site.once("--prune")
+    assert refused.code == 64
+    assert "the state of project 'site' was recorded from " in refused.err
 
 
 def test_a_bundle_brings_its_module_path(site: Site) -> None:
