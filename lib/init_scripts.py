@@ -26,8 +26,8 @@ NO_SERVICES = frozenset({"README", "halt", "killprocs", "rc", "rc.local", "rcS",
 #: The states by the exit code of ``status``; any other one is none.
 LSB_STATES = {0: "running", 1: "dead", 2: "dead", 3: "stopped"}
 RUNNING = frozenset({"running", "started"})
-#: The state of a script that cannot be asked, and of a service that does not exist.
-UNKNOWN, NOT_FOUND = "unknown", "not-found"
+#: The state of a script that cannot be asked.
+UNKNOWN = "unknown"
 PID = re.compile(r"\s*([1-9]\d{0,9})\s*")
 
 
@@ -62,7 +62,7 @@ class ScriptProvider(services.ServiceProvider):
         for name, (_, should) in changes.items():
             with context.updating(name):
                 service = self._services([name])[name]
-                if service.state == NOT_FOUND:
+                if service.state == services.NOT_FOUND:
                     msg = f"there is no service {name}: {SCRIPTS}/{name} is missing or not executable"
                     raise ResourceError(msg)
                 self._set_enable(name, service, should)
@@ -109,7 +109,7 @@ class ScriptProvider(services.ServiceProvider):
         """Return name → service, in the order of ``names``."""
         there = [name for name in names if _is_script(name)]
         states, enabled = (self.states(there), self.enabled(there)) if there else ({}, {})
-        return {name: Service(states.get(name, NOT_FOUND), enabled.get(name, False)) for name in names}
+        return {name: Service(states.get(name, services.NOT_FOUND), enabled.get(name, False)) for name in names}
 
     def _set_enable(self, name: str, service: Service, should: Mapping[str, Any]) -> None:
         wanted = should.get("enable")

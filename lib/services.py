@@ -5,10 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from resource_api import BaseProvider
+from resource_api import BaseProvider, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api import Context, Resource
 
@@ -17,6 +17,8 @@ SUFFIXES = (
     *(".service", ".socket", ".timer", ".target", ".path", ".mount"),
     *(".automount", ".swap", ".device", ".slice", ".scope"),
 )
+#: The state of a service that does not exist.
+NOT_FOUND = "not-found"
 
 
 class ServiceProvider(BaseProvider):
@@ -42,6 +44,16 @@ class ServiceProvider(BaseProvider):
     @abstractmethod
     def reload(self, name: Any) -> None:
         """Have a service that runs read its files again; restart one that cannot."""
+
+    def preflight(self, context: Context, changes: Mapping[Any, Mapping[str, Any]]) -> Iterator[tuple[Any, Problem]]:
+        """Yield the services that are to be started, now or with the machine, and do not exist."""
+        started = [
+            name for name, should in changes.items() if {should.get("ensure"), should.get("enable")} & {"running", True}
+        ]
+        for resource in self.get(context, started):
+            if resource.get("state") == NOT_FOUND:
+                name = self.name_of(resource)
+                yield name, Problem(None, f"there is no service '{name}'")
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
         """Restart or reload the services that run; one that this run has started is new enough."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib.services import ServiceProvider
+from lib.services import NOT_FOUND, ServiceProvider
 from lib.systemd_units import Units, is_running, manages_machine, row
 from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, files
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LINGERING = Path("/var/lib/systemd/linger")
 #: Has a directory for each user with a manager, by number.
 RUNNING = Path("/run/user")
-MISSING: Resource = {"ensure": "stopped", "enable": False, "state": "not-found"}
+MISSING: Resource = {"ensure": "stopped", "enable": False, "state": NOT_FOUND}
 
 
 class Provider(ServiceProvider):

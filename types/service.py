@@ -60,5 +60,5 @@ scripts.
         ),
         "unit_file": unit_file_attribute(),
     },
-    features={"canonicalize", "custom_insync", "not_rehearsable", "refreshable", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "simple_get_filter"},
 )

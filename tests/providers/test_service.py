@@ -306,11 +306,14 @@ def test_templates_timers_and_second_names_are_units(machine: Machine) -> None:
 def test_a_unit_that_does_not_exist_is_stopped_and_cannot_be_started(machine: Machine) -> None:
     """To declare it stopped is fine; a unit that an earlier resource brings is started."""
     assert "1 unchanged" in machine.apply(manifest(ra_none={"ensure": "stopped", "enable": False})).stdout
+    warning = "Warning: Service[ra-none]: there is no service 'ra-none'\n"
+    assert machine.apply(manifest(ra_none={"ensure": "running"}), "--noop").stderr.count(warning) == 1
     outcome = machine.apply(manifest(ra_none={"ensure": "running"}), check=False)
     assert outcome.returncode == 1
     assert "ra-none.service not found" in outcome.stderr
     file = "File[/etc/systemd/system/ra-none.service]"
     resources = {file: {"content": UNIT}, "Service[ra-none]": {"ensure": "running", "enable": True, "require": file}}
+    assert "Warning" not in machine.apply(json.dumps({"resources": resources}), "--noop").stderr
     machine.apply(json.dumps({"resources": resources}))
     assert state(machine, "ra-none") == ("active", "enabled")
     machine.run("sh", "-c", "systemctl.real disable --now ra-none; rm /etc/systemd/system/ra-none.service")

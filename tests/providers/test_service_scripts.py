@@ -17,7 +17,7 @@ import yaml
 
 from resource_api.testing import ProviderCompliance
 from tests.faults.bench import WHOLE
-from tests.providers.applied import reason, run
+from tests.providers.applied import reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -203,6 +203,7 @@ def test_what_cannot_be_done_is_said(system: str) -> None:
     assert "the disk is on fire" in reason(run({"Service[ra-bad]": {"ensure": "running"}})[0])
     missing = "there is no service ra-none: /etc/init.d/ra-none is missing or not executable"
     assert missing in reason(run({"Service[ra-none]": {"ensure": "running"}})[0])
+    assert warned({"Service[ra-none]": {"enable": True}}) == ["there is no service 'ra-none'"]
     assert run({"Service[ra-none]": {"ensure": "stopped", "enable": False}})[0].summary.unchanged == 1
     masked = f"ra-a cannot be masked: {NAMES[system]} does not know that; declare 'enable: false'"
     assert masked in reason(run({"Service[ra-a]": {"enable": "mask"}})[0])
