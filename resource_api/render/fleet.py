@@ -133,6 +133,7 @@ def result_lines(command: str, found: Any) -> Iterable[str]:
             outputs(found) if isinstance(found, dict) else escape_lines(text.output(found, terminal=True)).split("\n")
         )
     if command == "state" and isinstance(found, list):
+        found = text.with_projects(found) if all(isinstance(each, dict) for each in found) else found
         return [_recorded(each) for each in found]
     if command == "state" and isinstance(found, dict):
         return [escape(str(each)) for each in found.get("found") or ()]

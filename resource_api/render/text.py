@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
     from resource_api.model.report import Report, Summary
@@ -86,6 +86,13 @@ def record(state: StackState, found: Record) -> Iterator[str]:
 def run(found: Mapping[str, Any]) -> str:
     """Return a finished run of the history on one line: when it began, its number, its command, and its counts."""
     return f"{time_of(found.get('started'))}  {escape(str(found.get('run', '')))}  {run_outcome(found)}"
+
+
+def with_projects(runs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Return finished runs with the project as part of the command, ``apply web``, where there are several projects."""
+    if len({run.get("project") for run in runs}) <= 1:
+        return runs
+    return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]
 
 
 def run_outcome(found: Mapping[str, Any]) -> str:

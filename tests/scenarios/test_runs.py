@@ -54,6 +54,32 @@ def test_only_a_run_that_did_something_is_kept(bench: Bench, kept: Path) -> None
     assert [run["kept"] for run in bench.run("history", "--json").document] == [True, False]
 
 
+@pytest.mark.usefixtures("kept")
+def test_the_history_is_that_of_all_projects(bench: Bench) -> None:
+    """Each run with its project where there are several; ``--project`` selects one."""
+    bench.apply(SITE)
+    bench.apply("{project: db, resources: {'Widget[b]': {size: 1}}}")
+    lines = bench.run("history").out.splitlines()
+    assert [line.split("  ")[-1] for line in lines] == ["apply web: 1 created, 1 refreshed", "apply db: 1 created"]
+    assert bench.run("state", "history").out.splitlines() == lines
+    assert [run["project"] for run in bench.run("history", "--json").document] == ["web", "db"]
+    assert bench.run("report", "--json").document["project"] == "db"
+    assert bench.run("history", "show", "last-1", "--json").document["project"] == "web"
+    assert [line.split("  ")[-1] for line in bench.run("history", "--project", "db").out.splitlines()] == [
+        "apply: 1 created"
+    ]
+    assert bench.run("report", "zz").err.startswith(
+        "Error: there is no run 'zz' in the history; 'resource-api history'"
+    )
+    with Terminal(80) as terminal:
+        terminal.run(bench, "history")
+        assert terminal.end()[0] == 0
+        assert [line.split(" ", 2)[2].split()[4:] for line in terminal.raw.splitlines()[1:]] == [
+            ["apply", "web"],
+            ["apply", "db"],
+        ]
+
+
 def test_without_state_nothing_is_kept(bench: Bench) -> None:
     """``memory:`` has no history, and says so."""
     bench.apply(SITE)

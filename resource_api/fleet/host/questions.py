@@ -43,7 +43,7 @@ def state(run: HostRun) -> int:
     elif recorded_stack.none_recorded(store, run.options):
         run.result([])
     elif subcommand == "history":
-        run.result(recorded_stack.runs(store, recorded_stack.selected(store, run.options)))
+        run.result(recorded_stack.runs(store, recorded_stack.all_selected(store, run.options)))
     elif subcommand == "list":
         known = _recorded(run)
         run.result([recorded_stack.summary(known, each) for each in known.records.values()])

@@ -1,4 +1,4 @@
-"""The finished runs of a stack as a small chart, and what was different between two of them."""
+"""Finished runs as a small chart, and what was different between two of them."""
 
 from __future__ import annotations
 

@@ -25,24 +25,30 @@ def none_recorded(store: StateStore, settings: Mapping[str, Any]) -> bool:
 
 def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
+    found = all_selected(store, settings)
+    if len(found) > 1:
+        msg = f"several projects are recorded: {_listed(found)}; --project names one"
+        raise UsageError(msg)
+    return found[0]
+
+
+def all_selected(store: StateStore, settings: Mapping[str, Any]) -> Sequence[StackName]:
+    """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none."""
     stack, project = settings.get("stack") or "default", settings.get("project")
     known = store.stacks()
     if project is not None:
         name = StackName(project, stack)
         if name not in known:
             raise UsageError(_not_recorded(name, known))
-        return name
-    found = [name for name in known if name.stack == stack]
-    if len(found) == 1:
-        return found[0]
-    listed = ", ".join(f"{name.project} (stack {name.stack})" for name in found or known)
-    if found:
-        msg = f"several projects are recorded: {listed}; --project names one"
-    elif known:
-        msg = f"nothing is recorded in the stack '{stack}'; recorded are: {listed}; --stack names one"
-    else:
-        msg = "nothing is recorded yet"
-    raise UsageError(msg)
+        return [name]
+    if found := [name for name in known if name.stack == stack]:
+        return found
+    msg = f"nothing is recorded in the stack '{stack}'; recorded are: {_listed(known)}; --stack names one"
+    raise UsageError(msg if known else "nothing is recorded yet")
+
+
+def _listed(names: Sequence[StackName]) -> str:
+    return ", ".join(f"{name.project} (stack {name.stack})" for name in names)
 
 
 def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
@@ -92,9 +98,10 @@ def summary(known: StackState, record: Record) -> dict[str, Any]:
     }
 
 
-def runs(store: StateStore, name: StackName) -> list[dict[str, Any]]:
-    """Return the finished runs of a stack, the oldest first; ``kept``: there is a document of it."""
+def runs(store: StateStore, names: Sequence[StackName]) -> list[dict[str, Any]]:
+    """Return the finished runs of stacks, the oldest first; ``kept``: there is a document of it."""
     kept: Sequence[str] = ()
     with suppress(OSError):
         kept = store.saved_runs()
-    return [{**run, "kept": run.get("run") in kept} for run in store.history(name)]
+    found = [{**run, "kept": run.get("run") in kept} for name in names for run in store.history(name)]
+    return sorted(found, key=lambda run: float(run.get("ended", 0)))

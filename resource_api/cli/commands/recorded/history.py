@@ -31,18 +31,19 @@ def history(context: click.Context, /, **settings: Any) -> int | None:
 
 @with_session()
 def list_runs(session: Session, **_settings: Any) -> None:
-    """Print the finished runs of the selected stack."""
+    """Print the finished runs of the selected stacks."""
     show_runs(session)
 
 
 def show_runs(session: Session) -> None:
-    """Print the finished runs of the stack that a command's options select."""
+    """Print the finished runs of the stacks that a command's options select."""
     runs = [] if none_recorded(session) else Runs(session).all
     session.show_list(lambda: runs, lambda: _lines(session, runs), "no run is recorded yet")
 
 
 def _lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]:
     """Return a chart for a terminal; elsewhere a line for each run."""
+    runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)
     import shutil  # noqa: PLC0415 - only for a terminal
