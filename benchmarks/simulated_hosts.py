@@ -12,8 +12,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cli import fleet
 from resource_api.cli.main import run
+from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers.carrier import HostEvent, end
 
 if TYPE_CHECKING:
@@ -78,5 +78,5 @@ def apply(count: int, directory: Path, *arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    fleet.make_carrier = lambda *_: Answering()
+    hosted_run.make_carrier = lambda *_: Answering()
     sys.exit(apply(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]))

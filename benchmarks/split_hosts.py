@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks import simulated_hosts
 from benchmarks.ssh_hosts import Hosts
-from resource_api.cli import fleet
 from resource_api.cli.main import run
+from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers import carrier
 from tests.fleet.sshd import started_server
 
@@ -47,7 +47,7 @@ def _measured(processes: int, file: str, arguments: Sequence[str]) -> None:
     """Run the command in so many processes, and write what it has used."""
     carrier.process_count = lambda *_: processes
     if arguments[0] == "simulated":
-        fleet.make_carrier = lambda *given: _simulated(given[-1])
+        hosted_run.make_carrier = lambda *given: _simulated(given[-1])
         simulated_hosts.apply(int(arguments[1]), Path(arguments[2]))
     else:
         run(list(arguments))

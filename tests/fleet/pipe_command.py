@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from resource_api.cli import fleet
 from resource_api.cli.main import run
+from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import HostEvent
 from resource_api.fleet.carriers.pipe import PipeCarrier
@@ -85,5 +85,5 @@ class Homes:
 
 if __name__ == "__main__":
     place = Path(sys.argv[1])
-    fleet.make_carrier = lambda payloads, *_: Homes(payloads, place)
+    hosted_run.make_carrier = lambda payloads, *_: Homes(payloads, place)
     sys.exit(run(sys.argv[2:]))

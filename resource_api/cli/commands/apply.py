@@ -31,9 +31,9 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         raise UsageError(msg)
 
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "apply", manifest)
+        return carry(session, "apply", manifest)
 
     def on_plan(plan: Plan) -> None:
         # The values of a plan stay until the end: the collector, off until here, need not look through them.

@@ -41,10 +41,10 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
         msg = f"destroy needs --yes {why}"
         raise UsageError(msg)
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
         confirm = None if yes or noop else partial(_confirmed, session)
-        return fleet.carry(session, "destroy", manifest, confirm=confirm)
+        return carry(session, "destroy", manifest, confirm=confirm)
     inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
     source = session.source(manifest)
     if noop or not yes:

@@ -41,9 +41,9 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "plan", manifest, out=out)
+        return carry(session, "plan", manifest, out=out)
     gc.disable()
     whole = out is not None or settings["explain"] or session.has_reporters
     inputs, source = given_inputs.inputs(session.settings), session.source(manifest)

@@ -73,9 +73,9 @@ def resource(
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "resource", type_name=type_name, name=name, changes=changes)
+        return carry(session, "resource", type_name=type_name, name=name, changes=changes)
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")

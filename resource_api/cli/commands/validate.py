@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def validate(session: Session, manifest: str, **_settings: Any) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "validate", manifest)
+        return carry(session, "validate", manifest)
     catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "output", name=name, reveal=reveal)
+        return carry(session, "output", name=name, reveal=reveal)
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
         shown = recorded_stack.revealed(outputs) if reveal else outputs

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
     if options.is_hosted(session.settings):
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "refresh", manifest)
+        return carry(session, "refresh", manifest)
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
     given = given_inputs.inputs(session.settings)
     drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)

@@ -40,9 +40,9 @@ def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
     def read(session: Session, **settings: Any) -> int | None:
         if not options.is_hosted(settings):
             return function(session, **settings)
-        from resource_api.cli import fleet  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
 
-        return fleet.carry(session, "state", subcommand=function.__name__.rstrip("_"))
+        return carry(session, "state", subcommand=function.__name__.rstrip("_"))
 
     return read
 

@@ -1,0 +1,88 @@
+"""A command with `--on`: it selects hosts, prepares what they are to do, and runs over them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from resource_api.cli.on_hosts import selected_hosts, work
+from resource_api.cli.on_hosts.hosted_run import HostedRun
+from resource_api.fleet import payload
+from resource_api.fleet.job import CHANGING
+from resource_api.fleet.ledger import Ledger
+from resource_api.model.values.errors import UsageError
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.state.open_store import open_store
+from resource_api.system.state_directory import state_directory
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from resource_api.cli.session import Session
+
+
+def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
+    """Carry out a command on the selected hosts, show what has become of each, and return the exit code.
+
+    ``special``: what only this command has, by name; ``confirm`` of ``destroy`` asks whether to go on after its plan.
+    """
+    out, confirm = special.pop("out", None), special.pop("confirm", None)
+    settings = session.settings
+    _check_options(settings)
+    if out is not None:
+        special["save"] = True
+        _make_directory(out)
+    with ExitStack() as stack:
+        ledger: Ledger | None = None
+        if (command in CHANGING and not settings.get("noop")) or settings.get("rerun"):
+            ledger = stack.enter_context(closing(Ledger(_directory())))
+        earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
+        hosts = selected_hosts.select(session, manifest, earlier)
+        wanted = work.prepare(session, command, manifest, hosts, special)
+        archive, modules = _archives(session)
+        payloads = payload.Payloads(archive, modules)
+        digest = work.digest(session, wanted, modules.digest if modules else "", ledger.key if ledger else b"")
+        if earlier is not None:
+            work.check_earlier(earlier, wanted, digest, ledger)
+        run = HostedRun(session, payloads, archive.digest, modules.digest if modules else None)
+        if confirm is not None:
+            code = run.go(wanted._replace(command="plan", options={**wanted.options, "empty": True}), None, None)
+            if code or not run.changed or not confirm():
+                return code or int(run.changed)
+        return run.go(wanted, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
+
+
+def _check_options(settings: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` for options that contradict each other, that nobody could answer, or no host could use."""
+    if settings.get("state") is not None:
+        open_store(settings["state"])
+    if settings["pause"] and settings["between"]:
+        msg = "--pause and --between exclude each other"
+        raise UsageError(msg)
+    if settings["pause"] and not sys.stdin.isatty():
+        msg = "--pause asks on a terminal, and standard input is none; --between runs a command instead"
+        raise UsageError(msg)
+
+
+def _make_directory(path: str) -> None:
+    """Make a directory that nobody else can open; one that exists stays as it is. Raise ``UsageError``."""
+    try:
+        Path(path).mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        msg = f"-o {path}: with --on this is a directory of plans: {error.strerror}"
+        raise UsageError(msg) from error
+
+
+def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None]:
+    """Return the archives of this package and of the user's modules."""
+    package = payload.package(f"{_directory()}/payloads")
+    directories = [each for each in session.registry.directories if each != BUNDLED]
+    return package, payload.modules(directories, session.registry.trust.read)
+
+
+def _directory() -> str:
+    """Return where the ledger and what is sent to hosts are kept. Raise ``UsageError``."""
+    return os.environ.get("RESOURCE_API_FLEET") or state_directory(os.environ)

@@ -1,0 +1,197 @@
+"""One run over many hosts: their jobs, the processes that carry them, and the signals that end it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import secrets
+import signal
+import time
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from resource_api.cli import exit_codes
+from resource_api.cli.on_hosts.display import Display, Total
+from resource_api.cli.output import threshold
+from resource_api.fleet import python_runtimes, rollout, sent_manifest
+from resource_api.fleet.carriers import carrier as carriers
+from resource_api.fleet.job import Job, for_host, with_id
+from resource_api.fleet.ledger import digest_of
+from resource_api.fleet.merge import Merge
+from resource_api.fleet.python_runtimes import Runtimes
+from resource_api.fleet.run import FleetRun
+from resource_api.model.values.errors import Problem, UsageError
+from resource_api.runtime.signals import SIGNALS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from resource_api.cli.on_hosts.work import Work
+    from resource_api.cli.session import Session
+    from resource_api.fleet.carriers.carrier import Carrier, Host
+    from resource_api.fleet.ledger import Ledger
+    from resource_api.fleet.payload import Payloads
+    from resource_api.fleet.rollout import Rollout
+
+    V = TypeVar("V")
+
+#: Which of the user's interrupts ends this process at once.
+_LAST: Final = 4
+
+
+def make_carrier(
+    payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str], processes: int
+) -> Carrier:
+    """Return what takes jobs to hosts by these transports, in so many processes.
+
+    Raise ``ResourceError`` where a library is not installed.
+    """
+    from resource_api.fleet.carriers import ssh_carrier  # noqa: PLC0415 - with asyncio and asyncssh
+
+    found = Runtimes(python_runtimes.directory(os.environ))
+    make = partial(
+        ssh_carrier.SshCarrier,
+        payloads,
+        connections=settings["at_once"],
+        runtime=found.find,
+        transports=transports,
+    )
+    if processes == 1:
+        return make()
+    from resource_api.fleet.carriers.read_become_password import BecomePasswords  # noqa: PLC0415 - with the others
+    from resource_api.fleet.carriers.split_carrier import SplitCarrier  # noqa: PLC0415 - only for many hosts
+
+    passwords = BecomePasswords()
+    via = ssh_carrier.jump_hosts(transports)
+    return SplitCarrier(partial(make, passwords=passwords), processes, passwords, via)
+
+
+class HostedRun:
+    """Runs over hosts, with one archive of this package."""
+
+    def __init__(self, session: Session, payloads: Payloads, package: str, modules: str | None) -> None:
+        """Send ``payloads``; ``package`` and ``modules`` are the digests of the archives in them, None for none."""
+        self._session = session
+        self._payloads = payloads
+        self._package = package
+        self._modules = modules
+        #: Whether the last run has changed something, or would.
+        self.changed = False
+
+    def go(self, work: Work, record: tuple[Ledger, str] | None, out: str | None) -> int:
+        """Run over the hosts of ``work`` and return the exit code."""
+        session, settings = self._session, self._session.settings
+        plan = _rollout(settings, len(work.hosts))
+        generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
+        run, key = self._begin(work, record)
+        merge = Merge(threshold(settings), session.log.mask)
+        shared = Job(
+            work.command,
+            generation,
+            payload=self._package,
+            modules=self._modules,
+            documents=[sent_manifest.to_fields(each) for each in work.documents],
+            files=work.files,
+            options=work.options,
+            traceparent=os.environ.get("TRACEPARENT"),
+        )
+        started = time.time()
+        display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
+        job_for = partial(self._job, work, with_id(shared, key), key)
+        ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
+        transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
+        processes = carriers.process_count(len(work.hosts), settings["at_once"])
+        self._check_limit(min(settings["at_once"], len(work.hosts)), transports, processes)
+        with closing(make_carrier(self._payloads, settings, transports, processes)) as carrier:
+            gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
+            fleet = FleetRun(
+                list(work.hosts),
+                plan,
+                carrier,
+                job_for,
+                merge=merge,
+                observer=display,
+                record=(record[0], run) if record else None,
+                host_timeout=settings["host_timeout"],
+                ignored=ignored,
+            )
+            with _interruptible(fleet, display) as signals, display:
+                stop = fleet.run()
+        reports = [merge.reports[name] for name in work.hosts]
+        self.changed = bool(merge.counts()["changed"])
+        detailed = bool(settings.get("detailed_exitcodes"))
+        code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
+        session.reported(display.document(reports, work.shown_project, started, stop, code))
+        display.finish(reports, stop, code, left=record is not None)
+        return code
+
+    def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
+        """Return the id of the run, and the key of digests."""
+        if record is None:
+            return secrets.token_hex(8), b""
+        ledger, digest = record
+        key, known = ledger.key, dict[int, bytes]()
+        for each in work.inputs.values():
+            if id(each) not in known:
+                known[id(each)] = digest_of(each, key)
+        about = {"on": list(self._session.settings["on"]) or [",".join(work.hosts)], "command": work.command}
+        about["hosts_file"] = self._session.settings["hosts_file"]
+        hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
+        return ledger.begin(about, digest, hosts), key
+
+    def _check_limit(self, wanted: int, transports: Collection[str], processes: int) -> None:
+        """Warn where these processes may not have so many connections as hosts are wanted side by side."""
+        from resource_api.fleet.carriers.ssh_carrier import connection_limit  # noqa: PLC0415 - with asyncio
+
+        if (found := processes * connection_limit(wanted, transports)) < wanted:
+            text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
+            self._session.report_problem(Problem(None, text, "warning"))
+
+    def _job(self, work: Work, shared: Job, key: bytes, name: str) -> tuple[Host, Job]:
+        host = work.hosts[name].host(name)
+        if (seconds := self._session.settings["connect_timeout"]) is not None:
+            host = host._replace(connect_timeout=seconds)
+        given = {"saved_plan": work.plans[name]} if work.plans else {}
+        about = {"name": name, "groups": list(host.groups), "address": host.address or name}
+        return host, for_host(shared, about, work.inputs[name], given, key)
+
+
+def _rollout(settings: Mapping[str, Any], total: int) -> Rollout:
+    """Return the rollout that the options describe. Raise ``UsageError``."""
+    given = _parsed("--batches", settings["batches"], rollout.batches)
+    bound = _parsed("--stop-after", settings["stop_after"], rollout.share)
+    return rollout.rollout(total, settings["at_once"], given, bound)
+
+
+def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:
+    try:
+        return parse(text) if text is not None else None
+    except ValueError as error:
+        msg = f"{option}: {error}"
+        raise UsageError(msg) from error
+
+
+@contextmanager
+def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
+    """Have signals end a run in an orderly way; the value yielded has the signals that came."""
+    came = list[int]()
+
+    def handle(number: int, _frame: object) -> None:
+        came.append(number)
+        if len(came) >= _LAST:
+            os._exit(128 + number)
+        run.interrupt()
+        if display.question_open:
+            raise InterruptedError
+
+    before: dict[int, Any] = {}
+    for each in SIGNALS:
+        if (handler := signal.getsignal(each)) is not signal.SIG_IGN:
+            before[each] = handler
+            signal.signal(each, handle)
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
