@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import json
 import re
 import subprocess
@@ -98,7 +99,9 @@ class World:
         registry.register_provider("part", Provider)
         self.calls = calls
         self.store = Counting()
-        self.runtime = Runtime(registry, state=state or self.store)
+        # Lines as the command writes them; the log of a library costs what other tests have set up in this process.
+        log = Log("notice", console(io.StringIO()))
+        self.runtime = Runtime(registry, state=state or self.store, log=log)
 
     def apply(self, resources: Mapping[str, Any]) -> tuple[Counter[str], Counter[str]]:
         """Apply once; return the calls of the provider and of the store."""
@@ -158,7 +161,7 @@ def test_a_resource_in_sync_costs_few_calls(shape: Any, most: int) -> None:
     assert calls(world, shape(4 * _COUNT)) - calls(world, shape(2 * _COUNT)) < most * 2 * _COUNT
 
 
-@pytest.mark.parametrize(("shape", "most"), [(flat, 290), (chain, 320), (fan, 310)])
+@pytest.mark.parametrize(("shape", "most"), [(flat, 295), (chain, 328), (fan, 318)])
 def test_a_created_resource_costs_few_calls(shape: Any, most: int) -> None:
     """Bound the function calls for each further resource that is planned, created, verified, logged and recorded."""
     World().apply(shape(_COUNT))
