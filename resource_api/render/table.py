@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 
     Row = Mapping[str, Any]
 
-#: Characters of a value that a table shows unless others are asked for.
+#: Characters of a value that a table of a certain width shows.
 _WIDEST: Final = 40
 _GAP: Final = "  "
 
 
-def table(rows: Sequence[Row], width: int | None, widest: int | None = _WIDEST) -> Iterator[str]:
+def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
     """Yield the lines of a table of ``rows``, which have been made plain, in their order.
 
-    A column stands for each key that has a value in any row, the first key first. Of more columns than ``width``
-    characters hold (None: any number) the last are left out, and the last line names them. A value of more than
-    ``widest`` characters is cut (None: none is). Without rows nothing.
+    A column stands for each key that has a value in any row, the first key first. A long value is cut; of more columns
+    than ``width`` characters hold the last are left out, and the last line names them. Where ``width`` is None, for a
+    program, everything is shown. Without rows nothing.
     """
     if not rows:
         return
-    names = _columns(rows)
+    names, widest = _columns(rows), None if width is None else _WIDEST
     shown = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
     cells = [shown, *([_cell(row.get(name), widest) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -18,6 +18,12 @@ def test_names_and_values_of_other_hosts_are_escaped_and_cut() -> None:
     assert left == f"# not shown: {'n' * 39}…, \\x1b]0;x"
 
 
+def test_a_table_for_a_program_is_whole() -> None:
+    """Without the width of a terminal no value is cut and no column left out."""
+    row = {"host": "h" * 100, **{f"column{number}": "x" * 50 for number in range(30)}}
+    assert list(table([row], None))[1].split() == list(row.values())
+
+
 @pytest.mark.parametrize("value", ["a\nb", "a\rb", "a\r\nb", 'a"b', "a,b", "\n", "plain"])
 def test_a_program_reads_the_values_back(value: str) -> None:
     """A value with a line break is quoted, whichever of the two characters it has."""

@@ -180,7 +180,7 @@ def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
         }
         for host in found
     ]
-    return table.table(rows, columns) if columns is not None else table.table(rows, None, widest=None)
+    return table.table(rows, columns)
 
 
 def _reached(host: Host) -> str:
