@@ -13,7 +13,7 @@ _RIGHTS = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 def apply(text: str, mode: int, *, directory: bool) -> int:
     """Return ``mode`` as the clauses of ``text`` change it; without ``who`` all are meant, whatever the umask.
 
-    ``X`` is ``x`` for a directory, and for a file that somebody may execute already. Set-id bits of a directory stay
+    ``X`` is ``x`` for a directory, and for a file that any user may execute already. Set-id bits of a directory stay
     under ``=`` unless they are named, as with chmod(1).
     """
     for who, operations in _CLAUSE.findall(text):

@@ -47,7 +47,7 @@ class Provider(BaseProvider):
         try:
             wanted = posix_acl.resolve(should["permission"])
         except ResourceError:
-            return attribute != "permission"  # somebody who does not exist yet
+            return attribute != "permission"  # a user or group that does not exist yet
         members = [""] if attribute == "permission" else list(_members(name, should))[1:]
         with files.Directories() as directories:
             found = [each for each in members if _differs(directories, _at(name, each), should, wanted)]

@@ -252,7 +252,7 @@ def _change(batch: files.Batch, backups: Backups, path: str, should: Mapping[str
     for name in rewritten:
         if name not in changed:
             _write(batch, compared, name)
-    # The deepest first: in a directory that belongs to somebody else already, nothing more is given away.
+    # The deepest first: in a directory that belongs to another user already, nothing more is given away.
     for name in reversed(changed):
         wanted = compared.wanted[name]
         former, path = now[name].uid, _at(compared.path, name)
@@ -296,6 +296,6 @@ def _write(batch: files.Batch, compared: _Comparison, name: str) -> None:
     elif wanted.kind == "link":
         batch.make_link(place, wanted.target, uid=wanted.uid, gid=wanted.gid)
     else:
-        # A new file has the rights from its beginning: somebody may hold the present one open.
+        # A new file has the rights from its beginning: another process may hold the present one open.
         content = file_trees.content(batch.directories, _at(compared.source or "", name))
         batch.replace(place, content, mode=wanted.mode, uid=wanted.uid, gid=wanted.gid)

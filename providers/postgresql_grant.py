@@ -69,7 +69,7 @@ ROWS = """
     FROM wanted w JOIN roles r USING (role)
         LEFT JOIN objects o ON (o.kind = w.kind AND o.name = w.name) OR (o.kind || 's' = w.kind AND o.schema = w.name)
 """
-#: What a listing shows: rights that were given to somebody else than the owner, on what is not the server's own.
+#: What a listing shows: rights that were given to another role than the owner, on what is not the server's own.
 GIVEN = """
     SELECT DISTINCT g.role, o.kind, o.name FROM objects o, LATERAL aclexplode(o.acl) a JOIN roles g ON g.oid = a.grantee
     WHERE a.grantee <> o.owner AND coalesce(o.schema, o.name) !~ '^(pg_|information_schema$)'

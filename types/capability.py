@@ -7,7 +7,7 @@ CLAUSE = r"[A-Za-z0-9_,]+[=+][eip]{1,3}"
 
 TYPE = TypeDefinition(
     name="capability",
-    docs="""Manage the capabilities of a program: single rights of root that whoever runs it has.
+    docs="""Manage the capabilities of a program: single rights of root that its processes have.
 
     Capability[/srv/app/bin/web]: {capability: cap_net_bind_service=ep}
 
@@ -20,10 +20,10 @@ TYPE = TypeDefinition(
 What is declared is all that the program has, as for setcap(8): names, `=`, and the letters `e` (effective), `i`
 (inheritable) and `p` (permitted); capabilities(7) explains them. `+` is read as `=`.
 
-The program must exist. Whoever changes its content or owner takes its capabilities away, also a package that installs
+The program must exist. A change of its content or owner takes its capabilities away, also by a package that installs
 a new version: the next run gives them again.
 
-Whoever can write to a program or put another one in its place would get the capabilities. So it must belong to root,
+A user who can write to a program or put another one in its place would get the capabilities. So it must belong to root,
 nobody else may be able to write to it, to its directory or to one above, and it must have no other hard link; otherwise
 the resource fails.
 """,

@@ -23,7 +23,7 @@ An account is a user and the host that it comes from, `USER@HOST`; `%` is any ho
 
 A password is a secret, `password: ${inputs.password}`, for the plugin `mysql_native_password`. The server gets its
 hash, which is computed here, and so has the password in no log. That hash is compared with the one of the account: a
-password that somebody has changed is seen, and set again.
+password that was changed elsewhere is seen, and set again.
 
 `password_hash` is what any plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for `pam` the
 name of a service, for `caching_sha2_password` the bytes of the hash as `0x2441...`. What is not declared stays as it

@@ -21,7 +21,7 @@ TYPE = TypeDefinition(
 The tables of the file are replaced in one transaction: there is no moment with half of the rules. What the kernel does
 not accept is not written. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file
 they are removed. The kernel's tables are compared with what it makes of the file in an empty network namespace, without
-counters: rules that somebody has added or removed are drift. So use `iifname` instead of `iif`, which needs the
+counters: rules that were added or removed by hand are drift. So use `iifname` instead of `iif`, which needs the
 interface, and no sets whose elements other programs change.
 
 `ensure: absent` removes the file and its tables. Enable `Service[nftables]` to load /etc/nftables.conf at the start.

@@ -124,7 +124,7 @@ def _argument(name: str, ensure: str) -> str:
 
 
 def _held() -> set[str]:
-    """Return the packages that are locked by name alone; a lock of a pattern or a version is somebody's own."""
+    """Return the packages that are locked by name alone; a lock of a pattern or a version is the administrator's."""
     found = set()
     with suppress(FileNotFoundError), open(LOCKS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - as it is
         for paragraph in file.read().split("\n\n"):

@@ -86,7 +86,7 @@ class Repository:
             msg = f"commit {commit[:12]} is not signed by any key in {signers}{f': {lines[-1]}' if lines else ''}"
             raise Untrusted(msg)
         signer = done.stderr.partition(" signature for ")[2].partition(" with ")[0]
-        # git has judged the time of a key by the date of the commit, which whoever commits can choose.
+        # git has judged the time of a key by the date of the commit, which its author chooses.
         if signer not in signing.may_sign_now(self._signature(commit), signers):
             msg = f"commit {commit[:12]} is signed by {signer}, whose key is not valid any more or not yet"
             raise Untrusted(msg)

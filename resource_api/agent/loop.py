@@ -82,7 +82,7 @@ class ThisMachine:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         """Run ``resource-api ARGUMENTS``; from now on the signals that end the agent wait until it looks for them."""
-        # Without -P whoever owns the working directory could give the program other modules.
+        # Without -P the owner of the working directory could give the program other modules.
         self._argv = [sys.executable, "-P", "-m", "resource_api", *arguments]
         self._ends = {number for number in _ENDS if signal.getsignal(number) is not signal.SIG_IGN}
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

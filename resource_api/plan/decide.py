@@ -63,7 +63,7 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
         return _FORGOTTEN[inputs.orphan]
     if inputs.record.lifecycle.external:
         return "it is external"
-    if not entry.definition.ensurable:  # whoever was there first: no run creates one, such as a service
+    if not entry.definition.ensurable:  # a package has made it, such as a service: no run creates one
         return "resources of this type are configured, not deleted"
     if not (inputs.record.owned or inputs.orphan is OrphanKind.SUPERSEDED):
         return "it was there before us"

@@ -1,4 +1,4 @@
-"""What a run spends its time on, for whoever shows it: calls of providers, and waiting for a lock.
+"""What a run spends its time on, as a display needs it: calls of providers, and waiting for a lock.
 
 How it is shown is for the command; a program that embeds the runtime shows nothing.
 """

@@ -251,7 +251,7 @@ class Runtime(ResourceReader):
         its inputs and options; how it is carried out (``ExecutionOptions``) can be given, of a saved one without
         ``strict``, ``UsageError`` for anything else and for a saved plan of another project or stack. ``on_plan``
         receives the plan before anything is changed; an exception that it raises ends the run. ``use_cache`` as for
-        ``plan``, for a manifest; a run that had nothing to do is remembered for later ones.
+        ``plan``, for a manifest; what a run that had nothing to do has concluded is saved for later ones.
         """
         if isinstance(source, planning.Plan):
             made, chosen = source, execution_options(source.options, inputs, options)

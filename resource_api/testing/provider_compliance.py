@@ -154,7 +154,7 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
         forms = {form for secret in secrets for form in _forms(secret)}
         leaks = [text for text in texts if any(form in text for form in forms)]
         shown = "".join(f"\n  {shorten(text)}" for text in leaks[:SHOWN_LEAKS])
-        assert not leaks, f"whoever reads this learns the secret, {len(leaks)} times:{shown}"
+        assert not leaks, f"a secret is revealed, {len(leaks)} times:{shown}"
 
 
 def _forms(secret: str) -> set[str]:

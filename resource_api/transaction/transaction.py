@@ -47,7 +47,7 @@ class Parts(NamedTuple):
     refreshes: Refreshes
     events: Events
     recorder: Recorder
-    #: The places of the steps, for whoever shows a running call.
+    #: The places of the steps, to show a running call.
     places: Places
 
 

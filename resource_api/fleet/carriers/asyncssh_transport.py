@@ -431,10 +431,10 @@ def _keys_of(known: Any, host: str, address: str, port: int | None) -> Sequence[
 
 
 def _client(library: Any) -> Any:
-    """Return the class of clients that remember, in a list that they are given, the keys that they have refused."""
+    """Return the class of clients that add the keys that they have refused to a list that they are given."""
 
     class Client(library.SSHClient):  # type: ignore[misc] # of a library that is imported late
-        """Remembers the key that was refused."""
+        """Keeps the key that was refused."""
 
         def __init__(self, shown: list[str]) -> None:
             self._shown = shown

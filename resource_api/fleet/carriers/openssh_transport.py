@@ -2,7 +2,7 @@
 
 What must hold for every connection stands in a file that ``ssh`` reads before its own configuration, and that it gives
 the ``ssh`` which leads through a jump host: of each option the first value counts. A process is in a session of its
-own: it has no terminal on which somebody could be asked, and no interrupt reaches it.
+own: it has no terminal on which it could ask, and no interrupt reaches it.
 """
 
 from __future__ import annotations

@@ -241,7 +241,7 @@ class _Connected:
                 part = self._outgoing.popleft()
                 for at in range(0, len(part), _WRITE):
                     await process.write(part[at : at + _WRITE])
-        except Lost:  # whoever reads finds out why
+        except Lost:  # the next read raises the reason
             self._outgoing.clear()
 
 

@@ -1,7 +1,7 @@
 """What runs on a host: read the job, carry it out as the command here would, and send its events.
 
-The last part of the first program (``fleet/boot``). The run does not depend on whoever asked for it: a channel that
-breaks ends the telling, not the run, and an interrupt arrives as a frame.
+The last part of the first program (``fleet/boot``). The run does not depend on the process that asked for it: where the
+channel breaks, events are dropped and the run goes on; an interrupt arrives as a frame.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is recorded of a stack, for whoever shows it: which stack is meant, its outputs, its resources, its runs."""
+"""What is recorded of a stack, as commands show it: which stack is meant, its outputs, its resources, its runs."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class Permissions(NamedTuple):
 def gives_away(wanted: Permissions, now: os.stat_result) -> bool:
     """Return whether a file of root or the caller gets another owner or group or more rights, or another's a new owner.
 
-    That must not be done where somebody else may have put the file: it may be any file that he can move, not read. Nor
+    That must not be done where another user may have put the file: it may be any file that he can move, not read. Nor
     may his content be executed with the rights of root, by a set-id bit on a file that is taken over.
     """
     own = {*ROOT, os.geteuid()}

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 #: The entry of a context's ``meta`` with the arguments after the name of the subcommand, as they were given.
 _ARGUMENTS: Final = "resource_api.agent_arguments"
-#: Seconds that a run waits for one that somebody has started by hand.
+#: Seconds that a run waits for one that was started by hand.
 _LOCK_TIMEOUT: Final = 300.0
-#: Options of ``apply`` that ``--help`` does not show here: whoever runs a part of a manifest by hand needs them.
+#: Options of ``apply`` that ``--help`` does not show here: they are for running a part of a manifest by hand.
 _RARE: Final = ("splay", "targets", "excludes", "tags", "replace", "prune", "fail_fast")
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _DURATION: Final = re.compile(r"(?:(\d{1,6})([smhd]))+")
