@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli import exit_codes
-from resource_api.cli.on_hosts.display import Display, Total
+from resource_api.cli.on_hosts.display import Display
 from resource_api.cli.output import threshold
 from resource_api.fleet import python_runtimes, rollout, sent_manifest
 from resource_api.fleet.carriers import carrier as carriers
@@ -97,7 +97,7 @@ class HostedRun:
             traceparent=os.environ.get("TRACEPARENT"),
         )
         started = time.time()
-        display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
+        display = Display(session, work, run, merge, out)
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
@@ -122,7 +122,7 @@ class HostedRun:
         self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, work.shown_project, started, stop, code))
+        session.reported(display.document(reports, started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code
 
