@@ -82,11 +82,8 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
 
 
-@state.command("history", examples=("resource-api state history",))
-@options.state
-@options.common
+@_command("history", "resource-api state history")
 @options.hosted
-@with_session()
 @_on_hosts
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
