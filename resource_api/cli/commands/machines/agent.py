@@ -73,14 +73,13 @@ def agent() -> None:
     """Apply a signed manifest again and again, by itself."""
 
 
-def _directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--directory",
-        envvar="RESOURCE_API_AGENT",
-        metavar="DIR",
-        type=click.Path(file_okay=False),
-        help="Where the agent keeps what it has verified; default: agent/ beside the default state.",
-    )(function)
+_directory_option = click.option(
+    "--directory",
+    envvar="RESOURCE_API_AGENT",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where the agent keeps what it has verified; default: agent/ beside the default state.",
+)
 
 
 def _default_mode() -> str:
@@ -88,36 +87,33 @@ def _default_mode() -> str:
     return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
 
 
-def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function the options of an agent, and those of ``apply``."""
-    for decorate in (
-        options.full_run,
-        _directory_option,
-        click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
-        click.option(
-            "--mode",
-            type=options.Choice(["apply", "noop"]),
-            default=_default_mode,
-            help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
-        ),
-        click.option(
-            "--splay",
-            type=_Duration(0),
-            metavar="DURATION",
-            help="How long after the beginning of a period this machine may run; default: the whole period.",
-        ),
-        click.option("--every", type=_Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."),
-        click.option(
-            "--from",
-            "source",
-            required=True,
-            metavar="SOURCE",
-            help="A directory, X.bundle, https://.../X.bundle, or git+ssh://, git+https://, git+file:// with #BRANCH.",
-        ),
-        options.manifest,
-    ):
-        function = decorate(function)
-    return function
+#: The options of an agent, and those of ``apply``.
+_converging = options.together(
+    options.manifest,
+    click.option(
+        "--from",
+        "source",
+        required=True,
+        metavar="SOURCE",
+        help="A directory, X.bundle, https://.../X.bundle, or git+ssh://, git+https://, git+file:// with #BRANCH.",
+    ),
+    click.option("--every", type=_Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."),
+    click.option(
+        "--splay",
+        type=_Duration(0),
+        metavar="DURATION",
+        help="How long after the beginning of a period this machine may run; default: the whole period.",
+    ),
+    click.option(
+        "--mode",
+        type=options.Choice(["apply", "noop"]),
+        default=_default_mode,
+        help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
+    ),
+    click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
+    _directory_option,
+    options.full_run,
+)
 
 
 @agent.command(
