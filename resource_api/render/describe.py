@@ -147,15 +147,15 @@ def _sections(
     definition: Definition, providers: Sequence[Suitability], origin: Origin | None
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
-    came = [[[str(origin)]]] if origin is not None else []
+    origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
     if isinstance(definition, ComponentDefinition):
         yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
-        yield from (("Origin", items) for items in came)
+        yield from origins
         return
     yield "Features", [[words] for words in features(definition)]
     own = [] if definition.version is None else [[definition.version]]
     yield "Version", [*own, [f"schema version {definition.schema_version}"]]
-    yield from (("Origin", items) for items in came)
+    yield from origins
     if definition.timeout is not None:
         yield "Time limits", [[each] for each in _time_limits(definition.timeout)]
     if providers:
