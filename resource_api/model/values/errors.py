@@ -79,6 +79,12 @@ class Problem(NamedTuple):
         message = f"{self.message}; {self.hint}" if self.hint else self.message
         return f"{self.reference}: {message}" if self.reference else message
 
+    @property
+    def labelled(self) -> str:
+        """``site.yaml:14:5: Warning: File[/etc/motd]: …``; ``Error`` stands only where there is no file."""
+        label = "Warning" if self.severity != "error" else "" if self.file else "Error"
+        return ": ".join(filter(None, (self.place, label, self.text)))
+
 
 def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
     """Return the hint ``did you mean 'x'?`` for the known word that is meant, or an empty string; see ``suggest``."""
