@@ -8,7 +8,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import ResourceAPIError, nearest
+from resource_api.model.values.errors import ResourceAPIError, hint
 from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
 from resource_api.render import text
@@ -47,9 +47,8 @@ def _find(name: str) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     if value is not None:
         return value
-    hint = nearest(name, _names(_all(), ""), "fact")
-    msg = f"there is no fact '{name}'"
-    raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
+    msg = f"there is no fact '{name}'{hint(name, _names(_all(), ''), 'fact')}"
+    raise ResourceAPIError(msg)
 
 
 def _lines(found: dict[str, Any], above: str) -> Iterator[str]:

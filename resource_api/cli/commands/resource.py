@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
@@ -219,9 +219,9 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             msg = f"--config {key}: write KEY=VALUE, KEY=@FILE or KEY=env:NAME"
             raise UsageError(msg)
         if (attribute := definition.config.attributes.get(key)) is None:
-            hint = nearest(key, definition.config.attributes)
-            msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}"
-            raise UsageError(f"{msg}; {hint}" if hint else msg)
+            near = hint(key, definition.config.attributes)
+            msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}"
+            raise UsageError(msg)
         sensitive = attribute.datatype.sensitive
         value = (given_inputs.secret_value if sensitive else given_inputs.indirect_value)(f"--config {key}", text)
         try:
