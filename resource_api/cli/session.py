@@ -310,7 +310,7 @@ class Session:
             from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
 
             # What is wrong with a target is not reported to it.
-            targets, self._targets = self._targets, ()
+            targets = self.take_targets()
             reporters.check(targets, (self.settings["manifest"], *(self.settings.get("input_files") or ())))
             self._targets = targets
 
