@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, Summary
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Suitability
+    from resource_api.render.describe import Definition
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.reporters import Target
     from resource_api.runtime.runtime import Runtime
@@ -163,6 +164,15 @@ class Session:
         except DefinitionError as error:
             self.log.write("warning", type_name, str(error), type_name)
             return ()
+
+    def definitions(self) -> list[Definition]:
+        """Return every type and component on the module path, sorted by name; that one is broken is a warning."""
+        from resource_api.render.describe import types_list  # noqa: PLC0415 - only where all are listed
+
+        found, broken = types_list(self.registry)
+        for name, why in broken.items():
+            self.log.write("warning", name, why, name)
+        return found
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""
