@@ -130,7 +130,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     """
     from resource_api.agent import loop, status  # noqa: PLC0415 - what sleeps is small
 
-    _checked(settings)
+    _agent(settings)  # refuses what cannot be
     machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]])
 
     def on_wait(seconds: float) -> None:
@@ -149,18 +149,8 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
     return schedule.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
 
 
-def _checked(settings: Mapping[str, Any]) -> None:
-    """Raise ``click.UsageError`` for a source, a manifest or signers that cannot be."""
-    from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - only for an agent
-
-    try:
-        _agent(settings)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _agent(settings: Mapping[str, Any]) -> Agent:
-    """Return what the options describe. Raise ``UsageError``."""
+    """Return what the options describe. Raise ``click.UsageError`` for a source, manifest or signers that cannot be."""
     from resource_api.agent import sources  # noqa: PLC0415 - only for an agent
     from resource_api.agent.converge import Agent  # noqa: PLC0415 - the same
     from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
@@ -168,9 +158,12 @@ def _agent(settings: Mapping[str, Any]) -> Agent:
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":  # noqa: PTH117 - text
         msg = f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'"
-        raise UsageError(msg)
-    source = sources.parse(settings["source"])
-    sources.check(source, settings["signers"])
+        raise click.UsageError(msg)
+    try:
+        source = sources.parse(settings["source"])
+        sources.check(source, settings["signers"])
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
     return Agent(
         directory=_directory(settings),
         source=source,
@@ -198,12 +191,11 @@ def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
     from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
 
-    about: dict[str, Any] = {}
-    _checked(settings)
+    doing, about = _agent(settings), dict[str, Any]()
     settings["reports"] = [_about(each, about) for each in settings["reports"] or _default_reports(settings)]
     settings["metrics"] = [_about(each, about) for each in settings["metrics"]]
     session = Session(settings, runs=True)
-    return session.execute(lambda: _once(session, about, settings))
+    return session.execute(lambda: _once(session, doing, about, settings))
 
 
 def _default_reports(settings: Mapping[str, Any]) -> Sequence[Target]:
@@ -219,11 +211,10 @@ def _about(target: Target, about: Mapping[str, Any]) -> Target:
     return target._replace(reporter=lambda document: target.reporter({**document, **about}))
 
 
-def _once(session: Session, about: dict[str, Any], settings: dict[str, Any]) -> int:
+def _once(session: Session, doing: Agent, about: dict[str, Any], settings: dict[str, Any]) -> int:
     from resource_api.agent import converge, status  # noqa: PLC0415 - only for a run
     from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
 
-    doing = _agent(settings)
     make_directory(doing.directory)
     with converge.locked(doing.directory):
         if pause_ := status.paused(doing.directory):
@@ -379,7 +370,7 @@ def unit(context: click.Context, /, **settings: Any) -> None:
     from resource_api.agent import unit as units  # noqa: PLC0415 - only here
     from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
 
-    _checked(settings)
+    _agent(settings)  # refuses what cannot be
     arguments = [each for each in context.meta[_ARGUMENTS] if each != "--timer"]
     variables = {
         str(each.envvar): os.environ[str(each.envvar)]
