@@ -306,23 +306,20 @@ diff = click.option(
 )
 
 
-def _report_targets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[Target]:
-    return _targets("report", values)
+def _targets(kind: str) -> Callable[[click.Context, click.Parameter, Any], list[Target]]:
+    """Return what click calls with the value of an option, or its values: it makes targets by ``reporters.KIND``."""
 
+    def targets(_context: click.Context, _option: click.Parameter, given: Any) -> list[Target]:
+        if not given:
+            return []
+        from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
 
-def _metrics_targets(_context: click.Context, _option: click.Parameter, value: str | None) -> list[Target]:
-    return _targets("metrics", [value] if value else [])
+        try:
+            return [getattr(reporters, kind)(value) for value in ([given] if isinstance(given, str) else given)]
+        except UsageError as error:
+            raise click.BadParameter(str(error)) from error
 
-
-def _targets(kind: str, values: Sequence[str]) -> list[Target]:
-    if not values:
-        return []
-    from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
-
-    try:
-        return [getattr(reporters, kind)(value) for value in values]
-    except UsageError as error:
-        raise click.BadParameter(str(error)) from error
+    return targets
 
 
 reports = together(
@@ -331,12 +328,12 @@ reports = together(
         "reports",
         multiple=True,
         metavar="PATH",
-        callback=_report_targets,
+        callback=_targets("report"),
         help="Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last 100 "
         "are kept; or call MODULE:FUNCTION. Repeatable.",
     ),
     click.option(
-        "--metrics", metavar="FILE", callback=_metrics_targets, help="Write counts in Prometheus' text format."
+        "--metrics", metavar="FILE", callback=_targets("metrics"), help="Write counts in Prometheus' text format."
     ),
 )
 
