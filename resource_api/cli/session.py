@@ -12,6 +12,7 @@ from functools import cached_property, wraps
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from resource_api.cli import options
 from resource_api.cli.given_inputs import environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.event import Diagnosed
@@ -164,6 +165,17 @@ class Session:
         except DefinitionError as error:
             self.log.write("warning", type_name, str(error), type_name)
             return ()
+
+    def carried(self, command: str, manifest: str | None = None, **special: Any) -> int | None:
+        """Carry out a command that is for other hosts, and return the exit code; None: it is for this machine.
+
+        The arguments are those of ``on_hosts.command.carry``.
+        """
+        if not options.is_hosted(self.settings):
+            return None
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
+
+        return carry(self, command, manifest, **special)
 
     def definitions(self) -> list[Definition]:
         """Return every type and component on the module path, sorted by name; that one is broken is a warning."""

@@ -72,10 +72,8 @@ def resource(
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "resource", type_name=type_name, name=name, changes=changes)
+    if (code := session.carried("resource", type_name=type_name, name=name, changes=changes)) is not None:
+        return code
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")
