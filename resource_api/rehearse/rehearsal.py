@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
-from resource_api.model.declaration import Place
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.rehearse import (
@@ -27,7 +26,7 @@ from resource_api.rehearse import (
 )
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
-from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
+from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, line_of
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, kept_layer, written_files
@@ -83,7 +82,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     catalog, left_out = _compiled(runtime, request)
     place_of = _place_of(catalog)
     inside = runtime.with_copied_state(MemoryStore())
-    planned = _planned(inside, request, catalog, left_out)
+    planned = _planned(inside, request, catalog, left_out, place_of)
     try:
         document = _first_run(inside, request, left_out, show)
     except _Interrupted as error:
@@ -104,7 +103,9 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     return found
 
 
-def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str]) -> list[Finding]:
+def _planned(
+    runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], place_of: Callable[[str], str]
+) -> list[Finding]:
     """Return what a run would change of what is left out; what has a configuration is read with the network only."""
     entries = [entry for entry in catalog.entries if str(entry.reference) in left_out]
     read = [
@@ -116,7 +117,6 @@ def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Seq
 
     with _silent(runtime):
         found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
-    place_of = _place_of(catalog)
     return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
 
 
@@ -328,13 +328,8 @@ def _failed(report: Report) -> list[Finding]:
 
 def _place_of(catalog: Catalog) -> Callable[[str], str]:
     """Return a function: where a reference is declared, ``site.yaml:14``; empty where that is not known."""
-    entries = {str(entry.reference): entry for entry in catalog.entries}
-
-    def place_of(reference: str) -> str:
-        place = entries[reference].declaration.place() if reference in entries else Place("")
-        return f"{place.file}:{place.line}" if place.line else ""
-
-    return place_of
+    places = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
+    return lambda reference: line_of(places[reference]()) if reference in places else ""
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:
