@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from resource_api.cli.options import HOSTED
+from resource_api.cli.options import HOSTED, WHAT_TO_CHANGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,15 +17,9 @@ if TYPE_CHECKING:
 #: Group → its options by parameter name. What is in no group belongs to the first one: a command's own options.
 _GROUPS: Final = {
     "Options": ("given", "input_files"),
-    "What to change": (
-        *("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"),
-        *("replace", "prune", "prune_always"),
-    ),
+    "What to change": WHAT_TO_CHANGE,
     "How to run": ("on", "parallel", "fail_fast", "strict", "isolate", "detailed_exitcodes"),
-    "On many hosts": (
-        *("hosts_file", "at_once", "batches", "stop_after", "unreachable", "between", "pause"),
-        *("host_timeout", "connect_timeout", "rerun"),
-    ),
+    "On many hosts": HOSTED,
     "State, types and providers": (
         *("state", "stack", "project", "key", "lock_timeout"),
         *("module_path", "trust_path"),
@@ -37,8 +31,7 @@ _GROUPS: Final = {
 _RARE: Final = frozenset(
     {"with_dependencies", "with_dependents", "skip_tags", "prune_always", "strict", "isolate", "detailed_exitcodes"}
     | {"key", "lock_timeout", "trust_path", "reports", "metrics", "diff", "log_format", "color"}
-    | {"keep", "size", "shell"}
-    | HOSTED - {"on"}
+    | {"keep", "size", "shell", *HOSTED}
 )
 
 #: The entry of a context's ``meta`` that is True where all options are to be shown.

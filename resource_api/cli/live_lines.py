@@ -45,7 +45,7 @@ class LiveLines:
             if self._closed or not self._in_foreground():
                 return
             if list(lines) != list(self._shown):
-                self._write(self._erasure() + "\r\n".join(lines))
+                self._write(self._erasure(self._shown) + "\r\n".join(lines))
                 self._shown = lines
 
     @contextmanager
@@ -76,9 +76,8 @@ class LiveLines:
             if acquired:
                 self._lock.release()
 
-    def _erasure(self, shown: Sequence[str] | None = None) -> str:
-        """Return what erases the lines; a narrower window than before has wrapped them."""
-        lines = self._shown if shown is None else shown
+    def _erasure(self, lines: Sequence[str]) -> str:
+        """Return what erases lines; a narrower window than before has wrapped them."""
         if not lines:
             return ""
         columns, _ = self.size

@@ -6,6 +6,7 @@ Importing this module imports click and nothing else: the module of a subcommand
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -113,8 +114,6 @@ def cli() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
-    import os  # noqa: PLC0415 - imported by click
-
     if _COMPLETE in os.environ:
         from resource_api.cli.completion import shells  # noqa: PLC0415 - only while something is typed
 
@@ -147,8 +146,6 @@ def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 def _report_unwritten(error: OSError) -> int:
     """Report that click could not write help or the version, which no session surrounds; return the exit code."""
-    import os  # noqa: PLC0415 - only here
-
     # Otherwise the interpreter fails once more on the rest of the buffer at its end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(OSError):

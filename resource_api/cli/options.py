@@ -76,7 +76,9 @@ def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[...
     return click.group(cls=Group, examples=examples, **settings)
 
 
-def _group(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that applies several, the last one first; a help shows their options in this order."""
+
     def decorate(function: F) -> F:
         for decorator in reversed(decorators):
             function = decorator(function)
@@ -142,7 +144,7 @@ class Choice(click.Choice[str]):
         return f"{message}; {hint}" if hint else f"{message}."
 
 
-common = _group(
+common = together(
     _directories(
         "--module-path",
         "RESOURCE_API_MODULE_PATH",
@@ -209,16 +211,16 @@ _lock_timeout = click.option(
     help="Wait so long for the state's lock.",
 )
 
-state = _group(_url, _key, stack, _project, _lock_timeout)
+state = together(_url, _key, stack, _project, _lock_timeout)
 
 #: What commands about several stacks have.
-stacks = _group(_url, _key, _project, _lock_timeout)
+stacks = together(_url, _key, _project, _lock_timeout)
 
 stack_name = click.argument("name", callback=checked_name, shell_complete=complete("stacks"))
 
 manifest = click.argument("manifest", type=click.Path())
 
-manifest_inputs = _group(
+manifest_inputs = together(
     click.option(
         "-i",
         "given",
@@ -242,7 +244,7 @@ def _references(*names: str, purpose: str) -> Callable[[F], F]:
     return click.option(*names, multiple=True, shell_complete=complete("targets"), metavar="REF", help=purpose)
 
 
-targets = _group(
+targets = together(
     _references("--target", "targets", purpose="Exactly these resources; * and ? are wild."),
     _references("--exclude", "excludes", purpose="All but these resources."),
 )
@@ -257,7 +259,7 @@ def _tags(_context: click.Context, _option: click.Parameter, value: str | None) 
     return found
 
 
-selection = _group(
+selection = together(
     targets,
     click.option("--with-dependencies", is_flag=True, help="Also what the targets depend on."),
     click.option("--with-dependents", is_flag=True, help="Also what depends on the targets."),
@@ -265,7 +267,7 @@ selection = _group(
     click.option("--skip-tags", callback=_tags, metavar="T,...", help="No resources with one of these tags."),
 )
 
-planning = _group(
+planning = together(
     _references("--replace", purpose="Replace even if nothing differs."),
     click.option("--prune", is_flag=True, help="Delete what is recorded as ours and no longer declared."),
     click.option("--prune-always", is_flag=True, help="As --prune, even if something declared fails or is skipped."),
@@ -281,7 +283,7 @@ strict = click.option(
 
 detailed_exitcodes = click.option("--detailed-exitcodes", is_flag=True, help="2: changed, 4: failures, 6: both.")
 
-execution = _group(
+execution = together(
     strict,
     click.option(
         "--parallel",
@@ -304,37 +306,34 @@ diff = click.option(
 )
 
 
-def _report_targets(_context: click.Context, _option: click.Parameter, values: Sequence[str]) -> list[Target]:
-    return _targets("report", values)
+def _targets(kind: str) -> Callable[[click.Context, click.Parameter, Any], list[Target]]:
+    """Return what click calls with the value of an option, or its values: it makes targets by ``reporters.KIND``."""
+
+    def targets(_context: click.Context, _option: click.Parameter, given: Any) -> list[Target]:
+        if not given:
+            return []
+        from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
+
+        try:
+            return [getattr(reporters, kind)(value) for value in ([given] if isinstance(given, str) else given)]
+        except UsageError as error:
+            raise click.BadParameter(str(error)) from error
+
+    return targets
 
 
-def _metrics_targets(_context: click.Context, _option: click.Parameter, value: str | None) -> list[Target]:
-    return _targets("metrics", [value] if value else [])
-
-
-def _targets(kind: str, values: Sequence[str]) -> list[Target]:
-    if not values:
-        return []
-    from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
-
-    try:
-        return [getattr(reporters, kind)(value) for value in values]
-    except UsageError as error:
-        raise click.BadParameter(str(error)) from error
-
-
-reports = _group(
+reports = together(
     click.option(
         "--report",
         "reports",
         multiple=True,
         metavar="PATH",
-        callback=_report_targets,
+        callback=_targets("report"),
         help="Write a report, as PATH ends: .json, .xml (JUnit), .html; one a run into a directory, where the last 100 "
         "are kept; or call MODULE:FUNCTION. Repeatable.",
     ),
     click.option(
-        "--metrics", metavar="FILE", callback=_metrics_targets, help="Write counts in Prometheus' text format."
+        "--metrics", metavar="FILE", callback=_targets("metrics"), help="Write counts in Prometheus' text format."
     ),
 )
 
@@ -350,10 +349,10 @@ isolate = click.option(
 )
 
 #: What every command has that calls providers.
-provider_calls = _group(state, isolate, common)
+provider_calls = together(state, isolate, common)
 
 #: What ``plan`` and ``apply`` have, and no other command.
-full_run = _group(manifest_inputs, selection, planning, execution, reports, diff, provider_calls)
+full_run = together(manifest_inputs, selection, planning, execution, reports, diff, provider_calls)
 
 hosts_file = click.option(
     "--hosts",
@@ -372,7 +371,7 @@ connect_timeout = click.option(
 )
 
 #: What every command has that can be given to many hosts.
-hosted = _group(
+hosted = together(
     click.option(
         "--on",
         multiple=True,
@@ -414,10 +413,10 @@ hosted = _group(
     connect_timeout,
 )
 
-#: The parameters that ``hosted`` adds, and that a command which stays on this machine does not have.
-HOSTED: Final = frozenset(
-    {"on", "hosts_file", "at_once", "batches", "stop_after", "unreachable", "between", "pause"}
-    | {"host_timeout", "connect_timeout", "rerun"}
+#: The parameters beside ``on`` that a command which stays on this machine does not have.
+HOSTED: Final = (
+    *("hosts_file", "at_once", "batches", "stop_after", "unreachable", "between", "pause"),
+    *("host_timeout", "connect_timeout", "rerun"),
 )
 
 rerun = click.option("--rerun", metavar="RUN", help="Only the hosts that this run has left; last: the newest run.")
@@ -452,19 +451,20 @@ def is_hosted(settings: Mapping[str, Any]) -> bool:
     return False
 
 
-#: Parameters that decide what a plan contains; they cannot be given with a saved plan.
-_PLANNED: Final = frozenset(
-    {"targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"}
-    | {"replace", "prune", "prune_always", "strict", "given", "input_files"}
+#: Parameters that select resources, and those that decide what is done with them.
+WHAT_TO_CHANGE: Final = (
+    *("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"),
+    *("replace", "prune", "prune_always"),
 )
+#: Parameters that decide what a plan contains; they cannot be given with a saved plan.
+_PLANNED: Final = frozenset({*WHAT_TO_CHANGE, "strict", "given", "input_files"})
 #: Parameters that select the state; with a saved plan they must be those of the plan.
 _STATE: Final = frozenset({"stack", "project"})
 
 
 def run_options(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of ``Runtime``'s methods from a command's parameters."""
-    selected = ("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags")
-    names = ("noop", *selected, "replace", "prune", "prune_always", "strict", "parallel", "fail_fast")
+    names = ("noop", *WHAT_TO_CHANGE, "strict", "parallel", "fail_fast")
     return {name: settings[name] for name in names if name in settings}
 
 

@@ -268,16 +268,13 @@ class Output:
 
     def problem(self, problem: Problem, source: Sequence[str] = ()) -> None:
         """Write an error or a warning to stderr, in the form of the log; its ``source`` line stands under it."""
-        is_error = problem.severity == "error"
         if self._json_log:
             about = {"reference": problem.reference, "attribute": problem.attribute}
             fields = {name: value for name, value in about.items() if value}
-            level = "err" if is_error else "warning"
+            level = "err" if problem.severity == "error" else "warning"
             self.log.sinks[0](self.log.event(level, problem.reference, str(problem), **fields))
             return
-        words = [problem.place, "" if is_error and problem.file else "Error" if is_error else "Warning", problem.text]
-        text = ": ".join(filter(None, words))
-        text = text if problem.code in _SEVERAL_LINES else self._one_line(text)
+        text = problem.labelled if problem.code in _SEVERAL_LINES else self._one_line(problem.labelled)
         self.error_text("\n".join([text, *source]))
 
     def _one_line(self, text: str) -> str:

@@ -41,7 +41,7 @@ class Runs:
                 return run_document.document(content)
         return run_document.history_document({**run, "kept": False})
 
-    def _last(self, before: int = 0) -> Mapping[str, Any]:
+    def _last(self, before: int) -> Mapping[str, Any]:
         """Return the last run of which something is kept, or so many of them ``before`` it."""
         found = [run for run in self.all if run["kept"]] or self.all
         if len(found) <= before:

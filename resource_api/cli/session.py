@@ -12,6 +12,7 @@ from functools import cached_property, wraps
 from time import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from resource_api.cli import options
 from resource_api.cli.given_inputs import environment_inputs
 from resource_api.cli.output import Output
 from resource_api.model.event import Diagnosed
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, Summary
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Suitability
+    from resource_api.render.describe import Definition
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.reporters import Target
     from resource_api.runtime.runtime import Runtime
@@ -163,6 +165,26 @@ class Session:
         except DefinitionError as error:
             self.log.write("warning", type_name, str(error), type_name)
             return ()
+
+    def carried(self, command: str, manifest: str | None = None, **special: Any) -> int | None:
+        """Carry out a command that is for other hosts, and return the exit code; None: it is for this machine.
+
+        The arguments are those of ``on_hosts.command.carry``.
+        """
+        if not options.is_hosted(self.settings):
+            return None
+        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
+
+        return carry(self, command, manifest, **special)
+
+    def definitions(self) -> list[Definition]:
+        """Return every type and component on the module path, sorted by name; that one is broken is a warning."""
+        from resource_api.render.describe import types_list  # noqa: PLC0415 - only where all are listed
+
+        found, broken = types_list(self.registry)
+        for name, why in broken.items():
+            self.log.write("warning", name, why, name)
+        return found
 
     def find_definition(self, find: Callable[[str], D], type_name: str) -> D:
         """Return what ``find`` has for a type's name on the command line. Raise ``UsageError`` for an unknown one."""
@@ -310,7 +332,7 @@ class Session:
             from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
 
             # What is wrong with a target is not reported to it.
-            targets, self._targets = self._targets, ()
+            targets = self.take_targets()
             reporters.check(targets, (self.settings["manifest"], *(self.settings.get("input_files") or ())))
             self._targets = targets
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from resource_api.model.values import reference
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError
 from resource_api.runtime.queries import recorded_stack
 
 if TYPE_CHECKING:
@@ -72,9 +72,7 @@ def find(known: StackState, text: str) -> Record:
     found = next((record for record in known.records.values() if record.reference == wanted), None)
     found = found or known.records.get((wanted.type, wanted.title))
     if found is None:
-        hint = nearest(str(wanted), (str(record.reference) for record in known.records.values()))
-        msg = f"{wanted} is not recorded in project {known.project}, stack {known.stack}"
-        raise UsageError(f"{msg}; {hint}" if hint else msg)
+        raise UsageError(recorded_stack.no_record(known, wanted))
     return found
 
 

@@ -16,8 +16,8 @@ from resource_api.plugins.module_path import BUNDLED, OWN
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    #: Path → time of the last change, size and inode; None: there is no such file.
-    Signatures = dict[str, tuple[int, int, int] | None]
+    #: Path → time of the last change, size and inode, as JSON has them; None: there is no such file.
+    Signatures = dict[str, list[int] | None]
 
 #: What is not the user's: the program, the interpreter with its libraries, and the kernel's own file systems.
 _FOREIGN: Final = tuple(f"{each}/" for each in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
@@ -54,13 +54,13 @@ def directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
     return {path: signature(path) for path in (*places, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
 
 
-def signature(path: str) -> tuple[int, int, int] | None:
+def signature(path: str) -> list[int] | None:
     """Return what differs after a change of a file, or of the entries of a directory; None: there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - text
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return [found.st_mtime_ns, found.st_size, found.st_ino]
 
 
 def wait_for_change(known: Mapping[str, Any]) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
 from resource_api.model import function as functions_
-from resource_api.model.attribute import OPERATIONS, AttributeSet, hint, input_problems, keyword_problems
+from resource_api.model.attribute import OPERATIONS, AttributeSet, input_problems, keyword_problems
 from resource_api.model.change import PARTICIPLES
 from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from resource_api.system.overlay.written_files import Written
 
@@ -46,6 +46,11 @@ def differing(first: Contents, second: Contents) -> set[str]:
     """Return the paths at which two contents differ."""
     paths = first.keys() | second.keys()
     return {path for path in paths if comparable(first.get(path)) != comparable(second.get(path))}
+
+
+def differ(paths: Sequence[str]) -> str:
+    """Return that something else is at ``paths``: the first one is named, the others are counted."""
+    return f"{paths[0]} and {len(paths) - 1} more differ" if len(paths) > 1 else f"{paths[0]} differs"
 
 
 def digest(path: str) -> str:

@@ -166,5 +166,4 @@ def _findings(
         if not side_effects.is_common(path):
             by_reference.setdefault((writers.get(path) or [tried["subject"]])[-1], []).append(path)
     for reference, those in by_reference.items():
-        differ = f" and {len(those) - 1} more differ" if len(those) > 1 else " differs"
-        yield Finding(reference, f"{those[0]}{differ} after the next run")
+        yield Finding(reference, f"{contents.differ(those)} after the next run")

@@ -160,8 +160,7 @@ class Damager:
     def _set(self, step: Step, body: Mapping[str, Any], *, replaced: bool = False) -> str:
         """Make a resource what ``body`` says, ``replaced``: anew; return why that has failed, empty if it has not."""
         reference = str(Reference(step.definition.name, step.entry.title))
-        runtime = Runtime(self._runtime.registry, run=self._runtime.run)
-        runtime.facts = self._runtime.facts
+        runtime = Runtime(self._runtime.registry, run=self._runtime.run, facts=self._runtime.facts)
         manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
         try:
             report = runtime.apply(manifest, replace=[reference] if replaced else [])
@@ -190,8 +189,7 @@ class Damager:
             return ""
         if not seen:
             return "the next run does not see it"
-        differ = f" and {len(left) - 1} more differ" if len(left) > 1 else " differs"
-        return f"after the next run {left[0]}{differ} still"
+        return f"after the next run {contents.differ(left)} still"
 
     def _read(self) -> set[str]:
         """Read the overlay again; return the paths that differ from what was read before."""

@@ -7,6 +7,7 @@ Nothing is run here: the caller gives a function that tries an order.
 from __future__ import annotations
 
 import random
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog import graph
@@ -135,7 +136,6 @@ class Search:
         self._first = first
         self._attempt = attempt
         self._missing = missing
-        self._same: Tried | None = None
         self._bad = first
         #: How many orders were tried, beside those that were tried to find a cause.
         self.tried = 0
@@ -157,14 +157,12 @@ class Search:
             self._known.note(wanted)
         return list(dict.fromkeys(each for *_, each in sorted(found)))
 
-    @property
+    @cached_property
     def _unsteady(self) -> Tried:
         """What differs when the order of the file is tried once more, on another overlay."""
-        if self._same is None:
-            again = self._attempt(range(self._known.count))
-            failed = {reference: f"fails when applied anew: {why}" for reference, why in again.failed.items()}
-            self._same = Tried(failed, dict.fromkeys(_differing(self._first, again)))
-        return self._same
+        again = self._attempt(range(self._known.count))
+        failed = {reference: f"fails when applied anew: {why}" for reference, why in again.failed.items()}
+        return Tried(failed, dict.fromkeys(_differing(self._first, again)))
 
     def _is_bad(self, order: Order) -> bool:
         tried = self._attempt(order)

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action
-from resource_api.model.declaration import Place
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.rehearse import (
@@ -27,7 +26,7 @@ from resource_api.rehearse import (
 )
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
-from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
+from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, line_of
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, kept_layer, written_files
@@ -83,7 +82,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     catalog, left_out = _compiled(runtime, request)
     place_of = _place_of(catalog)
     inside = runtime.with_copied_state(MemoryStore())
-    planned = _planned(inside, request, catalog, left_out)
+    planned = _planned(inside, request, catalog, left_out, place_of)
     try:
         document = _first_run(inside, request, left_out, show)
     except _Interrupted as error:
@@ -104,7 +103,9 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     return found
 
 
-def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str]) -> list[Finding]:
+def _planned(
+    runtime: Runtime, request: Request, catalog: Catalog, left_out: Sequence[str], place_of: Callable[[str], str]
+) -> list[Finding]:
     """Return what a run would change of what is left out; what has a configuration is read with the network only."""
     entries = [entry for entry in catalog.entries if str(entry.reference) in left_out]
     read = [
@@ -116,7 +117,6 @@ def _planned(runtime: Runtime, request: Request, catalog: Catalog, left_out: Seq
 
     with _silent(runtime):
         found = {each.reference: each for each in not_rehearsed.findings(read, plan)}
-    place_of = _place_of(catalog)
     return [found.get(name, Finding(name, _OFFLINE))._replace(place=place_of(name)) for name in left_out]
 
 
@@ -127,7 +127,7 @@ def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show:
         others = request.isolation.kept
         isolation = request.isolation._replace(kept=lambda: {*others(), *used})
         first = request._replace(isolation=isolation)
-        return _isolated(first, lambda overlay: _Inside(inside, first, left_out, overlay).run(show, file))
+        return _isolated(inside, first, left_out, lambda doing: doing.run(show, file))
 
 
 class _Interrupted(Exception):  # noqa: N818 - no error
@@ -140,9 +140,19 @@ class _Interrupted(Exception):  # noqa: N818 - no error
         self.document = document
 
 
-def _isolated(request: Request, function: Callable[[Overlay], bytes]) -> Any:
-    """Return the document that a function returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
-    ended = isolated_run.run(function, request.isolation)
+def _isolated(
+    inside: Runtime, request: Request, left_out: Sequence[str], work: Callable[[_Inside], dict[str, Any]]
+) -> Any:
+    """Return the document that ``work`` returns on an overlay. Raise ``RehearsalError`` or ``_Interrupted``."""
+
+    def encoded(overlay: Overlay) -> bytes:
+        try:
+            document = work(_Inside(inside, request, left_out, overlay))
+        except ResourceAPIError as error:
+            document = {"error": str(error)}
+        return json.dumps(inside.log.mask.document(document)).encode()
+
+    ended = isolated_run.run(encoded, request.isolation)
     document = None if ended.answer is None else json.loads(ended.answer)
     if document is not None and "error" in document:
         raise RehearsalError(document["error"])
@@ -161,10 +171,10 @@ def _free_in_order(
     def attempt(order: tuple[str, ...]) -> Any:
         options = {**request.options, "parallel": 1}
         other = request._replace(source=catalog.manifest._replace(order=order), options=options)
-        return _isolated(request, lambda overlay: _Inside(inside, other, left_out, overlay).once())
+        return _isolated(inside, other, left_out, _Inside.once)
 
     spawn.starter()  # what it imports is then there in the process of each attempt
-    first = FirstRun(catalog, left_out, document, _writers(document["calls"][: document["effects"]]))
+    first = FirstRun(catalog, left_out, document, _writers(document))
     return order_verdict.free_in_order(first, request.orders, attempt)
 
 
@@ -178,10 +188,9 @@ def _survives_cuts(
     """Return whether runs that are cut, each on an overlay of its own, come to the same by the next run."""
 
     def attempt(point: int) -> Any:
-        return _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).cut(point))
+        return _isolated(inside, request, left_out, lambda doing: doing.cut(point))
 
-    writers = _writers(document["calls"][: document["effects"]])
-    return cuts.survives_cuts(request.kills, document["contents"], attempt, writers, place_of)
+    return cuts.survives_cuts(request.kills, document["contents"], attempt, _writers(document), place_of)
 
 
 def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
@@ -191,17 +200,17 @@ def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: 
     tried, rest = 0, 0
     while rest is not None:
         start = rest
-        document = _isolated(request, lambda overlay: _Inside(inside, request, left_out, overlay).damage(start))  # noqa: B023
+        document = _isolated(inside, request, left_out, lambda doing: doing.damage(start))  # noqa: B023
         bad += _findings(document["not_restored"])
         untouched += _findings(document["not_damaged"])
         tried, rest = tried + document["tried"], document["rest"]
     return found.with_verdict(Verdict("mended", not bad, f"{tried} damages", bad))._replace(not_damaged=untouched)
 
 
-def _writers(calls: Sequence[Any]) -> dict[str, list[str]]:
-    """Return path → the references of those that have written it."""
+def _writers(document: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return path → the references of those that have written it in the first run."""
     found: dict[str, list[str]] = {}
-    for references, _, changes in calls:
+    for references, _, changes in document["calls"][: document["effects"]]:
         for path, *_ in changes:
             found.setdefault(path, []).extend(references)
     return found
@@ -229,51 +238,30 @@ class _Inside:
         self._options = {**request.options, "excludes": excludes}
         self._layers = overlay.layers
 
-    def once(self) -> bytes:
-        """Apply and show nothing; return what has failed and what is there as JSON."""
-        return self._encoded(self._once)
-
-    def cut(self, point: int) -> bytes:
-        """Apply, with ``point`` be cut there, and apply again; return what came of it as JSON."""
-        return self._encoded(lambda: self._cut(point))
-
-    def damage(self, start: int) -> bytes:
-        """Apply, damage what was made from number ``start`` on, let runs mend it; return what came of it as JSON."""
-        return self._encoded(lambda: self._damage(start))
-
-    def run(self, show: Callable[[Report], None], kept: int | None) -> bytes:
-        """Do all that is asked for, and pack what was written into the file ``kept``; return what happened as JSON."""
-        return self._encoded(lambda: self._document(show, kept))
-
-    def _encoded(self, work: Callable[[], dict[str, Any]]) -> bytes:
-        try:
-            document = work()
-        except ResourceAPIError as error:
-            document = {"error": str(error)}
-        masked = self._runtime.log.mask.document(document)
-        return json.dumps(masked).encode()
-
     def _apply(self, runtime: Runtime | None = None) -> Report:
         return (runtime or self._runtime).apply(self._request.source, self._request.inputs, **self._options)
 
-    def _once(self) -> dict[str, Any]:
+    def once(self) -> dict[str, Any]:
+        """Apply and show nothing; return what has failed and what is there."""
         with _silent(self._runtime):
             report = self._apply()
-        failed = _failed(report)
-        return {"run": failed, "contents": contents.read(self._layers)}
+        return {"run": _failed(report), "contents": contents.read(self._layers)}
 
-    def _cut(self, point: int) -> dict[str, Any]:
+    def cut(self, point: int) -> dict[str, Any]:
+        """Apply, with ``point`` be cut there, and apply again; return what came of it."""
         with _silent(self._runtime):
             return cuts.run(self._runtime, self._apply, self._layers, point)
 
-    def _damage(self, start: int) -> dict[str, Any]:
+    def damage(self, start: int) -> dict[str, Any]:
+        """Apply, damage what was made from number ``start`` on, and let runs mend it; return what came of it."""
         with _silent(self._runtime):
             report = self._apply()
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
             found = list(damage.damages(planned.steps, report))
             return damage.Damager(self._runtime, self._layers, self._apply).try_from(found, start)._asdict()
 
-    def _document(self, show: Callable[[Report], None], kept: int | None) -> dict[str, Any]:
+    def run(self, show: Callable[[Report], None], kept: int | None) -> dict[str, Any]:
+        """Do all that is asked for, and pack what was written into the file ``kept``; return what happened."""
         runtime, request = self._runtime, self._request
         recorder = EffectRecorder(self._layers, runtime.run.progress)
         runtime.run.progress = lambda: recorder
@@ -283,10 +271,10 @@ class _Inside:
         runtime.on_document = None
         show(report)
         effects = len(recorder.calls)
-        after = contents.read(self._layers) if request.orders or request.kills else {}
-        found: dict[str, Any] = {"run": _failed(report), "document": documents[0]}
-        found |= {
-            "contents": after,
+        found: dict[str, Any] = {
+            "run": _failed(report),
+            "document": documents[0],
+            "contents": contents.read(self._layers) if request.orders or request.kills else {},
             "failed": report.exit_code != 0,
             "summary": str(report.summary),
             "effects": effects,
@@ -340,13 +328,8 @@ def _failed(report: Report) -> list[Finding]:
 
 def _place_of(catalog: Catalog) -> Callable[[str], str]:
     """Return a function: where a reference is declared, ``site.yaml:14``; empty where that is not known."""
-    entries = {str(entry.reference): entry for entry in catalog.entries}
-
-    def place_of(reference: str) -> str:
-        place = entries[reference].declaration.place() if reference in entries else Place("")
-        return f"{place.file}:{place.line}" if place.line else ""
-
-    return place_of
+    places = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
+    return lambda reference: line_of(places[reference]()) if reference in places else ""
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:

@@ -72,7 +72,7 @@ def difference(path: str, written: Written, content_differs: Callable[[], bool])
 
     ``content_differs`` is only called where all else is the same.
     """
-    if path.startswith(_CACHES):
+    if is_cache(path):
         return None
     before = _before(path)
     if written.kind == "deleted":
@@ -91,7 +91,7 @@ def is_cache(path: str) -> bool:
 
 def is_common(path: str) -> bool:
     """Return whether a path is one of the caches and logs, or a file of all users or groups."""
-    return path.startswith(_CACHES) or path in _ACCOUNTS
+    return is_cache(path) or path in _ACCOUNTS
 
 
 def declared_paths(calls: Sequence[Call]) -> Callable[[str], bool]:
@@ -104,8 +104,8 @@ def declared_paths(calls: Sequence[Call]) -> Callable[[str], bool]:
 
 def lines(found: Sequence[Effect]) -> Iterator[str]:
     """Yield a line for each thing that was done: ``Exec[cleanup]: deleted /etc/motd (site.yaml:9)``; caches last."""
-    quiet = [each for each in found if each.path.startswith(_CACHES)]
-    loud = [each for each in found if not each.path.startswith(_CACHES)]
+    quiet = [each for each in found if is_cache(each.path)]
+    loud = [each for each in found if not is_cache(each.path)]
     last = None
     for first, verb, what in folded(loud):
         where = f" ({first.place})" if first.place and first is not last else ""

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.datatypes.json_schema import schema
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.function import Function
@@ -76,36 +75,22 @@ class _Code(str):
     __slots__ = ()
 
 
-class Listed(NamedTuple):
-    """One line of the list of types; ``error`` is the reason why its file cannot be used, empty when it can."""
-
-    name: str
-    summary: str
-    error: str = ""
-    component: bool = False
-
-
-def types_list(registry: Registry) -> list[Listed]:
-    """Return every type and component that can be found, sorted; one whose file is broken comes with its error."""
-    found = [_listed(name, registry.type) for name in registry.names()]
-    for name in registry.component_names():
-        listed = _listed(name, lambda name: definition_of(registry, name))
-        text = f"{listed.summary} (component)" if not listed.error else ""
-        found.append(listed._replace(summary=text, component=True))
-    return sorted(found)
+def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
+    """Return every type and component, sorted by name; and why others cannot be used, by name."""
+    found: list[Definition] = []
+    broken: dict[str, str] = {}
+    for name in sorted({*registry.names(), *registry.component_names()}):
+        try:
+            found.append(definition_of(registry, name))
+        except DefinitionError as error:
+            broken[name] = str(error)
+    return found, broken
 
 
 def definition_of(registry: Registry, name: str) -> Definition:
     """Return the definition of a component, or else of a type. Raise ``DefinitionError``."""
     component = registry.component(name)
     return registry.type(name) if component is None else component[0]
-
-
-def _listed(name: str, find: Callable[[str], Definition]) -> Listed:
-    try:
-        return Listed(name, summary(find(name)))
-    except DefinitionError as error:
-        return Listed(name, "", str(error))
 
 
 def summary(definition: Definition) -> str:
@@ -147,15 +132,15 @@ def _sections(
     definition: Definition, providers: Sequence[Suitability], origin: Origin | None
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
-    came = [[[str(origin)]]] if origin is not None else []
+    origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
     if isinstance(definition, ComponentDefinition):
         yield "Outputs", [[f"{name}: {docs}"] for name, docs in definition.outputs.items()] or [["none"]]
-        yield from (("Origin", items) for items in came)
+        yield from origins
         return
     yield "Features", [[words] for words in features(definition)]
     own = [] if definition.version is None else [[definition.version]]
     yield "Version", [*own, [f"schema version {definition.schema_version}"]]
-    yield from (("Origin", items) for items in came)
+    yield from origins
     if definition.timeout is not None:
         yield "Time limits", [[each] for each in _time_limits(definition.timeout)]
     if providers:

@@ -108,16 +108,14 @@ def _relationships(planned: Plan, step: Step) -> Iterator[str]:
     entries = {entry.reference_text: entry for entry in planned.catalog.entries} if step.refreshed_by else {}
     for name in step.refreshed_by:
         source = entries.get(name)
-        word, declared = _declares(source.declaration, "notify") if source is not None else ("", "")
-        if not declared:
-            word, declared = _declares(step.entry.declaration, "subscribe")
-        yield f"  refreshed by {name}" + (f": {word} at {declared}" if declared else "")
+        declared = _declared(source.declaration, "notify") if source is not None else ""
+        yield f"  refreshed by {name}{declared or _declared(step.entry.declaration, 'subscribe')}"
 
 
-def _declares(declaration: Declaration, word: str) -> tuple[str, str]:
-    """Return a metaparameter and its place; empty where the resource does not have it."""
+def _declared(declaration: Declaration, word: str) -> str:
+    """Return a metaparameter with its place, to append to a line; empty where the resource does not have it."""
     place = declaration.place(word) if word in declaration.meta else None
-    return (word, str(place)) if place is not None and place.line else (word, "")
+    return f": {word} at {place}" if place is not None and place.line else ""
 
 
 def _recorded(record: Record | None) -> str:

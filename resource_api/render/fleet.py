@@ -77,9 +77,8 @@ def diagnostic(found: Mapping[str, Any]) -> str:
     """Return a problem as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``."""
     words = {key: str(found.get(key) or "") for key in ("message", "hint", "reference", "file")}
     place = [number if type(number) is int else 0 for number in (found.get("line"), found.get("column"))]
-    problem = Problem(None, line=place[0], column=place[1], **words)
-    label = "Warning" if found.get("severity") == "warning" else "" if problem.file else "Error"
-    return ": ".join(filter(None, (problem.place, label, problem.text)))
+    severity = "warning" if found.get("severity") == "warning" else "error"
+    return Problem(None, severity=severity, line=place[0], column=place[1], **words).labelled
 
 
 def batch(number: int, of: int, counts: Mapping[str, int], left: int) -> str:

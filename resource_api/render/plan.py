@@ -147,13 +147,8 @@ def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Diffe
 def _parameters(step: Step) -> dict[str, Any]:
     """Return the parameters that are declared; secrets are wrapped."""
     declared, definition = step.entry.inputs, step.definition
-    found = {name: step.should.get(name) for name in definition.names_of_kind("parameter") if name in declared}
-    return {name: _concealed(definition, name, value) for name, value in found.items()}
-
-
-def _concealed(definition: TypeDefinition, name: str, value: Any) -> Any:
-    attribute = definition.attributes.get(name)
-    return value if attribute is None else attribute.conceal(value)
+    names = [name for name in definition.names_of_kind("parameter") if name in declared]
+    return {name: definition.attributes[name].conceal(step.should.get(name)) for name in names}
 
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:

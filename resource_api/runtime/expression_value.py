@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.sealed_secrets import open_sealed
 from resource_api.model.values import expression
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
+from resource_api.runtime.queries import recorded_stack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,14 +41,12 @@ def _recorded(runtime: Runtime, catalog: Catalog, path: Path) -> Any:
     record = state.records.get(declared.key) if declared is not None else None
     record = record or next((each for each in state.records.values() if each.reference == path.root), None)
     if record is None:
-        hint = nearest(str(path.root), (str(each.reference) for each in state.records.values()))
-        msg = f"{path}: {path.root} is not recorded in project {state.project}, stack {state.stack}"
-        raise ValueError(f"{msg}; {hint}" if hint else msg)
+        msg = f"{path}: {recorded_stack.no_record(state, path.root)}"
+        raise ValueError(msg)
     values = {**record.should, **(record.is_ or {})}
     if path.keys[0] not in values:
-        hint = nearest(path.keys[0], values)
-        msg = f"{path}: nothing is recorded of '{path.keys[0]}'"
-        raise ValueError(f"{msg}; {hint}" if hint else msg)
+        msg = f"{path}: nothing is recorded of '{path.keys[0]}'{hint(path.keys[0], values)}"
+        raise ValueError(msg)
     found = open_sealed(values[path.keys[0]])
     runtime.log.mask.add([found])
     return expression.follow_keys(found, path, path.keys[1:])

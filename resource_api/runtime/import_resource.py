@@ -10,7 +10,7 @@ from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values import reference
-from resource_api.model.values.errors import ResourceError, UsageError, nearest
+from resource_api.model.values.errors import ResourceError, UsageError, hint
 from resource_api.plan import drift as drifting
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.snapshot.configure_providers import configure_instances
@@ -89,9 +89,9 @@ def _declared(catalog: Catalog, target: str, stack: StackName) -> Entry:
         raise UsageError(msg)
     entry = catalog.find(wanted)
     if entry is None:
-        hint = nearest(str(wanted), [str(known.reference) for known in catalog.entries])
-        msg = f"{wanted} is not declared in {catalog.manifest.file}; declare it first"
-        raise UsageError(f"{msg}; {hint}" if hint else msg)
+        near = hint(wanted, (str(known.reference) for known in catalog.entries))
+        msg = f"{wanted} is not declared in {catalog.manifest.file}; declare it first{near}"
+        raise UsageError(msg)
     return entry
 
 

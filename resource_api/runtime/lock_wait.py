@@ -23,17 +23,13 @@ class LockWait:
     """The wait for a lock, as it is shown."""
 
     place = verb = ""
+    subject = "waiting for the lock of the state"
 
     def __init__(self, error: StateLocked, log: Log) -> None:
         """Begin now, with the first refusal."""
         self.started = time.monotonic()
         self.error = error
         self._log = log
-
-    @property
-    def subject(self) -> str:
-        """What is waited for."""
-        return "waiting for the lock of the state"
 
     @property
     def detail(self) -> str:

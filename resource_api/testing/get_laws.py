@@ -57,11 +57,10 @@ class GetLaws(FoundationLaws):
     def test_get_returns_at_least_the_requested_names(self, harness: Harness) -> None:
         """For some names ``get`` returns at least those that exist; a missing one is no error."""
         harness.require("readable", "simple_get_filter")
-        resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
-        names = harness.names(*resources)
+        names = harness.names(*harness.together)
         harness.existing(names)
         harness.get([])
-        harness.apply(*resources)
+        harness.apply(*harness.together)
         for wanted in (names, *([name] for name in names)):
             found = harness.existing(wanted)
             lost = [name for name in wanted if name not in found]
@@ -106,9 +105,8 @@ class GetLaws(FoundationLaws):
     def test_a_listing_is_a_manifest_without_changes(self, harness: Harness, tmp_path: Path) -> None:
         """What ``resource TYPE`` prints for the examples is a manifest, and its plan is empty."""
         harness.require("readable")
-        resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
-        harness.apply(*resources)
-        names = harness.names(*resources)
+        harness.apply(*harness.together)
+        names = harness.names(*harness.together)
         rows = [row for row in harness.rows() if harness.definition.name_of(row) in names]
         if any(not _is_shown(row.get(name)) for row in rows for name in harness.definition.mandatory):
             pytest.skip("a listing cannot show a mandatory value of this type")
@@ -141,9 +139,8 @@ class GetLaws(FoundationLaws):
         harness.require("readable")
         if (bound := harness.examples.slowest_get) is None:
             pytest.skip("'slowest_get' is not set; get is not timed")
-        resources = harness.examples.all if harness.definition.ensurable else [harness.examples.present]
-        harness.apply(*resources)
-        names, provider, best = harness.names(*resources), harness.provider(), float("inf")
+        harness.apply(*harness.together)
+        names, provider, best = harness.names(*harness.together), harness.provider(), float("inf")
         for _ in range(3):
             began = time.perf_counter()
             harness.get(names, provider)

@@ -174,6 +174,17 @@ class Harness:
         consequence = "the next run would fail" if broken else "every run would change it again"
         assert not left, f"the next plan would not be empty, {consequence}: {'; '.join(left)}"
 
+    @property
+    def stages(self) -> list[Resource]:
+        """The example as it is created, updated and deleted, as far as it can be."""
+        absent = self.absent(self.examples.present) if self.definition.ensurable else None
+        return [each for each in (self.examples.present, self.examples.updated, absent) if each is not None]
+
+    @property
+    def together(self) -> list[Resource]:
+        """The examples; of a type that is configured only the first, because the others may not exist."""
+        return self.examples.all if self.definition.ensurable else [self.examples.present]
+
     def absent(self, resource: Mapping[str, Any], *, bare: bool = False) -> Resource:
         """Return ``resource`` with ``ensure: absent``; ``bare``: with nothing else but its name."""
         names = self.definition.namevars if bare else resource
@@ -234,7 +245,7 @@ class Harness:
                 rows = {self.definition.name_of(row): row for row in returned if exists(row)}
         except Exception:  # noqa: BLE001 - whatever it raises
             return None
-        return None if any(outcome.status == "failed" for outcome in context.outcomes.values()) else rows
+        return None if context.outcomes.any_failed else rows
 
     def preflight(self, *resources: Mapping[str, Any]) -> list[str]:
         """Return the warnings of ``preflight`` in a plan of ``resources``."""
@@ -272,7 +283,7 @@ class Harness:
         """Return all existing resources of the type with their names, without ``read_only`` values, which may vary."""
         volatile = self.definition.names_of_kind("read_only")
         rows = [row for row in self.rows(provider) if exists(row)]
-        return sorted(((self.definition.name_of(row), _without(reveal(row), volatile)) for row in rows), key=repr)
+        return sorted(((self.definition.name_of(row), without(reveal(row), volatile)) for row in rows), key=repr)
 
     def listed(self, resource: Mapping[str, Any]) -> bool:
         """Whether a listing must contain it: without names ``get`` searches only at the defaults of the namevars."""
@@ -281,17 +292,16 @@ class Harness:
         places = [name for name in self.definition.namevars if attributes[name].has_default]
         return all(entry.should.get(name) == attributes[name].default for name in places)
 
-    def context_of(self, names: Iterable[Name]) -> RecordingContext:
-        """Return the context of a call about ``names``."""
-        subjects = {name: Subject(show(name)) for name in names}
-        return RecordingContext(self.definition, self.runtime.run, subjects=subjects)
+    def call(self, method: str, about: Iterable[Name] | Mapping[Name, Change]) -> RecordingContext:
+        """Call ``set`` or ``refresh`` once, directly, with its changes or names.
 
-    def call_set(self, changes: Mapping[Name, Change]) -> RecordingContext:
-        """Call ``set`` once, directly; return a context with its outcomes and every exception, handled or not."""
-        provider, context = self.provider(), self.context_of(changes)
+        Return a context with its outcomes and every exception, handled or not.
+        """
+        provider, subjects = self.provider(), {name: Subject(show(name)) for name in about}
+        context = RecordingContext(self.definition, self.runtime.run, subjects=subjects)
         try:
             with process_guard.protected(), context.activate(provider):
-                provider.set(context, changes)
+                getattr(provider, method)(context, about)
         except Exception as error:  # noqa: BLE001 - the law judges it
             context.raised.append(error)
         return context
@@ -419,7 +429,8 @@ def failures(report: Report) -> Failures:
     return Failures({step.reference: step.error for step in report.steps if step.status in {"failed", "skipped"}})
 
 
-def _without(row: Mapping[str, Any], names: Collection[str]) -> Resource:
+def without(row: Mapping[str, Any], names: Collection[str]) -> Resource:
+    """Return a row without some of its attributes."""
     return {name: value for name, value in row.items() if name not in names}
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from resource_api.testing.examples import OBSTACLES, Neighbour
 from resource_api.testing.foundation_laws import FoundationLaws
-from resource_api.testing.harness import Harness, failures
+from resource_api.testing.harness import Harness, failures, without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -88,16 +88,13 @@ def _usable(harness: Harness) -> Sequence[Neighbour]:
 
 def _lifecycle(harness: Harness) -> list[Any]:
     """Create, update and delete the example; return what ``get`` returns after each, without ``read_only`` values."""
-    examples = harness.examples
-    absent = harness.absent(examples.present) if harness.definition.ensurable else None
     volatile = harness.definition.names_of_kind("read_only")
     found: list[Any] = []
-    for stage in (examples.present, examples.updated, absent):
-        if stage is not None:
-            harness.converge(stage)
-            rows = harness.existing(harness.names(stage))
-            found.append([{name: row[name] for name in sorted(row) if name not in volatile} for row in rows.values()])
-            found.append(rows.keys() & _listed_names(harness))
+    for stage in harness.stages:
+        harness.converge(stage)
+        rows = harness.existing(harness.names(stage))
+        found.append([without(row, volatile) for row in rows.values()])
+        found.append(rows.keys() & _listed_names(harness))
     return found
 
 

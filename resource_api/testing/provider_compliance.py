@@ -20,7 +20,7 @@ from resource_api.render import json as documents
 from resource_api.testing.examples import Examples, Neighbour, secret_texts, similar_resources
 from resource_api.testing.foundation_laws import skip_after_failure
 from resource_api.testing.get_laws import GetLaws
-from resource_api.testing.harness import Harness, shorten
+from resource_api.testing.harness import Harness, shorten, without
 from resource_api.testing.imperative_laws import ImperativeLaws
 from resource_api.testing.name_laws import NameLaws
 from resource_api.testing.neighbour_laws import NeighbourLaws
@@ -131,25 +131,25 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 
     def test_no_secret_is_revealed(self, harness: Harness, capfd: pytest.CaptureFixture[str]) -> None:
         """A sensitive value is in no log line, report or plan, in nothing printed, and in no other attribute."""
-        examples = harness.examples
-        absent = harness.absent(examples.present) if harness.definition.ensurable else None
-        stages = [stage for stage in (examples.present, examples.updated, absent) if stage is not None]
-        secrets = {text for stage in stages for text in secret_texts(harness.definition.attributes, stage)}
+        secrets = {text for stage in harness.stages for text in secret_texts(harness.definition.attributes, stage)}
         assert secrets or not harness.definition.sensitive, (
             f"declare one of {sorted(harness.definition.sensitive)} in 'present': without it nothing can leak"
         )
         config = harness.definition.config
-        secrets |= secret_texts(config.attributes, examples.config)
+        secrets |= secret_texts(config.attributes, harness.examples.config)
         if not secrets:
             pytest.skip("neither the type nor its configuration has a secret; the law does not apply")
         assert min(map(len, secrets)) >= SHORTEST_SECRET, "a secret this short is found in any text; give a longer one"
         texts: list[str] = []
-        for stage in stages:
+        for stage in harness.stages:
             with recorded() as events:
                 texts += [str(documents.plan(harness.plan(stage))), str(harness.apply(stage))]
             texts += [f"the arguments or the environment of a program: {text}" for _, text in events]
             if "imperative" not in harness.definition.features:
-                texts += [str(_plain(harness, row)) for row in harness.existing(harness.names(stage)).values()]
+                texts += [
+                    str(without(row, harness.definition.sensitive))
+                    for row in harness.existing(harness.names(stage)).values()
+                ]
         texts += [*harness.lines, *capfd.readouterr()]
         forms = {form for secret in secrets for form in _forms(secret)}
         leaks = [text for text in texts if any(form in text for form in forms)]
@@ -160,7 +160,3 @@ class ProviderCompliance(GetLaws, SetLaws, NameLaws, NeighbourLaws, ImperativeLa
 def _forms(secret: str) -> set[str]:
     """Return the forms in which a secret can be read or decoded; short ones of base64 would be part of any text."""
     return {secret, *written(secret), *(form for form in encoded(secret) if len(form) >= SHORTEST_ENCODED)}
-
-
-def _plain(harness: Harness, row: Resource) -> Resource:
-    return {name: value for name, value in row.items() if name not in harness.definition.sensitive}

@@ -210,6 +210,16 @@ def test_a_broken_component_disables_itself_only(bench: Bench) -> None:
         assert "widget" in done.out
 
 
+def test_a_component_that_is_called_like_a_type_disables_both_only(bench: Bench) -> None:
+    """``types`` and ``schema`` report it once and list everything else."""
+    bench.write("modules/components/widget.py", HOUSE.replace('"house"', '"widget"'))
+    for command in ("types", "schema"):
+        done = bench.run(command)
+        assert done.code == 0
+        assert [line for line in done.err.splitlines() if "cannot be called like a type" in line] == [done.err.rstrip()]
+        assert "token" in done.out
+
+
 def test_the_schema_contains_components(bench: Bench) -> None:
     """The schema accepts valid inputs of a component and refuses an unknown one."""
     schema = bench.run("schema").document

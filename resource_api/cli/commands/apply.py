@@ -29,11 +29,8 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
     if settings["explain"] and not settings["noop"]:
         msg = "--explain needs --noop: it shows a plan"
         raise UsageError(msg)
-
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "apply", manifest)
+    if (code := session.carried("apply", manifest)) is not None:
+        return code
 
     def on_plan(plan: Plan) -> None:
         # The values of a plan stay until the end: the collector, off until here, need not look through them.

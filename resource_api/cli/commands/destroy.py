@@ -40,11 +40,9 @@ def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **setting
         why = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
         msg = f"destroy needs --yes {why}"
         raise UsageError(msg)
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        confirm = None if yes or noop else partial(_confirmed, session)
-        return carry(session, "destroy", manifest, confirm=confirm)
+    confirm = None if yes or noop else partial(_confirmed, session)
+    if (code := session.carried("destroy", manifest, confirm=confirm)) is not None:
+        return code
     inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
     source = session.source(manifest)
     if noop or not yes:

@@ -8,7 +8,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import ResourceAPIError, nearest
+from resource_api.model.values.errors import ResourceAPIError, hint
 from resource_api.model.values.text import escape
 from resource_api.model.values.text import show as show_value
 from resource_api.render import text
@@ -47,24 +47,22 @@ def _find(name: str) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     if value is not None:
         return value
-    hint = nearest(name, _names(_all(), ""), "fact")
-    msg = f"there is no fact '{name}'"
-    raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
+    names = [known for known, _ in _named(_all(), "")]
+    msg = f"there is no fact '{name}'{hint(name, names, 'fact')}"
+    raise ResourceAPIError(msg)
 
 
 def _lines(found: dict[str, Any], above: str) -> Iterator[str]:
     """Yield ``os.name: Debian`` for each fact that is no mapping."""
-    for key, value in found.items():
-        name = f"{above}.{key}" if above else key
-        if isinstance(value, dict):
-            yield from _lines(value, name)
-        else:
+    for name, value in _named(found, above):
+        if not isinstance(value, dict):
             yield f"{escape(name)}: {show_value(value)}"
 
 
-def _names(found: dict[str, Any], above: str) -> Iterator[str]:
+def _named(found: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """Yield each fact by its dotted name, a mapping before what is in it."""
     for key, value in found.items():
         name = f"{above}.{key}" if above else key
-        yield name
+        yield name, value
         if isinstance(value, dict):
-            yield from _names(value, name)
+            yield from _named(value, name)

@@ -40,10 +40,8 @@ def _file(_context: click.Context, _option: click.Parameter, value: str | None) 
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, **settings: Any) -> int:
     """Show what apply would do with MANIFEST; change nothing."""
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "plan", manifest, out=out)
+    if (code := session.carried("plan", manifest, out=out)) is not None:
+        return code
     gc.disable()
     whole = out is not None or settings["explain"] or session.has_reporters
     inputs, source = given_inputs.inputs(session.settings), session.source(manifest)

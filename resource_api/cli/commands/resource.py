@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
@@ -72,10 +72,8 @@ def resource(
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "resource", type_name=type_name, name=name, changes=changes)
+    if (code := session.carried("resource", type_name=type_name, name=name, changes=changes)) is not None:
+        return code
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")
@@ -219,9 +217,9 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
             msg = f"--config {key}: write KEY=VALUE, KEY=@FILE or KEY=env:NAME"
             raise UsageError(msg)
         if (attribute := definition.config.attributes.get(key)) is None:
-            hint = nearest(key, definition.config.attributes)
-            msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}"
-            raise UsageError(f"{msg}; {hint}" if hint else msg)
+            near = hint(key, definition.config.attributes)
+            msg = f"--config: unknown configuration '{key}' of {capitalize_type(definition.name)}{near}"
+            raise UsageError(msg)
         sensitive = attribute.datatype.sensitive
         value = (given_inputs.secret_value if sensitive else given_inputs.indirect_value)(f"--config {key}", text)
         try:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.plugins.implementations import Suitability
+    from resource_api.render.describe import Definition
 
 #: The fewest columns beside the names in which a summary is wrapped.
 _NARROWEST: Final = 20
@@ -25,11 +26,10 @@ _NARROWEST: Final = 20
 @with_session()
 def types(session: Session, **_settings: Any) -> None:
     """List the types and components on the module path."""
-    listed = describe.types_list(session.registry)
-    for broken in (each for each in listed if each.error):
-        session.log.write("warning", broken.name, broken.error, broken.name)
-    found = [each for each in listed if not each.error]
-    providers = {each.name: () if each.component else session.suitability(each.name) for each in found}
+    found = session.definitions()
+    providers = {
+        each.name: session.suitability(each.name) if isinstance(each, TypeDefinition) else () for each in found
+    }
     width = max((len(each.name) for each in found), default=0)
     session.show(
         lambda: [_document(session, each, providers[each.name]) for each in found],
@@ -37,7 +37,7 @@ def types(session: Session, **_settings: Any) -> None:
     )
 
 
-def _lines(session: Session, each: describe.Listed, width: int, providers: Sequence[Suitability]) -> list[str]:
+def _lines(session: Session, each: Definition, width: int, providers: Sequence[Suitability]) -> list[str]:
     """Return the line of a type; on a terminal that is too narrow for it, its parts below each other."""
     name, text, columns = f"{each.name:{width}}  ", _summary(session, each, providers), session.output.columns
     if columns is None or columns < len(name) + _NARROWEST:
@@ -45,27 +45,27 @@ def _lines(session: Session, each: describe.Listed, width: int, providers: Seque
     return describe.wrapped(text, columns, " " * len(name), name)
 
 
-def _summary(session: Session, each: describe.Listed, providers: Sequence[Suitability]) -> str:
+def _summary(session: Session, each: Definition, providers: Sequence[Suitability]) -> str:
     """Return the summary of a type, and in brackets what else is of interest, its origin last."""
-    definition, origin = describe.definition_of(session.registry, each.name), session.registry.origin(each.name)
     several = f" ({'; '.join(describe.implementations(providers))})" if providers else ""
     notes: list[str] = []
-    if isinstance(definition, TypeDefinition):
-        notes += [f"version {definition.version}"] if definition.version is not None else []
-        notes += [f"schema version {definition.schema_version}"] if definition.schema_version != 1 else []
-        notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
-        notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
-    notes.append(escape(str(origin)))
-    return f"{each.summary}{several} ({'; '.join(notes)})"
+    if isinstance(each, TypeDefinition):
+        notes += [f"version {each.version}"] if each.version is not None else []
+        notes += [f"schema version {each.schema_version}"] if each.schema_version != 1 else []
+        notes += [f"config: {', '.join(each.config.attributes)}"] if each.config.attributes else []
+        notes += [f"functions: {', '.join(each.functions)}"] if each.functions else []
+    else:
+        several = " (component)"
+    notes.append(escape(str(session.registry.origin(each.name))))
+    return f"{describe.summary(each)}{several} ({'; '.join(notes)})"
 
 
-def _document(session: Session, each: describe.Listed, providers: Sequence[Suitability]) -> dict[str, Any]:
-    definition = describe.definition_of(session.registry, each.name)
-    found: dict[str, Any] = {"name": each.name, "docs": definition.docs}
+def _document(session: Session, each: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": each.name, "docs": each.docs}
     found["origin"] = describe.origin_document(session.registry.origin(each.name))
-    if isinstance(definition, TypeDefinition):
-        found |= {"version": definition.version, "schema_version": definition.schema_version}
-        found |= {"config": list(definition.config.attributes), "functions": list(definition.functions)}
+    if isinstance(each, TypeDefinition):
+        found |= {"version": each.version, "schema_version": each.schema_version}
+        found |= {"config": list(each.config.attributes), "functions": list(each.functions)}
     else:
         found["component"] = True
     return found | ({"providers": describe.provider_documents(providers)} if providers else {})

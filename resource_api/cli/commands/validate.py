@@ -20,10 +20,8 @@ if TYPE_CHECKING:
 @with_session()
 def validate(session: Session, manifest: str, **_settings: Any) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "validate", manifest)
+    if (code := session.carried("validate", manifest)) is not None:
+        return code
     catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
     session.show(

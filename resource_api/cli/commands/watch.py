@@ -74,7 +74,7 @@ def watch(manifest: str, **settings: Any) -> int:
 
 
 #: Its arguments and options are those of ``plan``, whatever these are, but it saves nothing and stays here.
-watch.params = [each for each in plan.params if each.name not in {"out", *options.HOSTED}]
+watch.params = [each for each in plan.params if each.name not in {"out", "on", *options.HOSTED}]
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
@@ -95,7 +95,7 @@ def _plan(settings: dict[str, Any], base: str, before: Signatures) -> Signatures
                 os.waitpid(pid, 0)
             raise
         report.seek(0)
-        found = _signatures(json.loads(report.read() or "{}"))
+        found: Signatures = json.loads(report.read() or "{}")
     if os.waitstatus_to_exitcode(status) in {0, 2}:
         return found
     # The plan may have ended before it came to the rest of its files.
@@ -119,10 +119,6 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
             json.dump(files, file)
     finally:
         os._exit(code)
-
-
-def _signatures(found: dict[str, list[int] | None]) -> Signatures:
-    return {path: None if each is None else (each[0], each[1], each[2]) for path, each in found.items()}
 
 
 def _separate(manifest: str) -> None:

@@ -43,11 +43,11 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
         hosts = selected_hosts.select(session, manifest, earlier)
         wanted = work.prepare(session, command, manifest, hosts, special)
         archive, modules = _archives(session)
-        payloads = payload.Payloads(archive, modules)
-        digest = work.digest(session, wanted, modules.digest if modules else "", ledger.key if ledger else b"")
+        key = ledger.key if ledger else b""
+        digest = work.digest(session, wanted, modules.digest if modules else "", key)
         if earlier is not None:
-            work.check_earlier(earlier, wanted, digest, ledger)
-        run = HostedRun(session, payloads, archive.digest, modules.digest if modules else None)
+            work.check_earlier(earlier, wanted, digest, key)
+        run = HostedRun(session, archive, modules)
         if confirm is not None:
             code = run.go(wanted._replace(command="plan", options={**wanted.options, "empty": True}), None, None)
             if code or not run.changed or not confirm():

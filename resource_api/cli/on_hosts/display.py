@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.fleet import host_names
 from resource_api.fleet.merge import COUNTS, EVENTS, SUCCEEDED, UNEXPECTED, why_unexpected
-from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.live_lines import LiveLines
+    from resource_api.cli.on_hosts.work import Work
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.merge import Group, HostReport, Merge
@@ -39,25 +39,18 @@ _INTERRUPTED: Final = (
 )
 
 
-class Total(NamedTuple):
-    """How many hosts and batches a run has, and its id."""
-
-    hosts: int
-    batches: int
-    run: str
-
-
 class Display:
     """Shows a run as it goes on; the observer of ``FleetRun``."""
 
-    def __init__(self, session: Session, command: str, total: Total, merge: Merge, out: str | None = None) -> None:
-        """Show the run of ``command``; ``out``: the directory that saved plans are written into."""
+    def __init__(self, session: Session, work: Work, run: str, merge: Merge, out: str | None) -> None:
+        """Show the run with the id ``run`` of ``work``; ``out``: the directory that saved plans are written into."""
         self._session = session
-        self._command = command
-        self._total = total
+        self._work = work
+        self._command = work.command
+        self._run = run
         self._merge = merge
         self._out = out
-        self._json = session.json and command != "resource"
+        self._json = session.json and work.command != "resource"
         #: Every line as it comes, or only groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
         self._shown = 0
@@ -150,7 +143,7 @@ class Display:
         if (now := time.monotonic()) < self._next:
             return
         self._next = now + _TICK
-        line = text.progress(self._total.hosts, started, ended, failed, now - self._began)
+        line = text.progress(len(self._work.hosts), started, ended, failed, now - self._began)
         if self._live is not None:
             self._live.show([line[: self._live.size[0] - 1]])
         elif now >= self._notice and not self._session.json:
@@ -163,7 +156,7 @@ class Display:
         """Show the counts of a run, and how its rest is done if something is ``left`` and it was recorded."""
         counts, seconds = self._merge.counts(), time.monotonic() - self._began
         if self._json:
-            body = {**self._sums(reports), "exit_code": code, "run": self._total.run}
+            body = {**self._sums(reports), "exit_code": code, "run": self._run}
             self._emit("summary", {**body, "hosts": dict(counts), "stop": stop or None, "seconds": round(seconds, 6)})
             return
         if self._command == "resource":
@@ -175,17 +168,15 @@ class Display:
         self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
         bad = any(counts[status] for status in counts if status not in SUCCEEDED)
-        self._session.output.print(line + text.rerun(self._total.run, left=left and bad))
+        self._session.output.print(line + text.rerun(self._run, left=left and bad))
 
-    def document(
-        self, reports: Sequence[HostReport], project: str | None, started: float, stop: str, code: int
-    ) -> dict[str, Any]:
-        """Return the document of the run, for reporters; ``project`` as far as it is known here."""
+    def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
+        """Return the document of the run, for reporters."""
         ended = time.time()
         about = {"kind": "fleet", "format_version": 1, "tool_version": __version__, "command": self._command}
-        about |= {"run": self._total.run, "started": started, "ended": ended, "seconds": round(ended - started, 6)}
+        about |= {"run": self._run, "started": started, "ended": ended, "seconds": round(ended - started, 6)}
         about |= {"stop": stop or None, "summary": {**self._sums(reports), "exit_code": code}}
-        about |= {"project": project, "stack": self._session.settings.get("stack")}
+        about |= {"project": self._work.shown_project, "stack": self._session.settings.get("stack")}
         found = {
             **about,
             "counts": self._merge.counts(),

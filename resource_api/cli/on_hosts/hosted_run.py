@@ -12,13 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli import exit_codes
-from resource_api.cli.on_hosts.display import Display, Total
+from resource_api.cli.on_hosts.display import Display
 from resource_api.cli.output import threshold
 from resource_api.fleet import python_runtimes, rollout, sent_manifest
 from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.job import Job, for_host, with_id
 from resource_api.fleet.ledger import digest_of
 from resource_api.fleet.merge import Merge
+from resource_api.fleet.payload import Payloads
 from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.fleet.run import FleetRun
 from resource_api.model.values.errors import Problem, UsageError
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Carrier, Host
     from resource_api.fleet.ledger import Ledger
-    from resource_api.fleet.payload import Payloads
+    from resource_api.fleet.payload import Archive
     from resource_api.fleet.rollout import Rollout
 
     V = TypeVar("V")
@@ -70,10 +71,9 @@ def make_carrier(
 class HostedRun:
     """Runs over hosts, with one archive of this package."""
 
-    def __init__(self, session: Session, payloads: Payloads, package: str, modules: str | None) -> None:
-        """Send ``payloads``; ``package`` and ``modules`` are the digests of the archives in them, None for none."""
+    def __init__(self, session: Session, package: Archive, modules: Archive | None) -> None:
+        """Send the archives of this package and of the user's modules, None for none."""
         self._session = session
-        self._payloads = payloads
         self._package = package
         self._modules = modules
         #: Whether the last run has changed something, or would.
@@ -89,21 +89,21 @@ class HostedRun:
         shared = Job(
             work.command,
             generation,
-            payload=self._package,
-            modules=self._modules,
+            payload=self._package.digest,
+            modules=self._modules.digest if self._modules is not None else None,
             documents=[sent_manifest.to_fields(each) for each in work.documents],
             files=work.files,
             options=work.options,
             traceparent=os.environ.get("TRACEPARENT"),
         )
         started = time.time()
-        display = Display(session, work.command, Total(len(work.hosts), len(plan.ends), run), merge, out)
+        display = Display(session, work, run, merge, out)
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
         processes = carriers.process_count(len(work.hosts), settings["at_once"])
         self._check_limit(min(settings["at_once"], len(work.hosts)), transports, processes)
-        with closing(make_carrier(self._payloads, settings, transports, processes)) as carrier:
+        with closing(make_carrier(Payloads(self._package, self._modules), settings, transports, processes)) as carrier:
             gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
             fleet = FleetRun(
                 list(work.hosts),
@@ -122,7 +122,7 @@ class HostedRun:
         self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, work.shown_project, started, stop, code))
+        session.reported(display.document(reports, started, stop, code))
         display.finish(reports, stop, code, left=record is not None)
         return code
 

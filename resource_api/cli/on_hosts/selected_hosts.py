@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet import host_names
 from resource_api.fleet.selection import Selection, beside
-from resource_api.model.values.errors import Problem, UsageError, nearest
+from resource_api.model.values.errors import Problem, UsageError, hint, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,16 +45,15 @@ def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[st
     """Warn once of the addresses that are nearly the same name of an inventory."""
     by_hint: dict[str, list[str]] = {}
     for name, known in islice(selection.suggestions(found), _COMPARED):
-        if hint := nearest(name, known):
-            by_hint.setdefault(hint, []).append(name)
-    for hint, names in by_hint.items():
+        if near := nearest(name, known):
+            by_hint.setdefault(near, []).append(name)
+    for near, names in by_hint.items():
         words = "is in no inventory and taken as an address" if len(names) == 1 else "are in no inventory: addresses"
-        session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {hint}")
+        session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {near}")
 
 
 def _warn_of_unused(session: Session, selection: Selection, where: Sequence[str]) -> None:
     """Warn of what is to leave hosts out and is likely mistyped: the hosts that were meant are not left out."""
     for name, known in islice(selection.unused(where), _COMPARED):
-        hint = nearest(name, known)
-        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{'; ' if hint else ''}{hint}"
+        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{hint(name, known)}"
         session.log.write("warning", "", text)

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
     from resource_api.fleet.inventory import Inventory
-    from resource_api.fleet.ledger import Ledger, Recorded
+    from resource_api.fleet.ledger import Recorded
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
 
-#: Parameters of commands that a job has as options, as they are.
+#: Parameters of commands that a job has as options, as they are, beside those of ``options.run_options``.
 _PASSED: Final = (
-    *("noop", "strict", "parallel", "fail_fast", "targets", "excludes", "with_dependencies", "with_dependents"),
-    *("tags", "skip_tags", "replace", "prune", "prune_always", "isolate", "state", "stack", "project", "lock_timeout"),
+    *("isolate", "state", "stack", "project", "lock_timeout"),
     *("every_type", "filters", "provider", "config"),
 )
 
@@ -151,9 +150,8 @@ def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
     return digest.hexdigest()
 
 
-def check_earlier(earlier: Recorded, work: Work, digest: str, ledger: Ledger | None) -> None:
-    """Raise ``ManifestError`` unless a run does what the earlier one has done."""
-    key = ledger.key if ledger is not None else b""
+def check_earlier(earlier: Recorded, work: Work, digest: str, key: bytes) -> None:
+    """Raise ``ManifestError`` unless a run does what the earlier one has done; ``key`` is that of digests."""
     other = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.left[name]]
     if digest != earlier.digest or other:
         what = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {other[0]}"

@@ -79,12 +79,24 @@ class Problem(NamedTuple):
         message = f"{self.message}; {self.hint}" if self.hint else self.message
         return f"{self.reference}: {message}" if self.reference else message
 
+    @property
+    def labelled(self) -> str:
+        """``site.yaml:14:5: Warning: File[/etc/motd]: …``; ``Error`` stands only where there is no file."""
+        label = "Warning" if self.severity != "error" else "" if self.file else "Error"
+        return ": ".join(filter(None, (self.place, label, self.text)))
+
 
 def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
     """Return the hint ``did you mean 'x'?`` for the known word that is meant, or an empty string; see ``suggest``."""
     from resource_api.model.values.suggestions import suggest  # noqa: PLC0415 - only when something is wrong
 
     return suggest(word, known, place, about)
+
+
+def hint(word: object, known: Iterable[str], place: str = "") -> str:
+    """Return the end of a message: ``; `` and what ``nearest`` returns, or an empty string."""
+    found = nearest(str(word), known, place)
+    return f"; {found}" if found else ""
 
 
 #: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.

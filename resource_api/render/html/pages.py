@@ -12,11 +12,11 @@ from resource_api.render.changes import Style
 from resource_api.render.html import timeline as html_timeline
 from resource_api.render.html.elements import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
 from resource_api.render.runs.document import located
-from resource_api.render.runs.text import duration
+from resource_api.render.runs.text import NOT_KEPT, SECTIONS, duration
 from resource_api.render.text_diff import text_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: The first lines of a diff, which name its two sides.
 _HEADER: Final = 2
@@ -32,8 +32,6 @@ _FEW: Final = 20
 _WITH_VALUES: Final = frozenset({"create", "replace", "run"})
 #: Actions that concern all of a resource.
 _WHOLE: Final = frozenset({"create", "delete", "forget"})
-#: The statuses of a run's steps in the order of their sections.
-_SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
 
 
 # Changes
@@ -90,18 +88,18 @@ def run_sections(found: Mapping[str, Any]) -> list[Section]:
     """Return the sections of the page of a run."""
     ids, most = row_ids(step["reference"] for step in found["steps"]), _lines_of_a_diff(found)
     notified = _notified(found["notifications"])
-    by_status: dict[str, list[Row]] = {status: [] for status in _SECTIONS}
+    by_status: dict[str, list[Row]] = {status: [] for status in SECTIONS}
     for step in found["steps"]:
         by_status[step["status"]].append(_run_row(step, notified, ids, most))
     failed, *others = (
         rows_section(title, by_status[status], ids, opened=status == "failed" or len(by_status[status]) <= _FEW)
-        for status, title in _SECTIONS.items()
+        for status, title in SECTIONS.items()
     )
     sections = [_problems(found["problems"]), failed, *html_timeline.sections(found, ids), *others]
-    sections += [_drift(found["drift"], ids, most, "Drifted before"), _notifications(found["notifications"], ids)]
+    sections += [_drift(found["drift"], ids, most, "Drifted before")]
+    sections += [_notifications(("changed", "refreshed"), found["notifications"], ids)]
     if found.get("kept") is False:
-        why = "<p>Nothing more is kept of this run: it changed and failed nothing, or it is too old.</p>"
-        sections = [Section("Nothing is kept", why)]
+        sections = [Section("Nothing is kept", f"<p>{NOT_KEPT}</p>")]
     return sections
 
 
@@ -169,9 +167,9 @@ def _names(found: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(each["attribute"] for each in found)
 
 
-def _notifications(pairs: Sequence[Mapping[str, str]], ids: Mapping[str, str]) -> Section:
+def _notifications(titles: Sequence[str], pairs: Sequence[Mapping[str, str]], ids: Mapping[str, str]) -> Section:
     rows = ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
-    return Section("Notifications", table(("changed", "refreshed"), rows), len(pairs))
+    return Section("Notifications", table(titles, rows), len(pairs))
 
 
 # A plan
@@ -184,13 +182,13 @@ def plan(found: Mapping[str, Any]) -> str:
     acting = [step for step in found["steps"] if not step.get("error") and _acts(step)]
     other = [step for step in found["steps"] if not (step.get("error") or _acts(step))]
     pairs = [{"from": step["reference"], "to": to} for step in acting for to in step["notifies"]]
-    counts = {**found["summary"], "noop": False}
+    counts = found["summary"]
     sections = [
         _problems(found.get("problems", ())),
         rows_section("Cannot be planned", [_plan_row(step, ids, most) for step in bad], ids, opened=True),
         rows_section("To do", [_plan_row(step, ids, most) for step in acting], ids, opened=len(acting) <= _FEW),
         _drift(found["drift"], ids, most),
-        Section("Notifications", table(("changes", "is refreshed"), _pairs(pairs, ids)), len(pairs)),
+        _notifications(("changes", "is refreshed"), pairs, ids),
         rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in other], ids),
     ]
     shown = ", ".join(f"{counts[name]} {words}" for name, words in text.PLANNED.items() if counts.get(name))
@@ -205,10 +203,6 @@ def plan(found: Mapping[str, Any]) -> str:
 
 def _acts(step: Mapping[str, Any]) -> bool:
     return step["action"] != "same" or bool(step["previous"])
-
-
-def _pairs(pairs: Iterable[Mapping[str, str]], ids: Mapping[str, str]) -> Iterator[Sequence[str]]:
-    return ([link(pair["from"], ids), link(pair["to"], ids)] for pair in pairs)
 
 
 def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row:

@@ -86,7 +86,6 @@ def _cut(value: Any, mask: Mask) -> Any:
 
 def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
     workers: dict[int, int] = {}
-    first = (call.operations[0].step.entry.reference_text if call.operations else "" for call in calls)
     return [
         [
             workers.setdefault(call.thread, len(workers) + 1),
@@ -95,9 +94,9 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
             round(call.started, 6),
             round(call.seconds, 6),
             len(call.operations),
-            reference,
+            call.operations[0].step.entry.reference_text if call.operations else "",
         ]
-        for call, reference in zip(calls, first, strict=True)
+        for call in calls
     ]
 
 

@@ -91,9 +91,7 @@ def _different(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, 
 def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield how two runs differ: ``-`` only in the first, ``+`` only in the second, ``~`` in both and not alike."""
     for sign, name in (("-", "a"), ("+", "b")):
-        about = found[name]
-        when = text.time_of(about["started"])
-        yield f"{sign * 3} {when}  {escape(str(about['run']))}  {text.run_outcome(about)}"
+        yield f"{sign * 3} {text.run(found[name])}"
     for sign, name in (("-", "only_in_a"), ("+", "only_in_b")):
         for step in found[name]:
             yield f"{sign} {escape(step['reference'])}: {_outcome(step['action'], step['status'], step['error'])}"

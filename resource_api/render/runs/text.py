@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 #: The statuses of steps in the order of their sections.
-_SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
+SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
+#: What is said of a run of which only the line in the history is left.
+NOT_KEPT: Final = "Nothing more is kept of this run: it changed and failed nothing, or it is too old."
 _PLAIN: Final = Style()
 #: Calls that are named of the critical path, the longest ones.
 _CALLS: Final = 10
@@ -22,11 +24,10 @@ _CALLS: Final = 10
 
 def run(found: Mapping[str, Any], style: Style = _PLAIN) -> Iterator[str]:
     """Yield the lines of the document of a run."""
-    when, name = text.time_of(found.get("started")), escape(str(found.get("run", "")))
-    yield f"{when}  {name}  {text.run_outcome(found)}"
+    yield text.run(found)
     if found.get("kept") is False:
-        yield "Nothing more is kept of this run: it changed and failed nothing, or it is too old."
-    for status, title in _SECTIONS.items():
+        yield NOT_KEPT
+    for status, title in SECTIONS.items():
         steps = [each for each in found["steps"] if each["status"] == status]
         if steps:
             yield ""

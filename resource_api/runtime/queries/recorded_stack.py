@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.sealed_secrets import has_sealed, open_sealed
 from resource_api.model.values import values
-from resource_api.model.values.errors import ResourceAPIError, UsageError, nearest
+from resource_api.model.values.errors import ResourceAPIError, UsageError, hint, nearest
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
+    from resource_api.model.values.reference import Reference
     from resource_api.state.store import StateStore
 
 
@@ -64,12 +65,17 @@ def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
     return f"nothing is recorded of project '{name.project}'; {advice}"
 
 
+def no_record(known: StackState, wanted: Reference) -> str:
+    """Return the message that a resource is not recorded in a stack."""
+    near = hint(wanted, (str(record.reference) for record in known.records.values()))
+    return f"{wanted} is not recorded in project {known.project}, stack {known.stack}{near}"
+
+
 def output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
     """Return one output. Raise ``ResourceAPIError`` where there is none, and as ``revealed`` does."""
     if name not in outputs:
-        hint = nearest(name, outputs)
-        msg = f"there is no output '{name}'"
-        raise ResourceAPIError(f"{msg}; {hint}" if hint else msg)
+        msg = f"there is no output '{name}'{hint(name, outputs)}"
+        raise ResourceAPIError(msg)
     return revealed({name: outputs[name]})[name] if reveal else outputs[name]
 
 

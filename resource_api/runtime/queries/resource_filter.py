@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.codec import plain
 from resource_api.model.datatypes import from_text
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.values import is_secret, same_value
 
@@ -89,8 +89,8 @@ def parse(text: str) -> Filter:
     found = _FORM.match(text)
     if found is None or found[2] not in _OPERATORS:
         meant = _FOREIGN.get(found[2]) if found is not None else None
-        hint = f"; did you mean '{meant}'?" if meant else ""
-        msg = f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{hint}"
+        advice = f"; did you mean '{meant}'?" if meant else ""
+        msg = f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}"
         raise UsageError(msg)
     return Filter(*found.groups())
 
@@ -102,9 +102,8 @@ def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefini
         if each.attribute not in known:
             types = ", ".join(capitalize_type(definition.name) for definition in definitions)
             where = f"of {types}" if len(definitions) == 1 else "of any of these types"
-            hint = nearest(each.attribute, known)
-            msg = f"--filter: unknown attribute '{each.attribute}' {where}"
-            raise UsageError(f"{msg}; {hint}" if hint else msg)
+            msg = f"--filter: unknown attribute '{each.attribute}' {where}{hint(each.attribute, known)}"
+            raise UsageError(msg)
 
 
 def _is_number(value: Any) -> bool:

@@ -184,12 +184,12 @@ def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> N
     good = 'from resource_api import Attribute, TypeDefinition\nTYPE = TypeDefinition(name="good", docs="Fine. Yes.",'
     good += ' attributes={"name": Attribute("String", kind="namevar")})\n'
     registry = module(tmp_path, good=good, bad="import nonsense_that_is_nowhere\n", odd="TYPE = 3\n")
-    bad, fine, odd = describe.types_list(registry)
-    assert fine == ("good", "Fine.", "", False)
-    assert (bad.name, bad.summary, odd.name, odd.summary) == ("bad", "", "odd", "")
-    assert "bad.py:1" in bad.error
-    assert "nonsense_that_is_nowhere" in bad.error
-    assert "TYPE must be a TypeDefinition" in odd.error
+    (fine,), broken = describe.types_list(registry)
+    assert (fine.name, describe.summary(fine)) == ("good", "Fine.")
+    assert list(broken) == ["bad", "odd"]
+    assert "bad.py:1" in broken["bad"]
+    assert "nonsense_that_is_nowhere" in broken["bad"]
+    assert "TYPE must be a TypeDefinition" in broken["odd"]
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())

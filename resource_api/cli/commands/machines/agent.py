@@ -73,14 +73,13 @@ def agent() -> None:
     """Apply a signed manifest again and again, by itself."""
 
 
-def _directory_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option(
-        "--directory",
-        envvar="RESOURCE_API_AGENT",
-        metavar="DIR",
-        type=click.Path(file_okay=False),
-        help="Where the agent keeps what it has verified; default: agent/ beside the default state.",
-    )(function)
+_directory_option = click.option(
+    "--directory",
+    envvar="RESOURCE_API_AGENT",
+    metavar="DIR",
+    type=click.Path(file_okay=False),
+    help="Where the agent keeps what it has verified; default: agent/ beside the default state.",
+)
 
 
 def _default_mode() -> str:
@@ -88,36 +87,33 @@ def _default_mode() -> str:
     return "noop" if click.BOOL.convert(os.environ.get("RESOURCE_API_NOOP") or "0", None, None) else "apply"
 
 
-def _converging(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a function the options of an agent, and those of ``apply``."""
-    for decorate in (
-        options.full_run,
-        _directory_option,
-        click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
-        click.option(
-            "--mode",
-            type=options.Choice(["apply", "noop"]),
-            default=_default_mode,
-            help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
-        ),
-        click.option(
-            "--splay",
-            type=_Duration(0),
-            metavar="DURATION",
-            help="How long after the beginning of a period this machine may run; default: the whole period.",
-        ),
-        click.option("--every", type=_Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."),
-        click.option(
-            "--from",
-            "source",
-            required=True,
-            metavar="SOURCE",
-            help="A directory, X.bundle, https://.../X.bundle, or git+ssh://, git+https://, git+file:// with #BRANCH.",
-        ),
-        options.manifest,
-    ):
-        function = decorate(function)
-    return function
+#: The options of an agent, and those of ``apply``.
+_converging = options.together(
+    options.manifest,
+    click.option(
+        "--from",
+        "source",
+        required=True,
+        metavar="SOURCE",
+        help="A directory, X.bundle, https://.../X.bundle, or git+ssh://, git+https://, git+file:// with #BRANCH.",
+    ),
+    click.option("--every", type=_Duration(1), default="30m", metavar="DURATION", help="The period; default: 30m."),
+    click.option(
+        "--splay",
+        type=_Duration(0),
+        metavar="DURATION",
+        help="How long after the beginning of a period this machine may run; default: the whole period.",
+    ),
+    click.option(
+        "--mode",
+        type=options.Choice(["apply", "noop"]),
+        default=_default_mode,
+        help="Change the machine, or only report what differs; default: apply, or noop by RESOURCE_API_NOOP.",
+    ),
+    click.option("--signers", metavar="FILE", help="Whose signatures count: an allowed_signers file of OpenSSH."),
+    _directory_option,
+    options.full_run,
+)
 
 
 @agent.command(
@@ -134,7 +130,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
     """
     from resource_api.agent import loop, status  # noqa: PLC0415 - what sleeps is small
 
-    _checked(settings)
+    _agent(settings)  # refuses what cannot be
     machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]])
 
     def on_wait(seconds: float) -> None:
@@ -153,18 +149,8 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
     return schedule.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
 
 
-def _checked(settings: Mapping[str, Any]) -> None:
-    """Raise ``click.UsageError`` for a source, a manifest or signers that cannot be."""
-    from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - only for an agent
-
-    try:
-        _agent(settings)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _agent(settings: Mapping[str, Any]) -> Agent:
-    """Return what the options describe. Raise ``UsageError``."""
+    """Return what the options describe. Raise ``click.UsageError`` for a source, manifest or signers that cannot be."""
     from resource_api.agent import sources  # noqa: PLC0415 - only for an agent
     from resource_api.agent.converge import Agent  # noqa: PLC0415 - the same
     from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
@@ -172,9 +158,12 @@ def _agent(settings: Mapping[str, Any]) -> Agent:
     manifest = settings["manifest"]
     if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":  # noqa: PTH117 - text
         msg = f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'"
-        raise UsageError(msg)
-    source = sources.parse(settings["source"])
-    sources.check(source, settings["signers"])
+        raise click.UsageError(msg)
+    try:
+        source = sources.parse(settings["source"])
+        sources.check(source, settings["signers"])
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
     return Agent(
         directory=_directory(settings),
         source=source,
@@ -202,12 +191,11 @@ def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
     from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
 
-    about: dict[str, Any] = {}
-    _checked(settings)
+    doing, about = _agent(settings), dict[str, Any]()
     settings["reports"] = [_about(each, about) for each in settings["reports"] or _default_reports(settings)]
     settings["metrics"] = [_about(each, about) for each in settings["metrics"]]
     session = Session(settings, runs=True)
-    return session.execute(lambda: _once(session, about, settings))
+    return session.execute(lambda: _once(session, doing, about, settings))
 
 
 def _default_reports(settings: Mapping[str, Any]) -> Sequence[Target]:
@@ -223,11 +211,10 @@ def _about(target: Target, about: Mapping[str, Any]) -> Target:
     return target._replace(reporter=lambda document: target.reporter({**document, **about}))
 
 
-def _once(session: Session, about: dict[str, Any], settings: dict[str, Any]) -> int:
+def _once(session: Session, doing: Agent, about: dict[str, Any], settings: dict[str, Any]) -> int:
     from resource_api.agent import converge, status  # noqa: PLC0415 - only for a run
     from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
 
-    doing = _agent(settings)
     make_directory(doing.directory)
     with converge.locked(doing.directory):
         if pause_ := status.paused(doing.directory):
@@ -383,7 +370,7 @@ def unit(context: click.Context, /, **settings: Any) -> None:
     from resource_api.agent import unit as units  # noqa: PLC0415 - only here
     from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
 
-    _checked(settings)
+    _agent(settings)  # refuses what cannot be
     arguments = [each for each in context.meta[_ARGUMENTS] if each != "--timer"]
     variables = {
         str(each.envvar): os.environ[str(each.envvar)]

@@ -26,16 +26,10 @@ if TYPE_CHECKING:
 @click.pass_context
 def history(context: click.Context, /, **settings: Any) -> int | None:
     """List the finished runs, the oldest first, with their durations, changes and drift."""
-    return None if context.invoked_subcommand else list_runs(**settings)
+    return None if context.invoked_subcommand else with_session()(show_runs)(**settings)
 
 
-@with_session()
-def list_runs(session: Session, **_settings: Any) -> None:
-    """Print the finished runs of the selected stacks."""
-    show_runs(session)
-
-
-def show_runs(session: Session) -> None:
+def show_runs(session: Session, **_settings: Any) -> None:
     """Print the finished runs of the stacks that a command's options select."""
     runs = [] if none_recorded(session) else Runs(session).all
     session.show_list(lambda: runs, lambda: _lines(session, runs), "no run is recorded yet")

@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 @with_session()
 def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "output", name=name, reveal=reveal)
+    if (code := session.carried("output", name=name, reveal=reveal)) is not None:
+        return code
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
         shown = recorded_stack.revealed(outputs) if reveal else outputs

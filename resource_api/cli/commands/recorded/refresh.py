@@ -28,10 +28,8 @@ if TYPE_CHECKING:
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    if options.is_hosted(session.settings):
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "refresh", manifest)
+    if (code := session.carried("refresh", manifest)) is not None:
+        return code
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
     given = given_inputs.inputs(session.settings)
     drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
-import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.cli.stack import Stack
 from resource_api.model.values.errors import UsageError
 from resource_api.render.table import table
 from resource_api.render.text import time_of
@@ -50,13 +50,12 @@ def list_(session: Session, project: str | None, **_settings: Any) -> None:
 
 
 def _summary(store: StateStore, name: StackName) -> dict[str, Any]:
-    runs = store.history(name)
-    try:
+    serial, count, runs = None, None, store.history(name)
+    with suppress(UsageError):  # it is encrypted, and this command was given no key
         state = store.load(name)
-    except UsageError:  # it is encrypted, and this command was given no key
-        return {**name._asdict(), "serial": None, "resources": None, "last_run": runs[-1]["ended"] if runs else None}
+        serial, count = state.serial, len(state.records)
     last = runs[-1]["ended"] if runs else None
-    return {**name._asdict(), "serial": state.serial, "resources": len(state.records), "last_run": last}
+    return {**name._asdict(), "serial": serial, "resources": count, "last_run": last}
 
 
 @_command("rename", "resource-api stack rename default production")
@@ -64,13 +63,11 @@ def _summary(store: StateStore, name: StackName) -> dict[str, Any]:
 @click.argument("new", callback=options.checked_name)
 def rename(session: Session, name: str, new: str, project: str | None, **_settings: Any) -> None:
     """Record the stack NAME under another name, with all its resources and runs."""
-    store, started = session.runtime.store, time.time()
+    store = session.runtime.store
     old = selected(store, {"stack": name, "project": project})
     to = StackName(old.project, new)
-    with session.runtime.lock("stack rename"):
+    with Stack(session, to).changing("stack rename"):
         store.rename(old, to)
-        ended = {"run": secrets.token_hex(8), "command": "stack rename", "started": started, "ended": time.time()}
-        store.finish_run(to, ended)
     session.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 

@@ -38,11 +38,8 @@ def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
 
     @wraps(function)
     def read(session: Session, **settings: Any) -> int | None:
-        if not options.is_hosted(settings):
-            return function(session, **settings)
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
-
-        return carry(session, "state", subcommand=function.__name__.rstrip("_"))
+        code = session.carried("state", subcommand=function.__name__.rstrip("_"))
+        return function(session, **settings) if code is None else code
 
     return read
 
@@ -82,11 +79,8 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
 
 
-@state.command("history", examples=("resource-api state history",))
-@options.state
-@options.common
+@_command("history", "resource-api state history")
 @options.hosted
-@with_session()
 @_on_hosts
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
