@@ -259,11 +259,16 @@ class _Planner:
         noop: bool,
         may_help: bool,
     ) -> Step:
-        """Plan a resource that cannot be decided now: it is deferred or fails, see ``deferral``."""
-        from resource_api.plan.deferral import defer_or_fail  # noqa: PLC0415 - most resources can be decided
+        """Plan a resource that cannot be decided now, because of ``why``: deferred if a step before it may help.
 
-        decision, deferred = defer_or_fail(entry, why, may_help=may_help)
-        return self._make(entry, None, should, decision, noop, deferred=deferred, unknown=unknown if deferred else ())
+        A provider may need a tool that an earlier resource installs. The transaction decides a deferred resource at its
+        turn, side by side when all that acts before it has ended; until then an action stands in for the decision.
+        """
+        imperative = "imperative" in entry.definition.features
+        action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
+        if not may_help:
+            return self._make(entry, None, should, Decision(action, error=why), noop)
+        return self._make(entry, None, should, Decision(action), noop, deferred=why, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
