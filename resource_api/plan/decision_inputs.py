@@ -69,10 +69,10 @@ class InputCollector:
         #: The steps that replace a resource, by the index of their entry.
         self._replaced: dict[int, Step] = {}
 
-    def add(self, step: Step) -> None:
-        """Take account of a step that was planned: its replacement may be a reason for later ones."""
+    def add_replacement(self, step: Step) -> None:
+        """Take account of a replacement that was planned: it may be a reason for later ones."""
         stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
-        if step.action is Action.REPLACE and not (step.decision.error or stays):
+        if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
 
     def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:

@@ -122,8 +122,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
-        decided = bulk.decided.get(entry.index)
-        planner.add(entry) if decided is None else planner.add_decided(entry, *decided)
+        planner.add(entry, bulk.decided.get(entry.index))
     if planner.hopeless:
         raise ManifestError(planner.hopeless)
     steps = list(forget_hosted(planner.steps, noop=options.noop).values())
@@ -174,27 +173,23 @@ class _Planner:
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
         self._make = partial(Step, context=self._context)
 
-    def add(self, entry: Entry) -> None:
-        """Plan one entry."""
-        step = self._step(entry)
-        if self.prior.state.records:
-            step = self._with_record(step)
+    def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:
+        """Plan one entry; ``decided``: its row and the decision about it, if that was made in bulk."""
+        if decided is None:
+            step = self._step(entry)
+            if self.prior.state.records:
+                step = self._with_record(step)
+        else:
+            row, decision = decided
+            record = self.prior.records.get(entry.index)
+            step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
         if "refreshable" in entry.definition.features:
             step = self._with_refresh(step)
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
             self.acting = self.acting or self._would_act(step)
-            self.collector.add(step)
-
-    def add_decided(self, entry: Entry, row: Mapping[str, Any] | None, decision: Decision) -> None:
-        """Add the step of an entry that was decided in bulk."""
-        record = self.prior.records.get(entry.index)
-        step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
-        if "refreshable" in entry.definition.features:
-            step = self._with_refresh(step)
-        self.steps[entry.index] = step
-        if step.decision is not SAME or step.refreshed_by:
-            self.acting = self.acting or self._would_act(step)
+            if step.decision.action is Action.REPLACE:
+                self.collector.add_replacement(step)
 
     def _would_act(self, step: Step) -> bool:
         """Return whether a step changes something; in a noop run, whether a run without noop would."""
