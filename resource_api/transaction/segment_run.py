@@ -229,8 +229,7 @@ class SegmentRun:
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        halted = HALTED if self._options.fail_fast and self._results.failures else ""
-        if why := INTERRUPTED if self._run.cancelled else halted:
+        if why := self._parts.halted():
             # What is not refreshed now is owed to the next run.
             for run in notified:
                 if not run.finished:
