@@ -46,7 +46,9 @@ class Verification:
         return self._snapshot.providers.functions(self._definition.instance)
 
     def read(self, runs: Sequence[OperationRun]) -> None:
-        """Read the resources of operations again."""
+        """Read the resources of operations again; imperative ones cannot be read."""
+        if self._imperative:
+            return
         with self._snapshot.providers.run.log.bind(phase="verify"):
             self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
 
