@@ -145,10 +145,9 @@ def _hash(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _struct(datatype: DataType, dialect: Dialect) -> Schema:
-    names = [name for name, _ in datatype.fields]
     return {
         "type": "object",
-        "properties": {n: _schema(part, dialect) for n, part in zip(names, datatype.parts, strict=True)},
+        "properties": {name: _schema(part, dialect) for name, part in datatype.members.items()},
         "required": [name for name, required in datatype.fields if required],
         "additionalProperties": False,
     }
