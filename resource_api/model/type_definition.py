@@ -243,9 +243,13 @@ class TypeDefinition(AttributeSet):
         """The compiled title patterns."""
         return () if self.titles is None else self.titles.regexes
 
+    def named_row(self, name: Name) -> dict[str, Any]:
+        """Return the namevars of the resource with a name, of which ``name_of`` is the inverse."""
+        return dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+
     def absent_row(self, name: Name) -> dict[str, Any]:
         """Return the row of a resource that does not exist."""
-        row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+        row = self.named_row(name)
         return {**row, "ensure": "absent"} if self.ensurable else row
 
     def accepted_row(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
