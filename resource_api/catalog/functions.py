@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
 from resource_api.catalog.provider_config import select_instance
-from resource_api.model.attribute import hint
 from resource_api.model.function import Call
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_secret, reveal
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
-from resource_api.model.attribute import hint
 from resource_api.model.provider_instance import ProviderInstance
 from resource_api.model.values import expression
-from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, nearest, reason
+from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
 from resource_api.model.values.reference import capitalize_type, split_instance
 from resource_api.model.values.values import UNKNOWN, copy_resource, is_unknown
 
@@ -57,8 +56,7 @@ def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
     """
     declared = manifest.providers.get(name) if type(name) is str else None
     if declared is None:
-        advice = nearest(str(name), manifest.providers)
-        msg = f"unknown provider '{name}'; name it under providers:" + (f"; {advice}" if advice else "")
+        msg = f"unknown provider '{name}'; name it under providers:{hint(name, manifest.providers)}"
         raise ValueError(msg)
     if type_name and type_name != declared.type:
         msg = f"provider '{name}' is for {capitalize_type(declared.type)}, not for {capitalize_type(type_name)}"
@@ -150,7 +148,7 @@ class _InstanceBuilder:
                 if known
                 else f"type '{provider.definition.name}' takes no configuration"
             )
-            self._report(name, declared, users, ("config", key), what + (hint(key, known) if known else ""))
+            self._report(name, declared, users, ("config", key), what + hint(key, known))
         if wrong := unknown_implementation(declared.implementation if declared else "", provider):
             self._report(name, declared, users, ("implementation",), wrong)
         given = {key: config[key] for key in known if key in config}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values import reference
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
 
 
 def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
-    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and the nearest tag as a hint, for each that no resource has."""
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each that no resource has."""
     known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(given.difference(known)):
-            yield f"{option} {tag}", nearest(tag, known)
+            yield f"{option} {tag}", hint(tag, known)
 
 
 def _selecting(options: Options) -> Iterator[str]:
@@ -109,8 +109,8 @@ def _selecting(options: Options) -> Iterator[str]:
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
     """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
-    for option, hint in _unmatched_tags(catalog, options):
-        yield f"{option}: no resource has this tag" + (f"; {hint}" if hint else "")
+    for option, advice in _unmatched_tags(catalog, options):
+        yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
         names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
         more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
@@ -137,8 +137,8 @@ def places(
         matched = {place for place, each in enumerate(resources) if any(map(matches, _names(each)))}
         if not matched:
             known = [record for record in untouched if any(map(matches, _names(record)))]
-            hint = nearest(pattern, [name for each in resources for name in _names(each)])
-            why = f" that is declared: {_undeclared(known, option)}" if known else f"; {hint}" if hint else ""
+            names = (name for each in resources for name in _names(each))
+            why = f" that is declared: {_undeclared(known, option)}" if known else hint(pattern, names)
             msg = f"{option} {pattern} matches no resource{why}"
             raise UsageError(msg)
         found |= matched

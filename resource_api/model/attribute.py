@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.datatypes import build as datatypes
-from resource_api.model.values.errors import DataTypeError, nearest
+from resource_api.model.values.errors import DataTypeError, hint
 from resource_api.model.values.reference import TYPE_NAME
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
@@ -173,12 +173,6 @@ class AttributeSet:
     def content_attributes(self) -> frozenset[str]:
         """The attributes whose values may contain assets and archives."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
-
-
-def hint(word: object, known: Iterable[str]) -> str:
-    """Return ``; did you mean ...`` for the nearest of ``known``, or an empty string."""
-    found = nearest(str(word), known)
-    return f"; {found}" if found else ""
 
 
 def keyword_problems(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:

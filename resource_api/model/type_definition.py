@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
 from resource_api.model import function as functions_
-from resource_api.model.attribute import OPERATIONS, AttributeSet, hint, input_problems, keyword_problems
+from resource_api.model.attribute import OPERATIONS, AttributeSet, input_problems, keyword_problems
 from resource_api.model.change import PARTICIPLES
 from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.errors import DefinitionError, hint
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
@@ -313,7 +313,7 @@ def _timeout_problems(timeout: Any) -> list[str]:
     """Check the time limits: a number of seconds, or numbers by operation; 0 is no limit."""
     given = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
     problems = [
-        f"timeout: unknown operation {name!r}{hint(str(name), OPERATIONS)}; there are {', '.join(OPERATIONS)}"
+        f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
         for name in given
         if name not in (*OPERATIONS, "timeout")
     ]
@@ -327,7 +327,7 @@ def _verb_problems(verbs: Any) -> list[str]:
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]
     known = ", ".join(PARTICIPLES)
     unknown = [
-        f"verbs: unknown action {action!r}{hint(str(action), PARTICIPLES)}; there are {known}"
+        f"verbs: unknown action {action!r}{hint(action, PARTICIPLES)}; there are {known}"
         for action in verbs
         if action not in PARTICIPLES
     ]

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import canonicalize, provider_config
 from resource_api.catalog.functions import invoke
 from resource_api.manifest import read as reading
-from resource_api.model.attribute import hint
 from resource_api.model.record import StackState
 from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, nearest
+from resource_api.model.values.errors import ManifestError, Problem, ProviderError, UsageError, hint, nearest
 from resource_api.model.values.reference import split_instance
 from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
 from resource_api.model.values.columnar import are_flat, batches
-from resource_api.model.values.errors import ProviderError, WrongAnswer, nearest
+from resource_api.model.values.errors import ProviderError, WrongAnswer, hint
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show, show_attribute, show_name
 from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
@@ -98,8 +98,7 @@ class RowChecker:
         clean = row
         if not row.keys() <= known.keys():
             strange = next(key for key in row if key not in known)
-            hint = nearest(str(strange), known)
-            message = f"get returned the undeclared attribute {show(strange)}" + (f"; {hint}" if hint else "")
+            message = f"get returned the undeclared attribute {show(strange)}{hint(strange, known)}"
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)

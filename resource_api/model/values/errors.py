@@ -87,6 +87,12 @@ def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -
     return suggest(word, known, place, about)
 
 
+def hint(word: object, known: Iterable[str], place: str = "") -> str:
+    """Return the end of a message: ``; `` and what ``nearest`` returns, or an empty string."""
+    found = nearest(str(word), known, place)
+    return f"; {found}" if found else ""
+
+
 #: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.
 PLUGIN_FILE: Final = "__plugin_file__"
 
