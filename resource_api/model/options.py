@@ -12,20 +12,20 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 
-def _lower(tag: Any) -> Any:
-    """Return a tag as resources have it; ``to_options`` refuses what is no text."""
-    return tag.lower() if isinstance(tag, str) else tag
+def _tags(given: Iterable[Any]) -> frozenset[Any]:
+    """Return tags as resources have them; ``to_options`` refuses what is no text."""
+    return frozenset(tag.lower() if isinstance(tag, str) else tag for tag in given)
 
 
 _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "targets": tuple,
     "excludes": tuple,
     "replace": tuple,
-    "tags": lambda tags: frozenset(map(_lower, tags)),
-    "skip_tags": lambda tags: frozenset(map(_lower, tags)),
+    "tags": _tags,
+    "skip_tags": _tags,
 }
 #: The options that say how a plan is carried out, not what it contains.
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
