@@ -114,15 +114,15 @@ class InputCollector:
         if triggers:
             step = min(triggers, key=_may_change_nothing)
             return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
-        return self._replacement_with_host(entry, self._prior.records.get(entry.index))
+        return self._replacement_with_host(entry)
 
-    def _replacement_with_host(self, entry: Entry, record: Record | None) -> tuple[Replacement | None, bool]:
+    def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
         """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False
         host = host_of(self._catalog, entry)
-        superseded = record is not None and name in self._superseded
+        superseded = entry.index in self._prior.records and name in self._superseded
         if host is None or not (host.index in self._replaced or superseded):
             return None, False
         conditional = not superseded and self._replaced[host.index].decision.conditional

@@ -265,8 +265,8 @@ def prune_begins(operations: Sequence[Operation], pruned: Collection[int]) -> in
 def blocked(
     operations: Sequence[Operation],
     waits: Mapping[int, Sequence[int]],
-    orphans: Collection[int] = (),
-    pruned: Collection[int] = (),
+    orphans: Collection[int],
+    pruned: Collection[int],
 ) -> dict[int, str]:
     """Return what cannot be done because a step has failed in the plan: entry's index → reference of that step.
 

@@ -374,7 +374,7 @@ def is_refreshable(step: Step) -> bool:
     )
 
 
-def summarize(steps: Sequence[Step], blocked: Collection[int] = (), *, noop: bool = False) -> Summary:
+def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
     """Return how many steps there are of each kind; those of ``blocked`` entries count as skipped.
 
     Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as what a run without it would do.
