@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.options import Options
     from resource_api.model.record import Record, StackState
 
-#: How many undeclared resources a warning names.
+#: How many undeclared resources a message names.
 _NAMED: Final = 5
 
 
@@ -112,9 +111,14 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
     for option, advice in _unmatched_tags(catalog, options):
         yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
-        names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
-        more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
-        yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"
+        names = _named([catalog.entries[index] for index in undeclared])
+        yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}"
+
+
+def _named(resources: Sequence[Entry | Record]) -> str:
+    """Return the references of the first of some resources, and how many more there are."""
+    more = f" and {len(resources) - _NAMED} more" if len(resources) > _NAMED else ""
+    return ", ".join(str(each.reference) for each in resources[:_NAMED]) + more
 
 
 def matching(
@@ -147,12 +151,10 @@ def places(
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
     """Return what an option has matched instead of declared resources, and how it can be deleted."""
-    names = ", ".join(str(record.reference) for record in records[:_NAMED])
-    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
-    return f"{names}{more} {verb} recorded but no longer declared; {advice}"
+    return f"{_named(records)} {verb} recorded but no longer declared; {advice}"
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
