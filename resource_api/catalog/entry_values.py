@@ -125,11 +125,8 @@ class Evaluator:
         """Report the named values that nothing uses and that are invalid."""
         resolve = self._scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
-            if name not in self._used:
-                try:
-                    self.evaluate(_named_value(name), resolve)
-                except ValueError as error:
-                    self._diagnostics.value_error(name, (), str(error), "expression")
+            if name not in self._used and (message := self._invalid(_named_value(name), resolve)):
+                self._diagnostics.value_error(name, (), message, "expression")
 
     def evaluate(self, value: Any, resolve: Callable[[Path], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
