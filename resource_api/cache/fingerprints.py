@@ -102,21 +102,22 @@ def _environment() -> list[Any]:
 
 
 def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
-    """Return a stamp of every file of loaded code, and of ``more``.
-
-    None: one is newer than the run and may not be what was loaded.
-    """
-    try:
-        found = [_stamp(path) for path in sorted({*map(_file_of, _module_paths()), *more}) if path]
-    except OSError:
-        return None
-    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
+    """Return a stamp of every file of loaded code, and of ``more``; None: one may not be what was loaded."""
+    return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
 def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
     """Return a stamp of every directory with ``code`` or on the search path; None: one has changed during the run."""
     names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}  # noqa: PTH100, PTH120 - text
-    found = [_stamp(path) for path in sorted(names) if os.path.isdir(path)]  # noqa: PTH112 - text
+    return _stamps(filter(os.path.isdir, names), began)
+
+
+def _stamps(paths: Iterable[str], began: int) -> list[list[Any]] | None:
+    """Return a stamp of each file; None: one cannot be read, or has changed since the run ``began``."""
+    try:
+        found = [_stamp(path) for path in sorted(paths)]
+    except OSError:
+        return None
     return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
 
 

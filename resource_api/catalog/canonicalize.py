@@ -15,9 +15,9 @@ from resource_api.model.values.errors import Problem, WrongAnswer, reason
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.attribute import AttributeSet
+    from resource_api.model.attribute import Attribute, AttributeSet
     from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Resource, TypeDefinition
@@ -80,7 +80,7 @@ def check_values(
     ``written`` has its values with their references.
     """
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
-    problems = []
+    problems: list[Problem] = []
     for name, value in resource.items():
         if type(value) in unrestricted[name] or value is UNKNOWN or accepts[name](value):
             continue
@@ -88,14 +88,17 @@ def check_values(
             continue
         if _is_partly_known(definition.attributes[name].datatype, value):
             continue
-        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
-        from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
-
-        attribute = definition.attributes[name]
-        for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, (written or {}).get(name)):
-            place = place_text(path)
-            problems.append(Problem(name, f"{name}{place} {message}", code="type_mismatch"))
+        problems += explain_refusal(name, definition.attributes[name], value, (written or {}).get(name))
     return problems
+
+
+def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
+    """Yield why the data type of an attribute refuses a value; ``written`` is the value with its references."""
+    from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
+    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
+
+    for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, written):
+        yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")
 
 
 def _is_partly_known(datatype: DataType, value: Any) -> bool:

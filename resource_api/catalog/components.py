@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.canonicalize import explain_refusal
 from resource_api.catalog.defaults import defaults_of
 from resource_api.manifest.sections import ManifestBuilder
 from resource_api.model.attribute import METAPARAMETERS
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.name_expressions import NameEvaluator
+    from resource_api.model.attribute import Attribute
     from resource_api.model.component import ComponentDefinition, LoadedComponent
     from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.declaration import Declaration
@@ -54,6 +56,7 @@ class Expander:
         self._incomplete = incomplete
         self._manifest = diagnostics.manifest
         self._diagnostics = diagnostics
+        self._error = diagnostics.resource_error
         self._find_component = find_component
         self._scope = scope
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
@@ -61,7 +64,7 @@ class Expander:
     def expand(self, component: ComponentInstance, loaded: LoadedComponent) -> list[Declaration] | None:
         """Return the declarations of a component's resources, and set its inputs and outputs; None if it is invalid."""
         if message := self._misuse(component):
-            self._diagnostics.resource_error(component, None, message, "component")
+            self._error(component, None, message, "component")
             return None
         before = len(self._diagnostics.problems)
         component.inputs = self._inputs(component, loaded.definition)
@@ -116,15 +119,10 @@ class Expander:
             if value is None and not attribute.datatype.optional:
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
-                self._check_type(component, definition, name, value, given.get(name))
+                self._check_type(component, name, attribute, value, given.get(name))
             secret = attribute.datatype.sensitive and value is not None
             found[name] = Sensitive(value) if secret else value
         return found
-
-    def _error(
-        self, component: ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
-    ) -> None:
-        self._diagnostics.resource_error(component, attribute, message, code, hint)
 
     def _input(self, component: ComponentInstance, name: str, value: Any) -> Any:
         try:
@@ -145,19 +143,12 @@ class Expander:
         return Sensitive(self._evaluate(value.reveal())) if isinstance(value, Sensitive) else value
 
     def _check_type(
-        self, component: ComponentInstance, definition: ComponentDefinition, name: str, value: Any, written: Any
+        self, component: ComponentInstance, name: str, attribute: Attribute, value: Any, written: Any
     ) -> None:
         """Check a known value; a pending one is checked as part of the attributes that use it."""
-        attribute = definition.attributes[name]
-        datatype = attribute.datatype
-        if _is_pending(value) or datatype.accepts(reveal(value)):
-            return
-        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
-        from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
-
-        for path, message in schemas.explain(datatype, value, attribute.must_be, written):
-            place = place_text(path)
-            self._error(component, name, f"{name}{place} {message}", "type_mismatch")
+        if not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
+            for problem in explain_refusal(name, attribute, value, written):
+                self._diagnostics.add(component, problem)
 
     def _check_outputs(self, component: ComponentInstance, definition: ComponentDefinition) -> None:
         for name in component.outputs.keys() - definition.outputs.keys():

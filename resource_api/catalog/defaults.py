@@ -39,9 +39,7 @@ def check_unused(table: ResourceTable, evaluator: Evaluator, diagnostics: Diagno
             for problem in _problems(table, evaluator, type_name, given):
                 place = manifest.defaults_place(file, type_name, *filter(None, [problem.attribute]))
                 message = f"defaults of {capitalize_type(type_name)}: {problem.message}"
-                diagnostics.problems.append(
-                    problem._replace(message=message, file=place.file, line=place.line, column=place.column)
-                )
+                diagnostics.problems.append(problem._replace(message=message, **place._asdict()))
 
 
 def _problems(

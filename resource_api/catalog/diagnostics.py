@@ -56,7 +56,7 @@ class Diagnostics:
     def add(self, named: Entry | ComponentInstance, problem: Problem) -> None:
         """Add a problem of a resource or component that has no position yet; a warning is kept apart."""
         place = self.manifest.place(named.declaration, problem.attribute)
-        placed = problem._replace(reference=str(named.reference), file=place.file, line=place.line, column=place.column)
+        placed = problem._replace(reference=str(named.reference), **place._asdict())
         if problem.severity != "error":
             self.warnings.append(placed)
             return

@@ -15,7 +15,7 @@ from resource_api.model.entry import EMPTY
 from resource_api.model.implied_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.columnar import batches
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import hint
 from resource_api.model.values.expression import Expression, Path
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
@@ -125,11 +125,8 @@ class Evaluator:
         """Report the named values that nothing uses and that are invalid."""
         resolve = self._scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
-            if name not in self._used:
-                try:
-                    self.evaluate(_named_value(name), resolve)
-                except ValueError as error:
-                    self._diagnostics.value_error(name, (), str(error), "expression")
+            if name not in self._used and (message := self._invalid(_named_value(name), resolve)):
+                self._diagnostics.value_error(name, (), message, "expression")
 
     def evaluate(self, value: Any, resolve: Callable[[Path], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
@@ -211,14 +208,12 @@ class Evaluator:
             # An unknown output of a component is reported when it is looked up.
             if self._table.is_broken(path.root.type) or path.root in self._table.components:
                 return ""
-            hint = nearest(str(path.root), () if self._diagnostics.many else map(str, self._table.references()))
-            message = f"{path}: unknown resource '{path.root}'"
-        elif path.keys[0] not in target.definition.attributes:
-            hint = nearest(path.keys[0], target.definition.attributes)
-            message = f"{path}: unknown attribute '{path.keys[0]}'"
-        else:
-            return ""
-        return f"{message}; {hint}" if hint else message
+            names = () if self._diagnostics.many else map(str, self._table.references())
+            return f"{path}: unknown resource '{path.root}'{hint(path.root, names)}"
+        if path.keys[0] not in target.definition.attributes:
+            known = target.definition.attributes
+            return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], known)}"
+        return ""
 
     def _evaluate(self, entry: Entry) -> None:
         """Evaluate the expressions of an entry; values that only a state yields become unknown and pending."""

@@ -13,7 +13,7 @@ from resource_api.manifest.input_values import input_values
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values import assets, document, expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import hint, nearest
 from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 
 if TYPE_CHECKING:
@@ -348,5 +348,4 @@ def _refuse_resource(path: Path) -> Any:
 
 
 def _unknown_name(path: Path, kind: str, known: Any) -> ValueError:
-    hint = nearest(path.keys[0], known, kind)
-    return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'" + (f"; {hint}" if hint else ""))
+    return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'{hint(path.keys[0], known, kind)}")

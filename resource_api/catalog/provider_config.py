@@ -6,6 +6,7 @@ plain function.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
@@ -135,38 +136,34 @@ class _InstanceBuilder:
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
         """Return an instance; None when its type is unknown or broken."""
+        report = partial(self._report, name, declared, users)
         try:
             provider = self._table.provider(name)
         except DefinitionError as error:
-            self._report(name, declared, users, ("type",), str(error))
+            report(("type",), str(error))
             return None
         config = declared.config if declared else {}
         known = provider.definition.config.attributes
         for key in config.keys() - known.keys():
-            what = (
-                f"unknown configuration '{key}'"
-                if known
-                else f"type '{provider.definition.name}' takes no configuration"
-            )
-            self._report(name, declared, users, ("config", key), what + hint(key, known))
-        if wrong := unknown_implementation(declared.implementation if declared else "", provider):
-            self._report(name, declared, users, ("implementation",), wrong)
+            nothing = f"type '{provider.definition.name}' takes no configuration"
+            report(("config", key), f"unknown configuration '{key}'{hint(key, known)}" if known else nothing)
+        version, stated = (declared.version, declared.implementation) if declared else ("", "")
+        if wrong := unknown_implementation(stated, provider):
+            report(("implementation",), wrong)
         given = {key: config[key] for key in known if key in config}
-        values, pending, ephemeral = self._evaluate(name, declared, given, users)
+        values, pending, ephemeral = self._evaluate(given, users, report)
         checked, problems = validate_config(provider, values, written=given)
         for problem in problems:
-            path = ("config", problem.attribute) if problem.attribute else ("config",)
-            self._report(name, declared, users, path, problem.message)
-        manifest = self._diagnostics.manifest
+            report(("config", problem.attribute) if problem.attribute else ("config",), problem.message)
         if declared:
             place = declared.origin.place()
         else:
-            place = manifest.place(users[0].declaration if users else ("values", self._callers[name]))
-        version, stated = (declared.version, declared.implementation) if declared else ("", "")
+            user = users[0].declaration if users else ("values", self._callers[name])
+            place = self._diagnostics.manifest.place(user)
         return ProviderInstance(name, place, version, checked, pending, stated, ephemeral)
 
     def _evaluate(
-        self, name: str, declared: ConfiguredProvider | None, config: Mapping[str, Any], users: list[Entry]
+        self, config: Mapping[str, Any], users: list[Entry], report: Callable[[tuple[str, ...], str], None]
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Return the evaluated values, ``UNKNOWN`` where only a state has them, the pending ones as written, and keys.
 
@@ -181,7 +178,7 @@ class _InstanceBuilder:
                 values[key] = self._evaluator.evaluate(value)
                 ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
             except ValueError as error:
-                self._report(name, declared, users, ("config", key), str(error))
+                report(("config", key), str(error))
                 values[key] = UNKNOWN
                 continue
             if is_unknown(values[key]):

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values import reference
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.options import Options
     from resource_api.model.record import Record, StackState
 
-#: How many undeclared resources a warning names.
+#: How many undeclared resources a message names.
 _NAMED: Final = 5
 
 
@@ -92,11 +91,11 @@ def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
 
 
 def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
-    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and the nearest tag as a hint, for each that no resource has."""
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each that no resource has."""
     known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
     for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
         for tag in sorted(given.difference(known)):
-            yield f"{option} {tag}", nearest(tag, known)
+            yield f"{option} {tag}", hint(tag, known)
 
 
 def _selecting(options: Options) -> Iterator[str]:
@@ -109,12 +108,17 @@ def _selecting(options: Options) -> Iterator[str]:
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
     """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
-    for option, hint in _unmatched_tags(catalog, options):
-        yield f"{option}: no resource has this tag" + (f"; {hint}" if hint else "")
+    for option, advice in _unmatched_tags(catalog, options):
+        yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
-        names = ", ".join(str(catalog.entries[index].reference) for index in islice(undeclared, _NAMED))
-        more = f" and {len(undeclared) - _NAMED} more" if len(undeclared) > _NAMED else ""
-        yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}{more}"
+        names = _named([catalog.entries[index] for index in undeclared])
+        yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}"
+
+
+def _named(resources: Sequence[Entry | Record]) -> str:
+    """Return the references of the first of some resources, and how many more there are."""
+    more = f" and {len(resources) - _NAMED} more" if len(resources) > _NAMED else ""
+    return ", ".join(str(each.reference) for each in resources[:_NAMED]) + more
 
 
 def matching(
@@ -137,8 +141,8 @@ def places(
         matched = {place for place, each in enumerate(resources) if any(map(matches, _names(each)))}
         if not matched:
             known = [record for record in untouched if any(map(matches, _names(record)))]
-            hint = nearest(pattern, [name for each in resources for name in _names(each)])
-            why = f" that is declared: {_undeclared(known, option)}" if known else f"; {hint}" if hint else ""
+            names = (name for each in resources for name in _names(each))
+            why = f" that is declared: {_undeclared(known, option)}" if known else hint(pattern, names)
             msg = f"{option} {pattern} matches no resource{why}"
             raise UsageError(msg)
         found |= matched
@@ -147,12 +151,10 @@ def places(
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
     """Return what an option has matched instead of declared resources, and how it can be deleted."""
-    names = ", ".join(str(record.reference) for record in records[:_NAMED])
-    more = f" and {len(records) - _NAMED} more" if len(records) > _NAMED else ""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
-    return f"{names}{more} {verb} recorded but no longer declared; {advice}"
+    return f"{_named(records)} {verb} recorded but no longer declared; {advice}"
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:

@@ -106,8 +106,7 @@ def _problems(decoded: str, file: str) -> list[Problem]:
         end, why = _syntax_error(error)
         # The library's messages never repeat the text, which may hold a secret.
         message = f"not valid JSON: {why[:1].lower()}{why[1:].removesuffix(' at').rstrip(': ')}"
-        place = decoded.count("\n", 0, end) + 1, end - decoded.rfind("\n", 0, end)
-        syntax.append(document.problem(file, place, "syntax", message))
+        syntax.append(document.problem(file, document.position_of(decoded, end), "syntax", message))
     except RecursionError:
         pass  # the limit of depth is far below
     return [*islice(_other_problems(decoded[:end], file), _MAX_PROBLEMS), *syntax]

@@ -6,6 +6,7 @@ manifests. Problems carry the Python line.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import mapping_reader
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from resource_api.manifest.python_positions import Call
-    from resource_api.model.values.document import Node
 
 
 def read(
@@ -53,10 +53,7 @@ def read(
 
 def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, Call]]) -> Document:
     """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
-
-    def index() -> Node:
-        return positions(calls, raw)
-
+    index = partial(positions, calls, raw)
     return Document(mapping_reader.read(data, file, index).data, file, raw, index)
 
 

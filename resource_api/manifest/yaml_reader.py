@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from yaml._yaml import Mark
 
-    from resource_api.manifest.syntax_hints import Advice
-
 # libyaml compares each %TAG with all before it, and a manifest needs none: only core tags are allowed.
 _TAG_DIRECTIVE: Final = regex(r"^%TAG\b", re.MULTILINE)
 _LINE_END: Final = regex("\r\n|[\r\n\u2028\u2029]")
@@ -119,7 +117,8 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     cut, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
     failure = syntax_hints.Failure(error.problem or "", error.context or "", place, begun, lines)
     if cut is None and (advice := syntax_hints.advise(failure)) is not None:
-        return _advised(file, advice)
+        problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")
+        return ManifestError([problem._replace(paste=advice.paste)])
     return document.manifest_error(file, cut or place, "syntax", message, hint)
 
 
@@ -132,11 +131,6 @@ def _problem(error: _PositionedError, lines: list[str], file: str) -> Problem:
 
     advice = syntax_hints.value_needs_quotes(lines[place[0] - 1], place)
     return document.problem(file, place, error.code, error.message, advice.message)._replace(paste=advice.paste)
-
-
-def _advised(file: str, advice: Advice) -> ManifestError:
-    problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")
-    return ManifestError([problem._replace(paste=advice.paste)])
 
 
 def _scalar(event: Any) -> Any:

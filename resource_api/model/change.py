@@ -237,6 +237,11 @@ def exists(resource: Mapping[str, Any] | None) -> bool:
     return resource is not None and resource.get("ensure") != "absent"
 
 
+def ensure_of(resource: Mapping[str, Any] | None) -> Any:
+    """Return the value of ``ensure`` of a resource; ``present`` or ``absent`` where it has none."""
+    return "absent" if resource is None else resource.get("ensure", "present")
+
+
 def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
     """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
     found = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.entry import Lifecycle, Meta, make_meta
+from resource_api.model.entry import Meta, make_meta
 from resource_api.model.values.reference import Reference, child_reference
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ class ComponentInstance:
     def reference(self) -> Reference:
         """The user's name of it."""
         return child_reference(self.declaration.parent, self.declaration.type, self.title)
-
-    @property
-    def lifecycle(self) -> Lifecycle:
-        """The lifecycle options that hold for its members."""
-        return self.meta.lifecycle
 
     def __repr__(self) -> str:
         """Show the reference."""

@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import UsageError, nearest
+from resource_api.model.values.errors import UsageError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 
-def _lower(tag: Any) -> Any:
-    """Return a tag as resources have it; ``to_options`` refuses what is no text."""
-    return tag.lower() if isinstance(tag, str) else tag
+def _tags(given: Iterable[Any]) -> frozenset[Any]:
+    """Return tags as resources have them; ``to_options`` refuses what is no text."""
+    return frozenset(tag.lower() if isinstance(tag, str) else tag for tag in given)
 
 
 _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "targets": tuple,
     "excludes": tuple,
     "replace": tuple,
-    "tags": lambda tags: frozenset(map(_lower, tags)),
-    "skip_tags": lambda tags: frozenset(map(_lower, tags)),
+    "tags": _tags,
+    "skip_tags": _tags,
 }
 #: The options that say how a plan is carried out, not what it contains.
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
@@ -101,8 +101,9 @@ def to_options(given: Mapping[str, Any], **more: Any) -> Options:
     with a value of another kind.
     """
     if unknown := next((name for name in given if name not in Options._fields or name in more), ""):
-        hint = "" if unknown in more else nearest(unknown, set(Options._fields) - {*more, *_INTERNAL})
-        msg = f"there is no option '{unknown}' here" + (f"; {hint}" if hint else "")
+        msg = f"there is no option '{unknown}' here"
+        if unknown not in more:
+            msg += hint(unknown, set(Options._fields) - {*more, *_INTERNAL})
         raise TypeError(msg)
     found = {name: _value(name, value) for name, value in given.items()}
     if found.get("prune_always"):
@@ -118,7 +119,7 @@ def _value(name: str, value: Any) -> Any:
             raise _wrong(name, "a list of text", value)
         return texts
     if name == "strict" and value not in STRICT:
-        raise _wrong(name, f"one of {', '.join(STRICT)}", value, nearest(str(value), STRICT))
+        raise _wrong(name, f"one of {', '.join(STRICT)}", value, hint(value, STRICT))
     if name == "parallel" and (type(value) is not int or value < 1):
         raise _wrong(name, "a whole number from 1", value)
     if isinstance(Options._field_defaults.get(name), bool) and type(value) is not bool:
@@ -126,8 +127,8 @@ def _value(name: str, value: Any) -> Any:
     return value
 
 
-def _wrong(name: str, wanted: str, value: Any, hint: str = "") -> UsageError:
-    return UsageError(f"{name} must be {wanted}, not {value!r}" + (f"; {hint}" if hint else ""))
+def _wrong(name: str, wanted: str, value: Any, advice: str = "") -> UsageError:
+    return UsageError(f"{name} must be {wanted}, not {value!r}{advice}")
 
 
 def execution_options(planned: Options, inputs: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:

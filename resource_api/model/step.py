@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference
+from resource_api.model.change import CREATING, Action, Difference
 from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
@@ -202,7 +202,7 @@ class Step(NamedTuple):
     def changes(self) -> Sequence[Difference]:
         """The differences that the step removes; for a creation, every declared managed attribute."""
         found = {difference.attribute: difference for difference in self.decision.differences}
-        if self.action in {Action.CREATE, Action.REPLACE}:
+        if self.action in CREATING:
             shown = (self.action is Action.REPLACE and self.masked_is) or {}
             for name in self.definition.managed:
                 if name in self.should and name not in found:

@@ -243,9 +243,13 @@ class TypeDefinition(AttributeSet):
         """The compiled title patterns."""
         return () if self.titles is None else self.titles.regexes
 
+    def named_row(self, name: Name) -> dict[str, Any]:
+        """Return the namevars of the resource with a name, of which ``name_of`` is the inverse."""
+        return dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+
     def absent_row(self, name: Name) -> dict[str, Any]:
         """Return the row of a resource that does not exist."""
-        row = dict(zip(self.namevars, name if isinstance(name, tuple) else (name,), strict=True))
+        row = self.named_row(name)
         return {**row, "ensure": "absent"} if self.ensurable else row
 
     def accepted_row(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -309,7 +313,7 @@ def _timeout_problems(timeout: Any) -> list[str]:
     """Check the time limits: a number of seconds, or numbers by operation; 0 is no limit."""
     given = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
     problems = [
-        f"timeout: unknown operation {name!r}{hint(str(name), OPERATIONS)}; there are {', '.join(OPERATIONS)}"
+        f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
         for name in given
         if name not in (*OPERATIONS, "timeout")
     ]
@@ -323,7 +327,7 @@ def _verb_problems(verbs: Any) -> list[str]:
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]
     known = ", ".join(PARTICIPLES)
     unknown = [
-        f"verbs: unknown action {action!r}{hint(str(action), PARTICIPLES)}; there are {known}"
+        f"verbs: unknown action {action!r}{hint(action, PARTICIPLES)}; there are {known}"
         for action in verbs
         if action not in PARTICIPLES
     ]

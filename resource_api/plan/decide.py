@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference, exists
+from resource_api.model.change import Action, Difference, ensure_of, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.step import SAME, Decision
 from resource_api.plan.diff import ComparisonError, absence_differs, compare
@@ -80,7 +80,7 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
         return _forget(why)
     if not exists(is_):
         return _forget("it is gone already")
-    differences = (Difference("ensure", (is_ or {}).get("ensure", "present"), "absent"),)
+    differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if error := deletion_refusal(entry, inputs.record, declared=False):
         return Decision(Action.DELETE, differences, error=error)
     why = "another has replaced it" if inputs.orphan is OrphanKind.SUPERSEDED else "no longer declared"
@@ -131,7 +131,7 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
 
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
-    differences = (Difference("ensure", is_.get("ensure", "present"), should["ensure"]),)
+    differences = (Difference("ensure", ensure_of(is_), should["ensure"]),)
     if error := deletion_refusal(entry, inputs.record):
         return Decision(Action.DELETE, differences, error=error)
     if entry.meta.lifecycle.retain:

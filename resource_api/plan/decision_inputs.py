@@ -69,10 +69,10 @@ class InputCollector:
         #: The steps that replace a resource, by the index of their entry.
         self._replaced: dict[int, Step] = {}
 
-    def add(self, step: Step) -> None:
-        """Take account of a step that was planned: its replacement may be a reason for later ones."""
+    def add_replacement(self, step: Step) -> None:
+        """Take account of a replacement that was planned: it may be a reason for later ones."""
         stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
-        if step.action is Action.REPLACE and not (step.decision.error or stays):
+        if not (step.decision.error or stays):
             self._replaced[step.entry.index] = step
 
     def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
@@ -114,15 +114,15 @@ class InputCollector:
         if triggers:
             step = min(triggers, key=_may_change_nothing)
             return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
-        return self._replacement_with_host(entry, self._prior.records.get(entry.index))
+        return self._replacement_with_host(entry)
 
-    def _replacement_with_host(self, entry: Entry, record: Record | None) -> tuple[Replacement | None, bool]:
+    def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
         """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
         name = entry.meta.lifecycle.deleted_with
         if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
             return None, False
         host = host_of(self._catalog, entry)
-        superseded = record is not None and name in self._superseded
+        superseded = entry.index in self._prior.records and name in self._superseded
         if host is None or not (host.index in self._replaced or superseded):
             return None, False
         conditional = not superseded and self._replaced[host.index].decision.conditional

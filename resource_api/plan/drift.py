@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Difference, exists
+from resource_api.model.change import Difference, ensure_of, exists
 from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.sealed_secrets import digest_secret, seal_secrets
 from resource_api.model.values._namedtuple import NamedTuple
@@ -50,12 +50,8 @@ def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
 ) -> list[Difference]:
     """Return how a row differs from its record: in existence, else in attributes that were managed or imported."""
-    was, is_ = exists(record.is_), exists(row)
-    if was != is_:
-        words = {True: "present", False: "absent"}
-        before = (record.is_ or {}).get("ensure", words[was]) if was else "absent"
-        after = (row or {}).get("ensure", words[is_]) if is_ else "absent"
-        return [Difference("ensure", before, after)]
+    if exists(record.is_) != exists(row):
+        return [Difference("ensure", ensure_of(record.is_), ensure_of(row))]
     if record.is_ is None or row is None or record.is_.items() <= row.items():
         return []
     changes = []

@@ -16,7 +16,7 @@ from resource_api.model.step import Operation
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.step import Step
 
@@ -52,23 +52,15 @@ def _order_with_removals(
     order = graph.order(len(nodes), edges)
     if order.cycles:
         order = graph.order(len(nodes), [edge for edge in edges if not edge.automatic])
+    before: dict[int, list[int]] = {}
+    for edge in order.edges:
+        before.setdefault(edge.then, []).append(edge.first)
     others = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
-    first = graph.descendants(others, _reversed(order.edges)) if len(others) < len(nodes) else others
+    first = graph.descendants(others, before)
     sequence = sorted(order.sequence, key=lambda number: number not in first)
     place = {number: index for index, number in enumerate(sequence)}
     operations = [Operation(index, *nodes[number]) for index, number in enumerate(sequence)]
-    waits: dict[int, list[int]] = {}
-    for edge in order.edges:
-        waits.setdefault(place[edge.then], []).append(place[edge.first])
-    return operations, waits
-
-
-def _reversed(edges: Iterable[Edge]) -> dict[int, list[int]]:
-    """Return node → the nodes that come directly before it."""
-    found: dict[int, list[int]] = {}
-    for edge in edges:
-        found.setdefault(edge.then, []).append(edge.first)
-    return found
+    return operations, {place[then]: [place[number] for number in found] for then, found in before.items()}
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
@@ -273,8 +265,8 @@ def prune_begins(operations: Sequence[Operation], pruned: Collection[int]) -> in
 def blocked(
     operations: Sequence[Operation],
     waits: Mapping[int, Sequence[int]],
-    orphans: Collection[int] = (),
-    pruned: Collection[int] = (),
+    orphans: Collection[int],
+    pruned: Collection[int],
 ) -> dict[int, str]:
     """Return what cannot be done because a step has failed in the plan: entry's index → reference of that step.
 

@@ -122,8 +122,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     bulk = BulkDecisions() if options.replace else decide_in_bulk(entries, catalog, prior, queries)
     planner = _Planner(catalog, prior, queries, options, selected)
     for entry in entries:
-        decided = bulk.decided.get(entry.index)
-        planner.add(entry) if decided is None else planner.add_decided(entry, *decided)
+        planner.add(entry, bulk.decided.get(entry.index))
     if planner.hopeless:
         raise ManifestError(planner.hopeless)
     steps = list(forget_hosted(planner.steps, noop=options.noop).values())
@@ -174,27 +173,23 @@ class _Planner:
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
         self._make = partial(Step, context=self._context)
 
-    def add(self, entry: Entry) -> None:
-        """Plan one entry."""
-        step = self._step(entry)
-        if self.prior.state.records:
-            step = self._with_record(step)
+    def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:
+        """Plan one entry; ``decided``: its row and the decision about it, if that was made in bulk."""
+        if decided is None:
+            step = self._step(entry)
+            if self.prior.state.records:
+                step = self._with_record(step)
+        else:
+            row, decision = decided
+            record = self.prior.records.get(entry.index)
+            step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
         if "refreshable" in entry.definition.features:
             step = self._with_refresh(step)
         self.steps[entry.index] = step
         if step.decision is not SAME or step.refreshed_by:
             self.acting = self.acting or self._would_act(step)
-            self.collector.add(step)
-
-    def add_decided(self, entry: Entry, row: Mapping[str, Any] | None, decision: Decision) -> None:
-        """Add the step of an entry that was decided in bulk."""
-        record = self.prior.records.get(entry.index)
-        step = Step(entry, row, entry.should, decision, self.options.noop, self._context, record)
-        if "refreshable" in entry.definition.features:
-            step = self._with_refresh(step)
-        self.steps[entry.index] = step
-        if step.decision is not SAME or step.refreshed_by:
-            self.acting = self.acting or self._would_act(step)
+            if step.decision.action is Action.REPLACE:
+                self.collector.add_replacement(step)
 
     def _would_act(self, step: Step) -> bool:
         """Return whether a step changes something; in a noop run, whether a run without noop would."""
@@ -259,11 +254,16 @@ class _Planner:
         noop: bool,
         may_help: bool,
     ) -> Step:
-        """Plan a resource that cannot be decided now: it is deferred or fails, see ``deferral``."""
-        from resource_api.plan.deferral import defer_or_fail  # noqa: PLC0415 - most resources can be decided
+        """Plan a resource that cannot be decided now, because of ``why``: deferred if a step before it may help.
 
-        decision, deferred = defer_or_fail(entry, why, may_help=may_help)
-        return self._make(entry, None, should, decision, noop, deferred=deferred, unknown=unknown if deferred else ())
+        A provider may need a tool that an earlier resource installs. The transaction decides a deferred resource at its
+        turn, side by side when all that acts before it has ended; until then an action stands in for the decision.
+        """
+        imperative = "imperative" in entry.definition.features
+        action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
+        if not may_help:
+            return self._make(entry, None, should, Decision(action, error=why), noop)
+        return self._make(entry, None, should, Decision(action), noop, deferred=why, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
@@ -374,7 +374,7 @@ def is_refreshable(step: Step) -> bool:
     )
 
 
-def summarize(steps: Sequence[Step], blocked: Collection[int] = (), *, noop: bool = False) -> Summary:
+def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
     """Return how many steps there are of each kind; those of ``blocked`` entries count as skipped.
 
     Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as what a run without it would do.

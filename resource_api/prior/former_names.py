@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem
 from resource_api.model.values.reference import Reference, child_reference, component_chain, parse, parse_alias
+from resource_api.model.values.text import show_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -163,7 +164,7 @@ def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) 
     for record in sorted(given, key=lambda record: record.is_replaced):
         unique = record
         while unique.reference in references:
-            name = ", ".join(map(str, record.name)) if isinstance(record.name, tuple) else str(record.name)
+            name = show_name(record.name)
             use_name = unique is record and name != record.title
             unique = unique._replace(title=name if use_name else f"{unique.title}'")
         if unique is not record and not record.is_replaced:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key, StackState
-    from resource_api.model.type_definition import Name
-    from resource_api.model.values.reference import Reference
 
 
 def recover(
@@ -24,7 +22,8 @@ def recover(
 
     The intents of that run stay in the state, with present names, because the user is informed about them.
     """
-    state, former = rename_intents(state, _declared_names(catalog), functions)
+    declared = {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
+    state, former = rename_intents(state, declared, functions)
     recovery = _recovery(catalog, state, former)
     return state if recovery.empty else _recovered(state, recovery), recovery
 
@@ -36,11 +35,6 @@ def join(renaming: Commit, recovery: Commit) -> Commit:
     return recovery._replace(
         put=list(put.values()), drop=[*renaming.drop, *recovery.drop], owed=owed, paid=renaming.paid
     )
-
-
-def _declared_names(catalog: Catalog) -> Mapping[tuple[str, Reference], Name]:
-    """Return provider instance and reference of each entry → its name."""
-    return {(entry.instance, entry.reference): entry.name for entry in catalog.entries}
 
 
 def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) -> Commit:

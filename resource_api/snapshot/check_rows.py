@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
 from resource_api.model.values.columnar import are_flat, batches
-from resource_api.model.values.errors import ProviderError, WrongAnswer, nearest
+from resource_api.model.values.errors import ProviderError, WrongAnswer, hint
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.text import show, show_attribute
+from resource_api.model.values.text import show, show_attribute, show_name
 from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
@@ -55,12 +55,12 @@ class RowChecker:
         for row in rows:
             name = _name(definition, row)
             if name in found:
-                wrong[name] = f"get returned '{_shown(name)}' more than once"
+                wrong[name] = f"get returned '{show_name(name)}' more than once"
             found[name] = row
         asked = set(names or ())
         others = [(name, row) for name, row in found.items() if name not in asked]
         missing = asked - found.keys() if others else frozenset()
-        by_text = {_shown(name): name for name in missing}
+        by_text = {show_name(name): name for name in missing}
         for name, row in others if missing else ():
             meant, message = _misnamed(functions, name, row, by_text)
             if meant not in missing:
@@ -69,7 +69,7 @@ class RowChecker:
                 wrong[meant] = message
             else:
                 self._warn(definition, meant, message)
-                found[meant] = {**row, **dict(zip(definition.namevars, _values(meant), strict=True))}
+                found[meant] = {**row, **definition.named_row(meant)}
         return found, wrong
 
     def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
@@ -98,8 +98,7 @@ class RowChecker:
         clean = row
         if not row.keys() <= known.keys():
             strange = next(key for key in row if key not in known)
-            hint = nearest(str(strange), known)
-            message = f"get returned the undeclared attribute {show(strange)}" + (f"; {hint}" if hint else "")
+            message = f"get returned the undeclared attribute {show(strange)}{hint(strange, known)}"
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
@@ -136,7 +135,7 @@ class RowChecker:
     def _warn(self, definition: TypeDefinition, name: Name, message: str) -> None:
         if self.strict == "warning" and (definition.name, message) not in self._warned:
             self._warned.add((definition.name, message))
-            reference = str(Reference(definition.name, _shown(name)))
+            reference = str(Reference(definition.name, show_name(name)))
             self._write_warning(reference, message, definition.name, reference=reference)
 
 
@@ -195,10 +194,10 @@ def _misnamed(
     ``by_text`` has names by their text. None: nothing is known to be wrong.
     """
     definition = functions.definition
-    if _shown(name) in by_text:
-        problems = check_values(definition, dict(zip(definition.namevars, _values(name), strict=True)))
+    if show_name(name) in by_text:
+        problems = check_values(definition, definition.named_row(name))
         if problems:
-            return by_text[_shown(name)], _wrong_values(problems)
+            return by_text[show_name(name)], _wrong_values(problems)
     if functions.canonicalize is None:
         return None, ""
     try:
@@ -209,10 +208,6 @@ def _misnamed(
     if canonical == name:
         return None, ""
     return canonical, f"get returned the name {show(name)}, which is not canonical; it should be {show(canonical)}"
-
-
-def _values(name: Name) -> tuple[Any, ...]:
-    return name if isinstance(name, tuple) else (name,)
 
 
 def _name(definition: TypeDefinition, row: Resource) -> Name:
@@ -226,10 +221,6 @@ def _name(definition: TypeDefinition, row: Resource) -> Name:
         msg = f"{definition.name}: get returned a namevar that cannot be one: {show(definition.name_of(row))}"
         raise ProviderError(msg) from None
     return name
-
-
-def _shown(name: Name) -> str:
-    return ", ".join(map(str, _values(name)))
 
 
 def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource) -> str:

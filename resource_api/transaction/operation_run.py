@@ -160,9 +160,8 @@ class OperationRun:
     def _identity(self) -> dict[str, Any]:
         """Return the namevars of what is removed, and the parameters that its deletion may need."""
         definition = self.step.definition
-        name = self.name if isinstance(self.name, tuple) else (self.name,)
         parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
-        return {**parameters, **dict(zip(definition.namevars, name, strict=True))}
+        return {**parameters, **definition.named_row(self.name)}
 
     def change(self) -> Change:
         """Return what ``set`` is asked to do, as it is decided now; ``Changes`` protects it from the provider."""

@@ -17,7 +17,6 @@ from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
 from resource_api.transaction.call_progress import RunningCall
-from resource_api.transaction.deadline import deadline
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class ProviderCaller:
             )
             for run, entry in ((run, run.step.entry) for run in runs)
         }
-        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=deadline(runs))
+        return Context(self._definition, self._providers.run, subjects=subjects, noop=noop, deadline=_deadline(runs))
 
     def _call(
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
@@ -126,6 +125,15 @@ class ProviderCaller:
             self._calls.append(ProviderCall(instance, method, operations, running.started, seconds, get_ident()))
             _note_reports(running.runs, context)
         return None
+
+
+def _deadline(runs: Sequence[OperationRun]) -> float | None:
+    """Return when a call must have ended, in seconds of ``time.monotonic``; None: there is no time limit.
+
+    A resource with a timeout has a call of its own (``segments``). The call's programs and workers obey the deadline.
+    """
+    timeout = runs[0].step.entry.timeout(str(runs[0].decision.action)) if len(runs) == 1 else None
+    return None if timeout is None else time.monotonic() + timeout
 
 
 def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:

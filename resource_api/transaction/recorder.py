@@ -160,10 +160,9 @@ class Recorder:
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
         entries = [entry for index in changed for entry in dependents.get(index, ())]
-        records, numbers = self._plan.prior.records, results.operations_of
-        left = [e.index for e in entries if not results.succeeded(e.index)]
+        records = self._plan.prior.records
         # One that was removed for its replacement is recorded so.
-        left = [index for index in left if results.changed.isdisjoint(numbers.get(index, ()))]
+        left = [e.index for e in entries if not (results.succeeded(e.index) or results.has_changed(e.index))]
         return [records[index]._replace(status="tainted") for index in left]
 
     def _pending(self, run: OperationRun) -> Record | None:

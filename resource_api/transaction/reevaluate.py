@@ -281,7 +281,7 @@ class Reevaluation:
         """Return a resource that must be replaced with this one and must not be; empty: there is none."""
         for other in self._groups.get(index, ()):
             step = self._step(other)
-            if not self._results.changed.isdisjoint(self._results.operations_of[other]):
+            if self._results.has_changed(other):
                 continue  # removed already
             decision = self._decision_now(step)
             if decision.error or (step.decision.forbidden and decision.action is Action.REPLACE):
@@ -326,8 +326,7 @@ class Reevaluation:
     def _has_changed_trigger(self, step: Step) -> bool:
         """Return whether a resource that triggers a replacement has changed, or is about to be replaced."""
         indexes = [trigger.index for trigger in trigger_entries(self._plan.catalog, step.entry)]
-        numbers = (number for index in indexes for number in self._results.operations_of.get(index, ()))
-        return not self._results.changed.isdisjoint(numbers) or any(map(self._is_removed, indexes))
+        return any(map(self._results.has_changed, indexes)) or any(map(self._is_removed, indexes))
 
     def _is_lost(self, index: int) -> bool:
         """Return whether a resource is or is about to be deleted to be replaced, and is not created yet."""
@@ -335,11 +334,10 @@ class Reevaluation:
 
     def _is_removed(self, index: int) -> bool:
         """Return whether a resource is or was deleted to be replaced, as far as nothing of its group forbids that."""
-        numbers = self._results.operations_of.get(index, ())
-        step = self._step(index) if numbers else None
+        step = self._step(index) if index in self._results.operations_of else None
         if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
             return False
-        if not self._results.changed.isdisjoint(numbers):
+        if self._results.has_changed(index):
             return True
         if index in self._runs and self._runs[index].finished:
             return False
@@ -384,9 +382,9 @@ class Reevaluation:
         if not is_triggered(step):
             return False
         for other in trigger_entries(self._plan.catalog, step.entry):
-            run, numbers = self._runs.get(other.index), self._results.operations_of.get(other.index, ())
+            run = self._runs.get(other.index)
             may_change = run is None or not (run.finished or run.decision.action is Action.SAME)
-            if numbers and (may_change or not self._results.changed.isdisjoint(numbers)):
+            if self._results.has_changed(other.index) or (may_change and other.index in self._results.operations_of):
                 return False
         return True
 

@@ -114,6 +114,10 @@ class Results:
                 waiting += self._dependents.get(changed, ())
         return number in self._affected
 
+    def has_changed(self, index: int) -> bool:
+        """Return whether an operation on the resource of an entry has changed something."""
+        return not self.changed.isdisjoint(self.operations_of.get(index, ()))
+
     def succeeded(self, index: int) -> bool:
         """Return whether the step of an entry was reported as a success."""
         return self._reported.get(index) == "success"
@@ -190,7 +194,7 @@ class Results:
         self._reported[index] = status
         if action is Action.REPLACE and status != "skipped":
             changes = _replaced_differences(run)
-        half_done = status in {"failed", "skipped"} and not self.changed.isdisjoint(self.operations_of[index])
+        half_done = status in {"failed", "skipped"} and self.has_changed(index)
         report = StepReport(
             run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done
         )

@@ -36,7 +36,6 @@ class SegmentRun:
         """Take operations that have not ended."""
         self._parts = parts
         self._definition = runs[0].definition
-        self._imperative = "imperative" in self._definition.features
         self._runs = runs
         self._snapshot = parts.snapshot
         self._run = parts.snapshot.providers.run
@@ -148,9 +147,8 @@ class SegmentRun:
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
         """End the operations of a call that was interrupted, by what is there now, and write their outcome."""
         self._snapshot.changed()
-        if not self._imperative:
-            self._verification.read(runs)
-            self._verification.compare(runs)
+        self._verification.read(runs)
+        self._verification.compare(runs)
         # Where the provider has reported a failure, the interrupt is not the reason of the others.
         why = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
@@ -167,8 +165,7 @@ class SegmentRun:
 
     def _verify(self, called: Sequence[OperationRun]) -> None:
         """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
-        if not self._imperative:
-            self._verification.read(called)
+        self._verification.read(called)
         for runs in batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._verification.compare(run for run in runs if run.started and not run.finished)
@@ -194,7 +191,7 @@ class SegmentRun:
             self._results.skip_if_blocked(run)
         elif unreported and self._caller.interrupted(run) and not verification.is_done(run):
             self._results.skip(run, INTERRUPTED)
-        elif unreported and not self._imperative and prerequisites.halted() and not verification.is_done(run):
+        elif unreported and prerequisites.halted() and not verification.is_done(run):
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
@@ -204,7 +201,7 @@ class SegmentRun:
     def _failure(self, run: OperationRun) -> str:
         """Return why an operation has failed; empty: what was requested is there, or cannot be read back."""
         error = run.result.error
-        if self._imperative or run.result.reported == "failed":
+        if "imperative" in self._definition.features or run.result.reported == "failed":
             return error
         differences = self._verification.missing(run)
         if not differences and not (error and run.sets_write_only):
@@ -229,8 +226,7 @@ class SegmentRun:
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        halted = HALTED if self._options.fail_fast and self._results.failures else ""
-        if why := INTERRUPTED if self._run.cancelled else halted:
+        if why := self._parts.halted():
             # What is not refreshed now is owed to the next run.
             for run in notified:
                 if not run.finished:

@@ -50,6 +50,15 @@ class Parts(NamedTuple):
     #: The places of the steps, to show a running call.
     places: Places
 
+    def halted(self) -> str:
+        """Return why no operation is begun any more; empty: operations are begun."""
+        interrupted = self.snapshot.providers.run.cancelled
+        if not (interrupted or (self.plan.options.fail_fast and self.results.failures)):
+            return ""
+        from resource_api.transaction.skipping import HALTED, INTERRUPTED  # noqa: PLC0415 - only in a run that ends early
+
+        return INTERRUPTED if interrupted else HALTED
+
 
 class Transaction:
     """One run of a plan."""
@@ -154,7 +163,7 @@ class Transaction:
             self._results,
             begin=self._begin,
             carry_out=self._carry_out,
-            halted=self._halted,
+            halted=self._parts.halted,
         ).run()
 
     # One segment
@@ -172,18 +181,18 @@ class Transaction:
         """Remove resources of which only now is certain that they are replaced."""
         for run in runs:
             operation = self._reevaluation.late_removal(run)
-            if operation is not None and not self._halted():
+            if operation is not None and not self._parts.halted():
                 removal = OperationRun(operation)
                 removal.is_, run.is_ = run.is_, None
                 self._carry_out([removal])
-            if operation is not None and (why := self._halted()):
+            if operation is not None and (why := self._parts.halted()):
                 self._results.skip(run, why)
 
     def _begin_one(self, operation: Operation) -> OperationRun | None:
         """Return an operation that is to be carried out; None: it has failed in the plan, or is skipped."""
         run = OperationRun(operation)
         self._reevaluation.add(run)
-        if why := self._halted():
+        if why := self._parts.halted():
             self._results.skip(run, why)
         elif run.decision.error:
             self._results.fail(run, run.decision.error)
@@ -238,13 +247,4 @@ class Transaction:
                 if run.started and not run.finished:
                     self._results.fail(run, f"its call was interrupted; {IN_DOUBT}")
                 elif not run.finished:
-                    self._results.skip(run, self._halted())
-
-    def _halted(self) -> str:
-        """Return why no operation is begun any more; empty: operations are begun."""
-        interrupted = self.stopped or self._context.cancelled
-        if not (interrupted or (self._plan.options.fail_fast and self._results.failures)):
-            return ""
-        from resource_api.transaction.skipping import HALTED, INTERRUPTED  # noqa: PLC0415 - only in a run that ends early
-
-        return INTERRUPTED if interrupted else HALTED
+                    self._results.skip(run, self._parts.halted())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Difference, conceal_difference, exists
+from resource_api.model.change import CREATING, Difference, conceal_difference, ensure_of, exists
 from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
@@ -46,7 +46,9 @@ class Verification:
         return self._snapshot.providers.functions(self._definition.instance)
 
     def read(self, runs: Sequence[OperationRun]) -> None:
-        """Read the resources of operations again."""
+        """Read the resources of operations again; imperative ones cannot be read."""
+        if self._imperative:
+            return
         with self._snapshot.providers.run.log.bind(phase="verify"):
             self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
 
@@ -114,9 +116,9 @@ def _missing(run: OperationRun, seen: Observation, functions: ProviderFunctions)
     if failure:
         return [Difference("ensure", None, None, failure)]
     if not exists(requested):
-        return [Difference("ensure", (row or {}).get("ensure", "present"), "absent")] if exists(row) else []
+        return [Difference("ensure", ensure_of(row), "absent")] if exists(row) else []
     if row is None or not exists(row):
-        return [Difference("ensure", "absent", requested.get("ensure", "present"))]
+        return [Difference("ensure", "absent", ensure_of(requested))]
     try:
         return [*compare(run.step.entry, row, requested, functions), *_unpredicted(run, row)]
     except ComparisonError as error:

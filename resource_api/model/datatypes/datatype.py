@@ -13,6 +13,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
     from resource_api.model.datatypes.predicates import Check
@@ -83,22 +84,30 @@ class DataType(NamedTuple):
         if type(value) is dict and self.kind in {"Struct", "Hash"}:
             types = self._types_of(value)
             return types is not None and all(kind.accepts_known(value[key]) for key, kind in types.items())
-        if type(value) is not list or self.kind not in {"Array", "Tuple"} or not self._has_size(value):
+        if type(value) is not list or self.kind not in {"Array", "Tuple"} or not self.has_size(value):
             return False
-        kinds = chain(self.parts, repeat(self.parts[-1]))
-        return all(kind.accepts_known(item) for kind, item in zip(kinds, value, strict=False))
+        return all(kind.accepts_known(item) for kind, item in self.elements(value))
 
     def _types_of(self, value: dict[Any, Any]) -> dict[Any, DataType] | None:
         """Return the data type of each member of a Struct or Hash; None if its keys do not fit."""
         if self.kind == "Hash":
-            fits = self._has_size(value) and all(map(self.parts[0].accepts, value))
+            fits = self.has_size(value) and all(map(self.parts[0].accepts, value))
             return dict.fromkeys(value, self.parts[1]) if fits else None
-        required = {key for key, needed in self.fields if needed}
-        members = dict(zip(dict(self.fields), self.parts, strict=True))
+        required, members = {key for key, needed in self.fields if needed}, self.members
         fits = required <= value.keys() <= members.keys()
         return {key: members[key] for key in value} if fits else None
 
-    def _has_size(self, value: Any) -> bool:
+    @property
+    def members(self) -> dict[str, DataType]:
+        """The data types of the values of a Struct, by key."""
+        return dict(zip(dict(self.fields), self.parts, strict=True))
+
+    def elements(self, value: list[Any]) -> Iterator[tuple[DataType, Any]]:
+        """Return the elements of an Array or a Tuple, each with its data type: the last one repeats."""
+        return zip(chain(self.parts, repeat(self.parts[-1])), value, strict=False)
+
+    def has_size(self, value: Any) -> bool:
+        """Return whether a collection has neither too few elements nor too many."""
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: Any) -> Any:
@@ -111,13 +120,12 @@ class DataType(NamedTuple):
         if self.kind in {"Optional", "NotUndef"}:
             return self.parts[0].conceal(value)
         if self.kind == "Struct" and type(value) is dict:
-            members = dict(zip(dict(self.fields), self.parts, strict=True))
+            members = self.members
             return {key: members[key].conceal(v) if key in members else Sensitive(v) for key, v in value.items()}
         if self.kind == "Hash" and type(value) is dict and not self.parts[0].sensitive:
             return {key: self.parts[1].conceal(item) for key, item in value.items()}
         if self.kind in {"Array", "Tuple"} and type(value) is list:
-            kinds = chain(self.parts, repeat(self.parts[-1]))
-            return [kind.conceal(item) for kind, item in zip(kinds, value, strict=False)]
+            return [kind.conceal(item) for kind, item in self.elements(value)]
         fitting = [part for part in self.parts if part.accepts(value)] if self.kind == "Variant" else []
         return fitting[0].conceal(value) if len(fitting) == 1 and fitting[0].sensitive else Sensitive(value)
 

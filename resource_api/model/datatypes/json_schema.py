@@ -59,8 +59,8 @@ _PLAIN: Final[Mapping[str, Schema]] = {
 }
 #: Where JSON Schema is not exact enough, the dialect for explaining uses the predicate itself as a type.
 _EXACT: Final[Mapping[str, Schema]] = {
+    **_PLAIN,
     **{kind: {"type": kind} for kind in ("Any", "Archive", "Asset", "Data", "Regexp", "Timestamp", "Timespan")},
-    **{kind: _PLAIN[kind] for kind in ("Undef", "Numeric", "Reference", "Scalar")},
 }
 
 
@@ -145,10 +145,9 @@ def _hash(datatype: DataType, dialect: Dialect) -> Schema:
 
 
 def _struct(datatype: DataType, dialect: Dialect) -> Schema:
-    names = [name for name, _ in datatype.fields]
     return {
         "type": "object",
-        "properties": {n: _schema(part, dialect) for n, part in zip(names, datatype.parts, strict=True)},
+        "properties": {name: _schema(part, dialect) for name, part in datatype.members.items()},
         "required": [name for name, required in datatype.fields if required],
         "additionalProperties": False,
     }
@@ -242,8 +241,7 @@ def _validator_class() -> type[Validator]:
         "array": lambda value: type(value) is list,
         "object": lambda value: type(value) is dict,
         "Float": predicates.floating,
-        "Any": lambda value: predicates.is_json(refusals.known(predicates.unwrap(value))),
-        "Data": lambda value: predicates.is_json(refusals.known(predicates.unwrap(value))),
+        **dict.fromkeys(("Any", "Data"), lambda value: predicates.is_json(refusals.known(predicates.unwrap(value)))),
     }
     checker = Draft202012Validator.TYPE_CHECKER.redefine_many({k: predicate(v) for k, v in kinds.items()})
     keywords = {**Draft202012Validator.VALIDATORS, "keys": _keys, "sensitive": _content}

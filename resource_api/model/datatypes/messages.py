@@ -62,9 +62,9 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
 
 #: Keys of a value that is meant to be the answer of a function, the second one that of the bundled templates.
 _CALLS: Final = frozenset({"invoke", "template"})
-#: What to do about the value of a reference, which is in quotes already.
 #: The end of a message about a number of a manifest in place of text.
 QUOTES: Final = "; write it in quotes"
+#: What to do about the value of a reference, which is in quotes already.
 _REFERRED: Final = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
 
 

@@ -6,7 +6,6 @@ secret is not looked into.
 
 from __future__ import annotations
 
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.datatypes import messages, predicates
@@ -47,29 +46,22 @@ def problems(
 
 def _part_problems(datatype: DataType, value: Any, words: str, written: Any, path: Path) -> Iterator[tuple[Path, str]]:
     """Yield what is wrong with a list or a mapping that is of the right kind: its size, its keys, its parts."""
+    if not datatype.has_size(value):
+        yield path, messages.size_problem(datatype, value)
     if datatype.kind == "Struct":
-        known = dict(zip(dict(datatype.fields), datatype.parts, strict=True))
+        known = datatype.members
         yield from ((path, message) for message in messages.key_problems(datatype, value))
         parts = [(key, known[key], value[key]) for key in value if key in known]
     elif type(value) is dict:
         keys, items = datatype.parts
-        yield from _size(datatype, value, path)
         for key in value:
             if not keys.accepts_known(key):
                 yield path, f"has a key that {messages.refusal(keys, key, words)}"
         parts = [(key, items, item) for key, item in value.items()]
     else:
-        yield from _size(datatype, value, path)
-        kinds = chain(datatype.parts, repeat(datatype.parts[-1]))
-        parts = [(number, part, item) for number, (part, item) in enumerate(zip(kinds, value, strict=False))]
+        parts = [(number, part, item) for number, (part, item) in enumerate(datatype.elements(value))]
     for step, part, item in parts:
         yield from problems(part, item, words, written, (*path, step))
-
-
-def _size(datatype: DataType, value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    low, high = datatype.low, datatype.high
-    if (low is not None and len(value) < low) or (high is not None and len(value) > high):
-        yield path, messages.size_problem(datatype, value)
 
 
 def misfit(datatype: DataType, value: Any, path: Path) -> tuple[Path, str]:

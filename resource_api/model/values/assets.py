@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ResourceError, nearest
+from resource_api.model.values.errors import ResourceError, hint
 from resource_api.model.values.values import Sensitive, is_secret, reveal
 
 if TYPE_CHECKING:
@@ -169,30 +169,25 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
     origins = ORIGINS[word]
     given = [key for key in origins if isinstance(body, dict) and key in body]
     if len(given) != 1:
-        msg = f"{_an(word)} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}"
+        msg = f"an {word} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}"
         raise ValueError(msg)
     (origin,), pin = given, body.get("sha256")
     if unknown := next((key for key in body if key not in {origin, "sha256"}), None):
-        hint = nearest(str(unknown), ["sha256"])
-        msg = f"{_an(word)} has no '{unknown}'" + (f"; {hint}" if hint else "")
+        msg = f"an {word} has no '{unknown}'{hint(unknown, ['sha256'])}"
         raise ValueError(msg)
     if pin is not None and not (isinstance(pin, str) and len(pin) == _DIGITS and _HEX.issuperset(pin)):
         msg = f"sha256 must be {_DIGITS} hexadecimal digits in lower case"
         raise ValueError(msg)
     if origin == "url" and pin is None:
-        msg = f"{_an(word)} from a url needs sha256: what it leads to is only fetched when it is needed"
+        msg = f"an {word} from a url needs sha256: what it leads to is only fetched when it is needed"
         raise ValueError(msg)
     what = body[origin]
     if origin == "files":
         return ContentSpec(word, origin, _named(what, read), pin or "")
     if not isinstance(what, str) or (not what and origin != "text"):
-        msg = f"{origin} of {_an(word)} must be a text"
+        msg = f"{origin} of an {word} must be a text"
         raise ValueError(msg)
     return ContentSpec(word, origin, what, pin or "")
-
-
-def _an(word: str) -> str:
-    return f"an {word}"
 
 
 def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import hint
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, map_leaves
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ def _path(text: str, start: int) -> tuple[Path, int]:
         word = _WORD.match(text, start)
         if word and word[0] == "stacks":
             msg = f"'{shown}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
-        elif word and (hint := nearest(word[0], ("inputs", "values", "facts", "host", "stacks"), "scope")):
-            msg = f"{msg}; {hint}"
+        elif word:
+            msg += hint(word[0], ("inputs", "values", "facts", "host", "stacks"), "scope")
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
     return Path(target, (tail[1], *_keys(rest[1]))), rest.end()
@@ -246,8 +246,7 @@ def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
 def _available_keys(value: Any, key: str) -> str:
     """Return the rest of a message about a missing key: the nearest one, or what there is instead."""
     if isinstance(value, dict):
-        advice = nearest(key, map(str, value))
-        return f"; {advice}" if advice else "; it is empty" if not value else ""
+        return hint(key, map(str, value)) or ("" if value else "; it is empty")
     if isinstance(value, list):
         return f"; it has {len(value)} elements, from [0] to [{len(value) - 1}]" if value else "; it is an empty list"
     return f"; it is {'nothing' if value is None else 'no list and no mapping'}"

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -137,15 +137,7 @@ class Mask:
 
     def document(self, value: Any) -> Any:
         """Return a JSON document with every text in it masked; numbers and keys are kept, so that it stays valid."""
-        if not self._known:
-            return value
-        if isinstance(value, str):
-            return self(value)
-        if isinstance(value, dict):
-            return {key: self.document(item) for key, item in value.items()}
-        if isinstance(value, (list, tuple)):
-            return [self.document(item) for item in value]
-        return value
+        return map_leaves(value, lambda leaf: self(leaf) if isinstance(leaf, str) else leaf) if self._known else value
 
     def boundary(self, text: str, position: int) -> int:
         """Return the first position from ``position`` on at which ``text`` can be cut without cutting a secret."""

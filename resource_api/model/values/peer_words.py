@@ -33,31 +33,18 @@ _MEMBERSHIP: Final = ("membership", "With minimum, the user stays in other group
 _ENTRIES: Final = ("permission", "An entry is one text: user:alice:rwx, or default:group:staff:rx")
 _REQUIRE: Final = ("require", "As in require: Package[nginx]")
 _SUBSCRIBE: Final = ("subscribe", "As in subscribe: File[/etc/nginx/nginx.conf]")
-_NOTIFY: Final = ("notify", "As in notify: Service[nginx]")
-_BEFORE: Final = ("before", "As in before: Service[nginx]")
-_PRESENT: Final = ("present", "")
-_ABSENT: Final = ("absent", "")
-_RUNNING: Final = ("running", "")
-_TRUE: Final = ("true", "No other word is read as it")
-_FALSE: Final = ("false", "No other word is read as it")
-_STOPPED: Final = ("stopped", "")
 _RESTART: Final = ("running", "It restarts when what it subscribes to has changed")
-_ENABLED: Final = ("running", "With the machine it starts by enable: true")
-_DISABLED: Final = ("stopped", "With the machine it does not start by enable: false")
 _ENTRY: Final = ("resources", "Each key in it is a reference such as Package[nginx]")
 _PLAYS: Final = ("resources", "A manifest has no plays: it lists resources, and their order is the order of execution")
 _ASKS_NOT: Final = ("", "this command asks nothing; leave it out")
 _INPUT: Final = ("-i", "As in -i NAME=VALUE")
 _LIMIT: Final = ("--on", "As in --on 'web[1:50]', which names hosts; --target selects resources")
-_NOOP: Final = ("--noop", "")
 _ROOT: Final = ("", "the run has the rights of the user who starts it: start it by sudo")
 _READS_ONLY: Final = ("", "this command changes nothing; leave it out")
 _CONFIRMS: Final = ("", "destroy shows what it would delete, and asks on a terminal; its help has the other way")
 _LOCK: Final = ("", "one run at a time changes state; its lock ends with its process")
 _VAULT: Final = ("", "secrets are sensitive inputs: -i NAME=@FILE; --key encrypts those in state")
 _NO_INIT: Final = ("", "nothing has to be prepared: 'plan MANIFEST' and 'apply MANIFEST' are enough")
-_VALIDATE: Final = ("validate", "")
-_STATE_LIST: Final = ("state", "As in 'state list'")
 
 #: Salt's modules as keys under a name: the type is part of the reference.
 _SALT: Final = {
@@ -85,8 +72,8 @@ _META: Final = {
     **_SALT,
     **dict.fromkeys(("depends_on", "dependson", "requires", "needs", "dependencies", "after"), _REQUIRE),
     **dict.fromkeys(("watch", "listen", "onchanges", "subscribes", "triggers"), _SUBSCRIBE),
-    **dict.fromkeys(("watch_in", "listen_in", "onchanges_in", "notifies"), _NOTIFY),
-    **dict.fromkeys(("require_in", "required_by", "prereq_in", "preceeds"), _BEFORE),
+    **dict.fromkeys(("watch_in", "listen_in", "onchanges_in", "notifies"), ("notify", "As in notify: Service[nginx]")),
+    **dict.fromkeys(("require_in", "required_by", "prereq_in", "preceeds"), ("before", "As in before: Service[nginx]")),
     **dict.fromkeys(("when", "if", "_if", "only_if", "not_if", "condition"), _CONDITION),
     **dict.fromkeys(("loop", "with_items", "with_dict", "with_list", "with_fileglob", "loop_control", "until"), _LOOP),
     **dict.fromkeys(("for_each", "foreach", "count", "each", "dynamic"), _LOOP),
@@ -98,31 +85,25 @@ _META: Final = {
     **dict.fromkeys(("delegate_to", "run_once", "hosts", "connection", "local_action", "throttle"), _HOSTS),
     **dict.fromkeys(("register", "output", "outputs", "set_fact"), _REGISTER),
     **dict.fromkeys(("handlers", "handler"), _HANDLER),
-    **dict.fromkeys(("names", "items"), _ONE_EACH),
+    **dict.fromkeys(("names", "items", "block"), _ONE_EACH),
     "tags": ("tag", "A string or a list"),
-    "check_mode": ("noop", ""),
-    "dry_run": ("noop", ""),
+    **dict.fromkeys(("check_mode", "dry_run"), ("noop", "")),
     "no_log": ("", "a value is kept out of logs where it comes from an input with sensitive: true"),
     "aliases": ("alias", "Former names are under lifecycle: {aliases: [...]}"),
-    "prevent_destroy": ("lifecycle", "As in lifecycle: {protect: true}"),
-    "protect": ("lifecycle", "As in lifecycle: {protect: true}"),
+    **dict.fromkeys(("prevent_destroy", "protect"), ("lifecycle", "As in lifecycle: {protect: true}")),
     "ignore_changes": ("lifecycle", "As in lifecycle: {ignore_changes: [content]}"),
     "create_before_destroy": ("lifecycle", "As in lifecycle: {replace: create_first}"),
     "replace_on_changes": ("lifecycle", "As in lifecycle: {replace_on_changes: [uid]}"),
     "replace_triggered_by": ("lifecycle", 'As in lifecycle: {replace_triggered_by: ["File[/etc/motd]"]}'),
     "timeouts": ("timeout", "Seconds, or as in timeout: {create: 600}"),
     "options": ("", "there are no resource options: metaparameters stand beside the attributes"),
-    "properties": ("", "attributes stand directly under the reference"),
-    "parameters": ("", "attributes stand directly under the reference"),
-    "args": ("", "attributes stand directly under the reference"),
+    **dict.fromkeys(("properties", "parameters", "args"), ("", "attributes stand directly under the reference")),
     "order": ("", "the order in the file is the order of execution, corrected by relationships"),
     "priority": ("", "the order in the file is the order of execution, corrected by relationships"),
     "stage": ("", "the order in the file is the order of execution, corrected by relationships"),
     "schedule": ("", "a run does all that it selects; run it by cron or a timer when it shall run"),
     "audit": ("lifecycle", "As in lifecycle: {external: true}, which reads the resource and never changes it"),
-    "failhard": ("", "--fail-fast ends a run after the first failure"),
-    "any_errors_fatal": ("", "--fail-fast ends a run after the first failure"),
-    "block": _ONE_EACH,
+    **dict.fromkeys(("failhard", "any_errors_fatal"), ("", "--fail-fast ends a run after the first failure")),
     "rescue": ("", "a failed resource skips those that depend on it, and nothing else runs instead"),
     "always": ("", "a failed resource skips those that depend on it, and nothing else runs instead"),
     "vars": ("", "variables are under 'values' or 'inputs', and referred to as ${values.x} or ${inputs.x}"),
@@ -130,9 +111,7 @@ _META: Final = {
     "show_diff": ("", "a sensitive value is never shown; all other changes are"),
     "state": ("ensure", "It is usually present or absent"),
     "running": ("ensure", "As in ensure: running"),
-    "installed": ("ensure", "As in ensure: present"),
-    "present": ("ensure", "As in ensure: present"),
-    "exists": ("ensure", "As in ensure: present"),
+    **dict.fromkeys(("installed", "present", "exists"), ("ensure", "As in ensure: present")),
     "enabled": ("enable", "As in enable: true"),
 }
 
@@ -172,9 +151,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "attribute": _META,
     "module": _SALT,
     "attribute file": {
-        "state": ("ensure", "It is present, file, directory, link or absent"),
+        **dict.fromkeys(("state", "type"), ("ensure", "It is present, file, directory, link or absent")),
         **dict.fromkeys(("dest", "destination", "name", "filename"), ("path", "Without it, the title is the path")),
-        "type": ("ensure", "It is present, file, directory, link or absent"),
         "src": ("source", "A file of this machine, or an asset; the target of a link is 'target'"),
         **dict.fromkeys(("template", "templatefile"), _TEMPLATE),
         **dict.fromkeys(("contents", "text", "body", "data", "inline"), ("content", "")),
@@ -364,8 +342,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "autoremove": ("", "only declared packages are removed"),
     },
     "attribute service": {
-        "running": ("ensure", "As in ensure: running"),
-        "started": ("ensure", "As in ensure: running"),
+        **dict.fromkeys(("running", "started"), ("ensure", "As in ensure: running")),
         **dict.fromkeys(("onboot", "boot", "startup"), ("enable", "As in enable: true")),
         **dict.fromkeys(("masked", "mask"), ("enable", "As in enable: mask")),
         **dict.fromkeys(("restarted", "restart"), ("subscribe", "The service is restarted when one of these changes")),
@@ -416,8 +393,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("enc", "key_type"), ("type", "")),
         **dict.fromkeys(("path", "file", "config"), ("target", "")),
         "comment": ("name", "The comment in the file is the name, which without it is the title"),
-        "exclusive": ("", "keys that are not declared stay as they are"),
-        "purge": ("", "keys that are not declared stay as they are"),
+        **dict.fromkeys(("exclusive", "purge"), ("", "keys that are not declared stay as they are")),
     },
     "attribute apt_key": {
         **dict.fromkeys(("url", "keyserver", "server", "file"), ("source", "")),
@@ -435,13 +411,9 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "lifecycle": {
         "prevent_destroy": ("protect", ""),
         "create_before_destroy": ("replace", "As in replace: create_first"),
-        "delete_before_replace": ("replace", "As in replace: delete_first"),
-        "deletebeforereplace": ("replace", "As in replace: delete_first"),
-        "retain_on_delete": ("retain", ""),
-        "retainondelete": ("retain", ""),
-        "skip_destroy": ("retain", ""),
-        "precondition": ("", "conditions are for policies"),
-        "postcondition": ("", "conditions are for policies"),
+        **dict.fromkeys(("delete_before_replace", "deletebeforereplace"), ("replace", "As in replace: delete_first")),
+        **dict.fromkeys(("retain_on_delete", "retainondelete", "skip_destroy"), ("retain", "")),
+        **dict.fromkeys(("precondition", "postcondition"), ("", "conditions are for policies")),
     },
     "input declaration": {
         "description": ("docs", ""),
@@ -481,7 +453,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "type": {
         **dict.fromkeys(("copy", "local_file", "content"), ("file", "")),
         **dict.fromkeys(("lineinfile", "replace"), ("file_line", "")),
-        **dict.fromkeys(("blockinfile",), ("block_in_file", "")),
+        "blockinfile": ("block_in_file", ""),
         **dict.fromkeys(("ini_file", "inifile", "ini_subsetting"), ("ini_setting", "")),
         "augeas": ("", "settings are managed by the types ini_setting, json_setting, yaml_setting and toml_setting"),
         **dict.fromkeys(("directory", "dir"), ("file", "With ensure: directory")),
@@ -536,24 +508,23 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         "destroy_before_create": ("delete_first", ""),
         **dict.fromkeys(("error", "crit", "critical"), ("err", "")),
         "verbose": ("info", ""),
-        "hold": ("present", "A version there keeps the package at it"),
-        "held": ("present", "A version there keeps the package at it"),
-        **dict.fromkeys(("installed", "exists", "create", "created", "managed", "true"), _PRESENT),
-        **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "false"), _ABSENT),
+        **dict.fromkeys(("hold", "held"), ("present", "A version there keeps the package at it")),
+        **dict.fromkeys(("installed", "exists", "create", "created", "managed", "true"), ("present", "")),
+        **dict.fromkeys(("uninstalled", "removed", "remove", "deleted", "delete", "false"), ("absent", "")),
         "purge": ("purged", ""),
-        **dict.fromkeys(("started", "start", "up", "active", "on", "run"), _RUNNING),
-        **dict.fromkeys(("dead", "stop", "down", "inactive", "off"), _STOPPED),
+        **dict.fromkeys(("started", "start", "up", "active", "on", "run"), ("running", "")),
+        **dict.fromkeys(("dead", "stop", "down", "inactive", "off"), ("stopped", "")),
         **dict.fromkeys(("restarted", "reloaded", "restart", "reload"), _RESTART),
-        **dict.fromkeys(("enabled", "enable"), _ENABLED),
-        **dict.fromkeys(("disabled", "disable"), _DISABLED),
+        **dict.fromkeys(("enabled", "enable"), ("running", "With the machine it starts by enable: true")),
+        **dict.fromkeys(("disabled", "disable"), ("stopped", "With the machine it does not start by enable: false")),
         **dict.fromkeys(("symlink", "hard"), ("link", "")),
         **dict.fromkeys(("dir", "folder"), ("directory", "")),
         **dict.fromkeys(("touch", "regular", "f"), ("file", "")),
         **dict.fromkeys(("newest", "upgraded", "up_to_date", "update", "updated"), ("latest", "")),
     },
     "boolean": {
-        **dict.fromkeys(("yes", "on", "y", "enabled"), _TRUE),
-        **dict.fromkeys(("no", "off", "n", "disabled"), _FALSE),
+        **dict.fromkeys(("yes", "on", "y", "enabled"), ("true", "No other word is read as it")),
+        **dict.fromkeys(("no", "off", "n", "disabled"), ("false", "No other word is read as it")),
     },
     "argument": {
         "test=true": ("", "'resource-api apply MANIFEST --noop' changes nothing"),
@@ -589,7 +560,7 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         ("-y", "-auto-approve", "--auto-approve", "--assume-yes", "--non-interactive", "--approve", "-f"), _CONFIRMS
     ),
     "option": {
-        **dict.fromkeys(("--dry-run", "--dry", "--check", "-n", "-C", "-W", "--why-run", "--preview"), _NOOP),
+        **dict.fromkeys(("--dry-run", "--dry", "--check", "-n", "-C", "-W", "--why-run", "--preview"), ("--noop", "")),
         **dict.fromkeys(("--limit", "-l", "--subset"), _LIMIT),
         **dict.fromkeys(
             ("-target", "--only", "--resource", "--filter"), ("--target", "As in --target 'File[/etc/motd]'")
@@ -642,8 +613,8 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(("up", "run", "deploy", "converge", "playbook", "provision", "sync", "execute"), ("apply", "")),
         **dict.fromkeys(("state.apply", "state.highstate", "state.sls", "highstate"), ("apply", "")),
         **dict.fromkeys(("preview", "diff", "dry-run", "check-mode", "noop"), ("plan", "")),
-        **dict.fromkeys(("check", "lint", "parser", "verify", "test"), _VALIDATE),
-        **dict.fromkeys(("ls", "list", "resources", "inventory"), _STATE_LIST),
+        **dict.fromkeys(("check", "lint", "parser", "verify", "test"), ("validate", "")),
+        **dict.fromkeys(("ls", "list", "resources", "inventory"), ("state", "As in 'state list'")),
         "show": ("state", "As in 'state show REF'"),
         **dict.fromkeys(("taint", "untaint"), ("state", "As in 'state taint REF' and 'state untaint REF'")),
         **dict.fromkeys(("mv", "move", "rename"), ("state", "As in 'state mv FROM TO'")),
@@ -652,12 +623,11 @@ WORDS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
         **dict.fromkeys(
             ("workspace", "stack", "env"), ("", "a stack is selected by --stack NAME, and made by its first run")
         ),
-        **dict.fromkeys(("outputs",), ("output", "")),
-        **dict.fromkeys(("version",), ("", "'resource-api --version' shows it")),
+        "outputs": ("output", ""),
+        "version": ("", "'resource-api --version' shows it"),
         **dict.fromkeys(("fmt", "format", "console", "lookup"), ("", "there is no such command")),
         "force-unlock": ("", "the lock ends with the process that holds it"),
-        "scaffold": ("new", ""),
-        "create": ("new", ""),
+        **dict.fromkeys(("scaffold", "create"), ("new", "")),
         "adopt": ("import", ""),
     },
     "command state": {

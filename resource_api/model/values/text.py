@@ -49,6 +49,11 @@ def show(value: Any) -> str:
     return escape(str(value))
 
 
+def show_name(name: Any) -> str:
+    """Return the canonical name of a resource as text: that of several namevars separated by commas."""
+    return ", ".join(map(str, name)) if isinstance(name, tuple) else str(name)
+
+
 def show_size(limit: int) -> str:
     """Return the largest number of bytes that something may have, rounded down: ``64 KiB``."""
     return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit >> 10} KiB" if limit >= 1 << 10 else f"{limit} bytes"

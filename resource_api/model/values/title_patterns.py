@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values.errors import nearest
+from resource_api.model.values.errors import hint
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -61,10 +61,8 @@ class TitlePatterns:
             except re.error as error:
                 found.append(f"title_patterns[{index}]: {error}")
                 continue
-            for group in groups:
-                if group not in namevars:
-                    hint = nearest(group, namevars)
-                    found.append(f"title_patterns[{index}]: '{group}' is not a namevar{f'; {hint}' if hint else ''}")
+            strange = [group for group in groups if group not in namevars]
+            found += [f"title_patterns[{index}]: '{each}' is not a namevar{hint(each, namevars)}" for each in strange]
         return found
 
 
