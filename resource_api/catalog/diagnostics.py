@@ -24,13 +24,13 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
-        #: What is wrong with defaults and files of types, and which problems repeat that for another resource.
-        self._elsewhere: set[tuple[str | None, ...]] = set()
+        #: What is wrong with defaults, and which problems repeat that for another resource.
+        self._of_defaults: set[tuple[str, str, str | None, str]] = set()
         self._repeated: set[int] = set()
 
     @property
     def distinct(self) -> list[Problem]:
-        """All problems and warnings; what is wrong with a default or a type only for the first resource of it."""
+        """All problems and warnings; what is wrong with a default only for the first resource that inherits it."""
         return [*(each for at, each in enumerate(self.problems) if at not in self._repeated), *self.warnings]
 
     @property
@@ -62,19 +62,11 @@ class Diagnostics:
             return
         declared = named.declaration
         if problem.attribute is not None and self.manifest.inherits(declared, problem.attribute):
-            self._mark_repeated(declared.file, declared.type, problem.attribute, problem.message)
+            key = declared.file, declared.type, problem.attribute, problem.message
+            if key in self._of_defaults:
+                self._repeated.add(len(self.problems))
+            self._of_defaults.add(key)
         self.problems.append(placed)
-
-    def definition_error(self, declaration: Declaration, message: str) -> None:
-        """Add an error of the file of a type or component, found for a declaration."""
-        self._mark_repeated(declaration.type, message)
-        self.declaration_error(declaration, message, "type")
-
-    def _mark_repeated(self, *cause: str | None) -> None:
-        """Note the next problem as a repetition if one with its cause has been added before."""
-        if cause in self._elsewhere:
-            self._repeated.add(len(self.problems))
-        self._elsewhere.add(cause)
 
     def declaration_error(
         self, declaration: Declaration, message: str, code: str, attribute: str | None = None

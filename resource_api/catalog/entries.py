@@ -18,7 +18,7 @@ from resource_api.model.component_instance import ComponentInstance
 from resource_api.model.entry import NO_META, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import DefinitionError, UnknownType, nearest
+from resource_api.model.values.errors import DefinitionError, nearest
 from resource_api.model.values.reference import (
     Reference,
     capitalize_type,
@@ -172,11 +172,8 @@ class EntryBuilder:
             instance = self._instance(declaration, component)
             if component is None:
                 definition = self._definitions[instance] = self._table.provider(instance).definition
-        except UnknownType as error:
-            self._diagnostics.declaration_error(declaration, str(error), "type")
-            return
         except DefinitionError as error:
-            self._diagnostics.definition_error(declaration, str(error))
+            self._diagnostics.declaration_error(declaration, str(error), "type")
             return
         if component is not None:
             self._add_component(ComponentInstance(declaration), component, manifest)

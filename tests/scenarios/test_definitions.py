@@ -339,14 +339,6 @@ def test_a_broken_type_affects_only_manifests_that_use_it(bench: Bench) -> None:
     assert "broken" in listed.err
 
 
-def test_a_broken_type_is_reported_for_its_first_resource_alone(bench: Bench) -> None:
-    """Each resource of an unknown type is, because the mistake may be in its name."""
-    bench.write("modules/types/odd.py", "raise RuntimeError('broken')\n")
-    bench.write("site.yaml", "resources:\n  Odd[a]: {}\n  Odd[b]: {}\n  Wigdet[a]: {}\n  Wigdet[b]: {}\n")
-    found = bench.run("validate", "site.yaml", "--json").document["diagnostics"]
-    assert [each["reference"] for each in found] == ["Odd[a]", "Wigdet[a]", "Wigdet[b]"]
-
-
 def test_all_errors_of_a_type_are_reported_at_once(bench: Bench) -> None:
     """One run reports three errors of one type."""
     bench.type("odd", '"a": Attribute("Strng", "x"), "b": Attribute("String", kind="wobble"), "tag": Attribute("Any")')
