@@ -398,6 +398,7 @@ def become(request: Mapping[str, Any], streams: Sequence[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
+    tempfile.tempdir = None  # otherwise temporary files of a command that is killed would stay in /tmp
     sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(":") if path and path not in sys.path]
     sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
     sys.argv = ["resource-api", *request["arguments"]]

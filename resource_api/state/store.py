@@ -108,8 +108,11 @@ class StateStore(Protocol):
         """Record a finished run: its id, command, times, summary."""
         ...
 
-    def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Return the last finished runs of a stack, the oldest first."""
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the last finished runs of a stack, or of all, in the order in which they ended.
+
+        Each has its ``project`` and ``stack``.
+        """
         ...
 
     def save_run(self, run: str, content: bytes) -> None:
@@ -234,9 +237,9 @@ class MemoryStore:
         """Record a finished run."""
         self._runs.append({"project": name.project, "stack": name.stack, **run})
 
-    def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Return the finished runs of a stack, the oldest first."""
-        return [run for run in self._runs if (run["project"], run["stack"]) == name]
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the finished runs of a stack, or of all, in the order in which they ended."""
+        return [run for run in self._runs if name is None or (run["project"], run["stack"]) == name]
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save nothing: the program has the run's report."""

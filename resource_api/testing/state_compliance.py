@@ -180,6 +180,8 @@ class StateCompliance:
             found = reopen().history(WEB)
             assert [run["run"] for run in found] == ["1", "3"]
             assert found[0]["summary"] == {"created": 1}
+            whose = [(run["run"], run["project"], run["stack"]) for run in reopen().history()]
+            assert whose == [("1", *WEB), ("2", *OTHER), ("3", *WEB)]
 
     def test_what_a_run_has_recorded_of_itself_comes_back_or_is_not_kept(self) -> None:
         """A store may keep nothing; it never returns anything else."""

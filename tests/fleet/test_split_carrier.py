@@ -184,6 +184,7 @@ split(Waiting, 5)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user without processes")
+@pytest.mark.usefixtures("_unmeasured")
 def test_processes_that_cannot_be_started_are_an_error() -> None:
     """It says how many were to be started, and those that were have ended."""
     done = subprocess.run([sys.executable, "-c", _LIMITED], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -362,6 +363,7 @@ def test_a_password_is_read_once_for_all_processes(tmp_path: Path) -> None:
         assert {each["error"] for each in ended(carrier, {"db1", "db2"}).values()} == {why}
 
 
+@pytest.mark.usefixtures("_unmeasured")
 def test_only_runs_over_many_hosts_are_split() -> None:
     """Up to 2,000 one process carries all, and nothing that splits is imported."""
     processors = len(os.sched_getaffinity(0))

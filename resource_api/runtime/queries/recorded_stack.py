@@ -105,9 +105,9 @@ def summary(known: StackState, record: Record) -> dict[str, Any]:
 
 
 def runs(store: StateStore, names: Sequence[StackName]) -> list[dict[str, Any]]:
-    """Return the finished runs of stacks, the oldest first; ``kept``: there is a document of it."""
+    """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
     kept: Sequence[str] = ()
     with suppress(OSError):
         kept = store.saved_runs()
-    found = [{**run, "kept": run.get("run") in kept} for name in names for run in store.history(name)]
-    return sorted(found, key=lambda run: float(run.get("ended", 0)))
+    found = (run for run in store.history() if (run["project"], run["stack"]) in names)
+    return [{**run, "kept": run.get("run") in kept} for run in found]

@@ -62,8 +62,8 @@ class SqliteStore:
         with self._guard, self._reading() as opened:
             return sorted(name for name, header in opened.headers.items() if header.serial) if opened else []
 
-    def history(self, name: StackName) -> Sequence[Mapping[str, Any]]:
-        """Return the last finished runs of a stack, the oldest first."""
+    def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
+        """Return the last finished runs of a stack, or of all, in the order in which they ended."""
         with self._guard, self._reading() as opened:
             return history.read(opened.database, name) if opened else []
 
