@@ -19,7 +19,7 @@ from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.archive_members import DIRECTORY_MODE
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, opened
 from resource_api.system.filesystem.permissions import directory_mode
 
 if TYPE_CHECKING:
@@ -242,12 +242,9 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
     todo = [name]
     while todo:
         inner = todo.pop()
-        fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directories.reach(_place(path, inner)).fd)
-        try:
-            with os.scandir(fd) as entries:
-                found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
-        finally:
-            os.close(fd)
+        directory = directories.reach(_place(path, inner))
+        with opened(".", DIRECTORY_FLAGS, directory.fd) as fd, os.scandir(fd) as entries:
+            found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
         if any(each not in before.members for each, _ in found):
             return True
         todo += [each for each, is_directory in found if is_directory]
