@@ -29,7 +29,8 @@ MAX_LINKS: Final = 40
 #: Flags to open a directory for listing or fsync(2) without following a link.
 DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+#: The bits of a mode with which others than the owner can write.
+OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @contextmanager
@@ -172,7 +173,7 @@ class Directories:
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
     seen = os.fstat(fd)
     own = {*ROOT, os.geteuid()}
-    trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in own
+    trusted = not seen.st_mode & OTHERS_WRITE and seen.st_uid in own
     if trusted and parent is not None and not parent.trusted:
         # In a sticky directory of ours, others cannot rename what is ours: /tmp, for example.
         trusted = parent.sticky

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._lazy_regex import regex
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, opened
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
@@ -68,7 +68,7 @@ def sweep(directory: Directory) -> None:
     Those that had got another owner already are removed only where no other user can add a name.
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
-        private = not os.fstat(fd).st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        private = not os.fstat(fd).st_mode & OTHERS_WRITE
         left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - a descriptor has no path
         for name in left:
             found = _NAME.fullmatch(name)

@@ -18,7 +18,8 @@ from resource_api.system.filesystem import directories
 from resource_api.system.overlay import namespaces, root, supervision, user_namespace
 from resource_api.system.overlay.mount_table import mounts
 from resource_api.system.overlay.process_limit import ProcessLimit
-from resource_api.system.process import core_dumps
+from resource_api.system.process import core_dumps, identity
+from resource_api.system.process.child import close_all_but
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -198,14 +199,11 @@ def _inside(started: _Started, layers: int) -> int:
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    kept = {layers, started.answer, *started.isolation.kept()}
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:  # noqa: PLR2004 - the standard streams
-            with suppress(OSError):
-                os.close(int(name))
+    close_all_but({0, 1, 2, layers, started.answer, *started.isolation.kept()})
     # 1 is the limit with which no program of core_pattern is started either, core(5).
     core_dumps.limit(1)
-    namespaces.join_session_keyring()
+    with suppress(OSError):
+        identity.join_new_session_keyring()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():
         directories.ROOT.add(user_namespace.unknown_user())
