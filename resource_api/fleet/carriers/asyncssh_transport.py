@@ -295,7 +295,7 @@ class Connections:
             raise failed from error
 
 
-class Process:
+class Process(transport.Process):
     """A program on a host, with the connection that it has for itself."""
 
     def __init__(self, library: Any, connection: Any, process: Any) -> None:
@@ -303,14 +303,6 @@ class Process:
         self._connection = connection
         self._process = process
         self._lost = (library.Error, library.DisconnectError, OSError)
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the connection."""
-        self.close()
 
     async def read(self) -> bytes:
         """Return what came on standard output; nothing at its end. Raise ``Lost``."""
