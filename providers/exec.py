@@ -9,6 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
+from lib.sensitive import has_secret
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse secrets that other users could see, and texts that cannot be split; warn of shell operators."""
         for attribute, value in should.items():
-            if attribute != "input" and _secret(value):
+            if attribute != "input" and has_secret(value):
                 yield Problem(attribute, f"'{attribute}' is a secret, which other users could see; pass it by 'input'")
         for attribute in ("command", "onlyif", "unless"):
             for command in _commands(should, attribute):
@@ -78,11 +79,6 @@ class Provider(BaseProvider):
                     context.updated(name, message="Executed successfully")
                 else:
                     context.unchanged(name)
-
-
-def _secret(value: Any) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, Sensitive) or any(map(_secret, inside))
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:
