@@ -9,13 +9,14 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
+from lib.imperative import ImperativeProvider
 from lib.sensitive import has_secret
-from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, Sensitive
+from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api import Change, CommandResult, Context, Resource
+    from resource_api import Change, CommandResult, Context
 
 #: Words with a meaning for a shell; in a command without ``shell: true`` they are probably a mistake.
 OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
@@ -24,8 +25,10 @@ OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
 TAIL = 5
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The commands of one transaction."""
+
+    unlisted = "the effects of commands cannot be read"
 
     def __init__(self) -> None:
         """Start without a declared command."""
@@ -40,13 +43,6 @@ class Provider(BaseProvider):
             for command in _commands(should, attribute):
                 if isinstance(command, str) and not should["shell"]:
                     yield from _text_problems(attribute, command)
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: the effect of a command cannot be read."""
-        if names is None:
-            msg = "the effects of commands cannot be read"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether all guards allow the command, and why."""
