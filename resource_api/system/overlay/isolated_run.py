@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
@@ -111,10 +111,7 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     sys.stderr.flush()
     with open(os.memfd_create("answer"), "rb") as answer, supervision.signals_blocked() as before:
         started = _Started(function, isolation, found, before, answer.fileno())
-        child = os.fork()
-        if not child:
-            _never_return(lambda: _outside(started, here), started.answer)
-        number = supervision.wait(child)
+        number = supervision.wait(_fork(lambda: _outside(started, here), started.answer))
         answer.seek(0)
         kind, text = answer.read(1), answer.read()
     if kind == _FAILED:
@@ -122,8 +119,10 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     return Ended(text if kind == _RETURNED else None, number)
 
 
-def _never_return(function: Callable[[], int], answer: int) -> NoReturn:
-    """End this process with what ``function`` returns; what it raises is the answer."""
+def _fork(function: Callable[[], int], answer: int) -> int:
+    """Return the number of a process that ends with what ``function`` returns; what it raises is the answer."""
+    if child := os.fork():
+        return child
     code = 1
     try:
         code = function()
@@ -159,10 +158,7 @@ def _outside(started: _Started, parent: int) -> int:
         user_namespace.unshare(flags)
     # Not at once: a control group has to be removed.
     namespaces.die_with(parent, supervision.PARENT_DIED)
-    child = os.fork()
-    if not child:
-        _never_return(lambda: _first(started, limit), started.answer)
-    supervision.wait(child)
+    supervision.wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
     return 0
 
@@ -179,9 +175,7 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
         os.chdir(directory)
     if not started.isolation.network:
         namespaces.start_loopback()
-    child = os.fork()
-    if not child:
-        _never_return(lambda: _inside(started, layers), started.answer)
+    child = _fork(lambda: _inside(started, layers), started.answer)
     os.close(layers)
     supervision.wait(child, orphans=True)
     return 0
