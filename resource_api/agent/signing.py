@@ -78,7 +78,7 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
         raise Untrusted(msg) from error
 
 
-def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
+def check_signers(path: str, exempt: Iterable[str]) -> str:
     """Return the absolute path of a list of allowed signers.
 
     Raise ``UsageError`` if there is none, ``Untrusted`` for one that others can change.

@@ -37,7 +37,7 @@ class ExecutableProvider:
 class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
-    def __init__(self, read: ReadCode | None = None) -> None:
+    def __init__(self, read: ReadCode) -> None:
         """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
         self._read = read
         self._builtins: dict[str, dict[str, Any]] = {}

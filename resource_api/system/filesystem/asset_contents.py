@@ -108,7 +108,7 @@ class SentReader(AssetReader):
     ``files``: path → content; a directory's path ends in a slash, and its content lists the members as JSON.
     """
 
-    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str] = ()) -> None:
+    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
         """Use the files that were sent; files beneath ``directories`` are read from there."""
         super().__init__()
         self._sent = sent
