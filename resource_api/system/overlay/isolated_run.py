@@ -119,13 +119,14 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     return Ended(text if kind == _RETURNED else None, number)
 
 
-def _fork(function: Callable[[], int], answer: int) -> int:
-    """Return the number of a process that ends with what ``function`` returns; what it raises is the answer."""
+def _fork(function: Callable[[], None], answer: int) -> int:
+    """Return the number of a process that calls ``function`` and ends; what it raises is the answer."""
     if child := os.fork():
         return child
     code = 1
     try:
-        code = function()
+        function()
+        code = 0
     except KeyboardInterrupt:  # after a signal, of which the caller knows
         pass
     except OSError as error:
@@ -146,8 +147,8 @@ def _answer(descriptor: int, kind: bytes, text: bytes) -> None:
     os.pwrite(descriptor, kind, 0)
 
 
-def _outside(started: _Started, parent: int) -> int:
-    """Be the process that waits outside of the new process table; return the exit code."""
+def _outside(started: _Started, parent: int) -> None:
+    """Be the process that waits outside of the new process table."""
     os.setsid()
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
@@ -160,11 +161,10 @@ def _outside(started: _Started, parent: int) -> int:
     namespaces.die_with(parent, supervision.PARENT_DIED)
     supervision.wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
-    return 0
 
 
-def _first(started: _Started, limit: ProcessLimit) -> int:
-    """Be the first process of the new table: build the root, and wait for all that is started; return 0."""
+def _first(started: _Started, limit: ProcessLimit) -> None:
+    """Be the first process of the new table: build the root, and wait for all that is started."""
     # The parent has the number 0 here.
     namespaces.die_with(0)
     directory = os.getcwd()
@@ -178,7 +178,6 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
     child = _fork(lambda: _inside(started, layers), started.answer)
     os.close(layers)
     supervision.wait(child, orphans=True)
-    return 0
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:
@@ -188,8 +187,8 @@ def _dropped(isolation: Isolation) -> Iterable[int]:
     return (*_DROPPED.values(), *((_NET_ADMIN, _NET_RAW) if isolation.network else ()))
 
 
-def _inside(started: _Started, layers: int) -> int:
-    """Give up what reaches beyond the overlay, and call the function; return 0."""
+def _inside(started: _Started, layers: int) -> None:
+    """Give up what reaches beyond the overlay, and call the function."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -206,4 +205,3 @@ def _inside(started: _Started, layers: int) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     _answer(started.answer, _RETURNED, answer)
-    return 0
