@@ -77,10 +77,7 @@ class DefinitionFiles:
     def _bytes(self, path: str) -> bytes:
         """Return what a file holds. Raise ``UntrustedCode`` where others could have changed it."""
         try:
-            if self._read is not None:
-                return self._read(path)[0]
-            with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
-                return file.read()
+            return self._read(path)[0]
         except OSError as error:
             msg = f"{path}: {error.strerror}"
             raise DefinitionError(msg) from error

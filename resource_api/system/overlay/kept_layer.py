@@ -85,13 +85,14 @@ def pack(descriptor: int, kept: int) -> None:
 
 def _add(archive: tarfile.TarFile, path: str) -> None:
     member = archive.gettarinfo(path, path.lstrip("/"))
-    # None: a socket, whatever the annotation says.
-    if member is not None and member.islnk():  # another name of the same file: each is kept on its own
+    if member is None:  # a socket, whatever the annotation says
+        return
+    if member.islnk():  # another name of the same file: each is kept on its own
         member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.lstat(path).st_size
-    if member is not None and member.isreg():
+    if member.isreg():
         with open(path, "rb") as content:
             archive.addfile(member, content)
-    elif member is not None and member.type in _KINDS:
+    elif member.type in _KINDS:
         archive.addfile(member)
 
 
