@@ -41,7 +41,7 @@ def sign(raw: bytes, key: str) -> bytes:
     try:
         return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()
     except CommandError as error:
-        msg = f"{key}: cannot sign: {_reason(error)}"
+        msg = f"{key}: cannot sign: {_last_line(error.stderr, str(error))}"
         raise ResourceError(msg) from error
 
 
@@ -110,10 +110,6 @@ def _in_memory(content: bytes) -> Iterator[str]:
         yield f"/proc/{os.getpid()}/fd/{fd}"
     finally:
         os.close(fd)
-
-
-def _reason(error: CommandError) -> str:
-    return _last_line(error.stderr, str(error))
 
 
 def _last_line(*texts: str) -> str:
