@@ -6,11 +6,9 @@ spells contents and which members an archive may have must not enter here.
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
-import stat
 from functools import partial
 from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -170,11 +168,7 @@ class VerifiedFile(io.RawIOBase):
 
 def open_regular(path: str) -> io.FileIO:
     """Open a regular file; refuse anything that could block or has no end."""
-    fd = os.open(path, _READ)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return os.fdopen(fd, "rb", buffering=0)
+    return files.regular(os.open(path, _READ), path)
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:

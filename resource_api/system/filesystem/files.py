@@ -113,6 +113,11 @@ def open_source(path: str) -> FileIO:
     except OSError as error:
         error.filename = path
         raise
+    return regular(file, path)
+
+
+def regular(file: int, path: str) -> FileIO:
+    """Return the unbuffered stream of a regular file; close anything else, and raise ``OSError`` with its path."""
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
