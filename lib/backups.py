@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from resource_api import BackupStore, backup_directory, files
 
-if TYPE_CHECKING:
-    from types import TracebackType
 
-
-class Backups:
+class Backups(ExitStack):
     """The stores of the copies of one call of ``set``; a context manager, whose end removes the oldest copies."""
 
     def __init__(self) -> None:
         """Start without a store."""
+        super().__init__()
         self._stores: dict[str, BackupStore] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Close the stores."""
-        self._stack.__exit__(kind, error, _)
 
     def keep(self, path: str, backup: Any, *, at_once: bool) -> None:
         """Copy a file, or all files of a directory, as declared by ``backup``. Raise ``OSError``, ``ResourceError``.
@@ -34,7 +23,7 @@ class Backups:
         """
         directory = backup_directory() if backup is True else files.canonical_path(backup)
         if directory not in self._stores:
-            self._stores[directory] = self._stack.enter_context(BackupStore(directory))
+            self._stores[directory] = self.enter_context(BackupStore(directory))
         self._stores[directory].keep(path)
         if at_once:
             self._stores[directory].flush()

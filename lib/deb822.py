@@ -65,8 +65,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, str]) -> None:
     for each in reversed(found):
         value = values.get(each.name.lower(), each.value)
         if value.split() != each.value.split():
-            for number in reversed(range(each.start, each.stop)):
-                del lines[number]
+            file_parts.remove_lines(lines, range(each.start, each.stop))
             _insert(lines, each.start, _format(each.name, value) if value else [])
 
 

@@ -100,6 +100,12 @@ def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret:
     edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
 
 
+def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
+    """Remove the lines with these numbers, in any order."""
+    for number in sorted(numbers, reverse=True):
+        del lines[number]
+
+
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield what parts of files need: the directory of the file, and the program that checks it."""
     from lib import prerequisites  # noqa: PLC0415 - only for plans with changes

@@ -119,9 +119,7 @@ def expected(
             bits = each.bits & ~1 if each.conditional and not runs else each.bits
             (inherited if each.default else own)[each.key] = bits
     new = _combined(access, own, inclusive=inclusive)
-    if not inherited and inclusive:
-        return new, {}
-    if not inherited and not default:
+    if not inherited and (inclusive or not default):
         return new, {}
     start = default or {key: new[key] for key in ((USER_OBJ, UNNAMED), GROUP_KEY, (OTHER, UNNAMED))}
     return new, _combined(start, inherited, inclusive=inclusive)

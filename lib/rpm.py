@@ -9,10 +9,9 @@ from lib import packages
 from resource_api import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from typing import Any
+    from collections.abc import Collection, Iterable, Mapping
 
-    from resource_api import Context, Problem, Resource
+    from resource_api import Context, Resource
 
 #: Of an installed package: when it was installed, as of a kernel several versions are.
 INSTALLED = "%{INSTALLTIME}|%{NAME}|%{EPOCHNUM}:%{VERSION}-%{RELEASE}|%{ARCH}\\n"
@@ -26,6 +25,12 @@ class RpmProvider(packages.PackageProvider):
     """The packages of rpm's database; a subclass knows the program that installs them."""
 
     rpm: ClassVar[Command] = Command("rpm", read_only=True)
+    #: The path of that program.
+    installer: ClassVar[str]
+
+    def suitable(self, _context: Context) -> bool | str:
+        """Return whether the program is installed."""
+        return os.path.exists(self.installer) or f"there is no {self.installer}"  # noqa: PTH110 - text in, text out
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Return the packages of rpm's database; those that are wanted as ``latest`` with their candidate version."""
@@ -45,10 +50,6 @@ class RpmProvider(packages.PackageProvider):
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
         """Return name → the version that would be installed now; nothing for one that no repository has or renews."""
-        raise NotImplementedError
-
-    def preflight(self, context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield the packages that no repository has."""
         raise NotImplementedError
 
 

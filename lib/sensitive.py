@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from resource_api import Sensitive
+
+
+def has_secret(value: Any) -> bool:
+    """Return whether a value is a secret, or has one in it."""
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return isinstance(value, Sensitive) or any(map(has_secret, inside))
 
 
 def reveal(value: Any) -> Any:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import file_parts, validate_cmd
-from lib.sensitive import reveal
-from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
+from lib.sensitive import has_secret, reveal
+from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -112,7 +112,7 @@ class SettingsProvider(BaseProvider):
             wanted.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
         )
         places = {parse_place(key): MISSING if should is None else reveal(should["value"]) for key, should in order}
-        mode = 0o600 if any(map(_secret, values)) else 0o644
+        mode = 0o600 if any(map(has_secret, values)) else 0o644
         files.edit(path, partial(self._changed, wanted=places), mode=mode, check=checks.get(path))
 
     def _changed(self, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
@@ -224,11 +224,6 @@ def _plain(value: Any, left: list[int]) -> Any:
         if isinstance(value, kind):
             return kind(value)
     return str(value)
-
-
-def _secret(value: Any) -> bool:
-    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
-    return isinstance(value, Sensitive) or any(map(_secret, inside))
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -160,11 +160,13 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
     Raise ``ResourceError`` for a key, request or authority that cannot be used.
     """
     request = None if should.get("csr") is None else read_request(should["csr"])
-    own = None if request is not None or should.get("private_key") is None else _own_key(should)
-    if request is None and own is None:
-        msg = "cannot be issued without a private_key or a csr"
-        raise ResourceError(msg)
-    public: Any = request.public_key() if request is not None else own and own.public_key()
+    own: Any = None
+    if request is None:
+        if should.get("private_key") is None:
+            msg = "cannot be issued without a private_key or a csr"
+            raise ResourceError(msg)
+        own = x509_files.read_key(should["private_key"], should.get("passphrase"))
+    public: Any = (request or own).public_key()
     wanted = _wanted(should, is_, request)
     name = x509.Name([x509.NameAttribute(_oid(PARTS, part), text) for part, text in wanted["subject"].items()])
     authority = _authority(should, Authority(name, own, public))
@@ -175,10 +177,6 @@ def issue(should: Mapping[str, Any], is_: Mapping[str, Any]) -> bytes:
         builder = builder.add_extension(extension, critical)
     digest = None if isinstance(authority.key, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return builder.sign(authority.key, digest).public_bytes(serialization.Encoding.PEM)
-
-
-def _own_key(should: Mapping[str, Any]) -> Any:
-    return x509_files.read_key(should["private_key"], should.get("passphrase"))
 
 
 def _wanted(
@@ -211,11 +209,9 @@ def _authority(should: Mapping[str, Any], own: Authority) -> Authority:
             msg = "a signing request is signed by an authority: declare ca_certificate and ca_key"
             raise ResourceError(msg)
         return own
-    certificate, key = (
-        read(should["ca_certificate"]),
-        x509_files.read_key(should["ca_key"], should.get("ca_passphrase")),
-    )
-    if x509_files.public_pem(certificate.public_key()) != x509_files.public_pem(key.public_key()):
+    certificate = read(should["ca_certificate"])
+    key = x509_files.read_key(should["ca_key"], should.get("ca_passphrase"))
+    if not belongs_to(certificate, key):
         msg = f"'{should['ca_key']}' is not the key of '{should['ca_certificate']}'"
         raise ResourceError(msg)
     return Authority(certificate.subject, key, certificate.public_key())

@@ -6,19 +6,22 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib import regular_expressions, wait_conditions
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, Sensitive
+from lib.imperative import ImperativeProvider
+from resource_api import Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context
 
 #: How a value is compared.
 COMPARISONS = ("equals", "one_of", "matches")
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The assertions of one run."""
+
+    unlisted = "assertions leave nothing behind that could be listed"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse an assertion of nothing, and comparisons without a value."""
@@ -29,13 +32,6 @@ class Provider(BaseProvider):
         if "value" in should and not given:
             yield Problem("value", f"value is compared with nothing; declare one of {', '.join(COMPARISONS)}")
         yield from regular_expressions.problems("matches", should.get("matches"))
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: an assertion leaves nothing behind."""
-        if names is None:
-            msg = "assertions leave nothing behind that could be listed"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether a condition does not hold, and which: then the assertion will fail."""

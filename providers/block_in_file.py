@@ -73,8 +73,7 @@ def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] 
         if place is not None:
             # The marker lines of a block that stays keep their bytes.
             first, last = place if should is None else (place[0] + 1, place[1] - 1)
-            for number in reversed(range(first, last + 1)):
-                del lines[number]
+            file_parts.remove_lines(lines, range(first, last + 1))
         if should is None:
             continue
         block = reveal(should["block"])

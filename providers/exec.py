@@ -9,12 +9,14 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, Sensitive
+from lib.imperative import ImperativeProvider
+from lib.sensitive import has_secret
+from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api import Change, CommandResult, Context, Resource
+    from resource_api import Change, CommandResult, Context
 
 #: Words with a meaning for a shell; in a command without ``shell: true`` they are probably a mistake.
 OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
@@ -23,8 +25,10 @@ OPERATORS = frozenset(["|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1"])
 TAIL = 5
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The commands of one transaction."""
+
+    unlisted = "the effects of commands cannot be read"
 
     def __init__(self) -> None:
         """Start without a declared command."""
@@ -33,19 +37,12 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse secrets that other users could see, and texts that cannot be split; warn of shell operators."""
         for attribute, value in should.items():
-            if attribute != "input" and _secret(value):
+            if attribute != "input" and has_secret(value):
                 yield Problem(attribute, f"'{attribute}' is a secret, which other users could see; pass it by 'input'")
         for attribute in ("command", "onlyif", "unless"):
             for command in _commands(should, attribute):
                 if isinstance(command, str) and not should["shell"]:
                     yield from _text_problems(attribute, command)
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: the effect of a command cannot be read."""
-        if names is None:
-            msg = "the effects of commands cannot be read"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether all guards allow the command, and why."""
@@ -78,11 +75,6 @@ class Provider(BaseProvider):
                     context.updated(name, message="Executed successfully")
                 else:
                     context.unchanged(name)
-
-
-def _secret(value: Any) -> bool:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, Sensitive) or any(map(_secret, inside))
 
 
 def _commands(should: Mapping[str, Any], attribute: str) -> Sequence[Any]:

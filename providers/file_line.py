@@ -101,8 +101,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
     for match, should in wanted.items():
         found = line_places.find(lines, match)
         if should is None:
-            for number in reversed(found):
-                del lines[number]
+            file_parts.remove_lines(lines, found)
             continue
         line = _text(should["line"]) or ""
         if not found:

@@ -128,8 +128,8 @@ class Provider(BaseProvider):
                 with suppress(FileNotFoundError):
                     batch.remove(left, recursive=True)
             user = should.get("user")
-            uid = None if user is None else files.user_id(user)
-            batch.make_directory(new, mode=0o755, uid=uid, gid=None if user is None else _group(user))
+            uid, gid = (None, None) if user is None else (files.user_id(user), pwd.getpwnam(user).pw_gid)
+            batch.make_directory(new, mode=0o755, uid=uid, gid=gid)
         try:
             self._fill(new, should)
             rename(new, path.rpartition("/")[2])
@@ -251,10 +251,6 @@ def _aside(path: str, suffix: str) -> str:
 def _account(user: str) -> str | None:
     """Return the user whom git runs as; None for the user of the run."""
     return None if files.user_id(user) == os.geteuid() else user
-
-
-def _group(user: str) -> int:
-    return pwd.getpwnam(user).pw_gid
 
 
 def _short(revision: str, commit: str) -> str:

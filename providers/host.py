@@ -87,8 +87,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
                 lines[found[0]] = format_line({**host, **should})
         else:
             lines.append(format_line({**should, "name": name}))
-    for number in sorted(removed, reverse=True):
-        del lines[number]
+    file_parts.remove_lines(lines, removed)
 
 
 def parse_line(line: str) -> Resource | None:

@@ -81,8 +81,7 @@ def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> 
         text = lines[number]
         begin = text[:start] if start >= 0 else text.rstrip() + should["key_val_separator"]
         lines[number] = (begin + _text(should["value"])).rstrip(" \t")
-    for number in sorted(removed, reverse=True):
-        del lines[number]
+    file_parts.remove_lines(lines, removed)
     for key, should in wanted.items():
         if should is None and key in found:
             _remove_if_empty(lines, key[0])
@@ -171,8 +170,7 @@ def _remove_if_empty(lines: files.Lines, section: str) -> None:
     first = place[0] - 1
     if place[1] == len(texts) and first and not texts[first - 1].strip():
         first -= 1
-    for number in reversed(range(first, place[1])):
-        del lines[number]
+    file_parts.remove_lines(lines, range(first, place[1]))
 
 
 def _canonical_value(value: Any) -> Any:

@@ -110,8 +110,7 @@ def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> 
             entry = parse_line(lines[place])
             if should is not None and entry is not None and (line := _format(key, should, entry)):
                 lines[place] = line
-    for place in sorted(removed, reverse=True):
-        del lines[place]
+    file_parts.remove_lines(lines, removed)
     for key, should in wanted.items():
         if should is not None and key not in found:
             hosts = hashed(key[0], os.urandom(SALT)) if should.get("hashed") else _joined(key[0], should)

@@ -152,8 +152,7 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
     """Set the entry of a mount point: its first line, or a new one; with None, remove all its lines."""
     places = [number for number, line in enumerate(lines) if (parse_line(line) or {}).get("name") == name]
     if entry is None:
-        for number in reversed(places):
-            del lines[number]
+        file_parts.remove_lines(lines, places)
     elif not places:
         lines.append(format_line(entry))
     elif any(entry[field] != value for field, value in (parse_line(lines[places[0]]) or {}).items()):

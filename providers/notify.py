@@ -5,27 +5,23 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, CannotList, Sensitive
+from lib.imperative import ImperativeProvider
+from resource_api import Sensitive
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The messages of one run."""
+
+    unlisted = "messages that were written cannot be read"
 
     def __init__(self) -> None:
         """Start without a declared message."""
         self._declared: dict[str, Mapping[str, Any]] = {}
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: a message that was written cannot be read."""
-        if names is None:
-            msg = "messages that were written cannot be read"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool:
         """Return whether the message is written without a notification."""

@@ -146,10 +146,12 @@ def _begin(path: str, is_: Mapping[str, Any] | None, owner: str | None) -> None:
             raise ResourceError(msg)
         if is_ is None or is_["status"] == "empty":
             _make_directory(path, batch, ids)
-        elif is_ is not None and is_["status"] == "incomplete":
+        elif is_["status"] == "incomplete":
             _empty(path, batch, keep={MARK})
-        elif is_ is not None:
-            _remove_interpreters(path, batch)
+        else:
+            # The module `venv` keeps the links to an interpreter that lead nowhere.
+            for name in _interpreters(path):
+                batch.remove(f"{path}/bin/{name}")
     files.replace(f"{path}/{MARK}", b"", mode=0o644, **ids)
 
 
@@ -165,12 +167,6 @@ def _make_directory(path: str, batch: files.Batch, ids: Mapping[str, int]) -> No
             return
         batch.remove(path)
     batch.make_directory(path, mode=0o755 if ids else None, **ids)
-
-
-def _remove_interpreters(path: str, batch: files.Batch) -> None:
-    """Remove the links to an interpreter: the module ``venv`` keeps those that lead nowhere."""
-    for name in _interpreters(path):
-        batch.remove(f"{path}/bin/{name}")
 
 
 def _interpreters(path: str) -> list[str]:

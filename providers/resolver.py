@@ -118,8 +118,7 @@ def _edit(lines: files.Lines, should: Mapping[str, Any]) -> None:
             lines[number] = text
         for offset, text in enumerate(wanted[len(places) :]):
             lines.insert(end + offset, text)
-        for number in reversed(places[len(wanted) :]):
-            del lines[number]
+        file_parts.remove_lines(lines, places[len(wanted) :])
 
 
 def _address(text: str) -> str | None:

@@ -90,8 +90,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
             removed.append(number)
         elif any(should.get(attribute, value) != value for attribute, value in key.items() if attribute != "name"):
             lines[number] = format_line({**key, **should, "name": key["name"]})
-    for number in reversed(removed):
-        del lines[number]
+    file_parts.remove_lines(lines, removed)
     for name, should in missing.items():
         if should is not None:
             lines.append(format_line({**should, "name": name}))

@@ -124,8 +124,7 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
             lines.append(f"{name} = {should['value']}")
         elif parse_line(lines[found[-1]]) != (name, should["value"]):
             lines[found[-1]] = f"{name} = {should['value']}"
-    for number in sorted(removed, reverse=True):
-        del lines[number]
+    file_parts.remove_lines(lines, removed)
 
 
 def _edit_file(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:

@@ -9,12 +9,13 @@ import time
 from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, CannotList, Problem, ResourceError, files
+from lib.imperative import ImperativeProvider
+from resource_api import Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 UNITS = "bkmgt"
@@ -24,8 +25,10 @@ DEEPEST = 100
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The directories that are tidied."""
+
+    unlisted = "what was removed cannot be read"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a directory without a path, and a removal of everything."""
@@ -34,13 +37,6 @@ class Provider(BaseProvider):
             yield Problem("path", "path is needed where the title is not the directory; '/' is none that can be tidied")
         if all(should.get(attribute) is None for attribute in ("age", "size", "matches")):
             yield Problem(None, "does not say what to remove; give an age, a size or 'matches'")
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: what was removed cannot be read."""
-        if names is None:
-            msg = "what was removed cannot be read"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether there is anything to remove, and how much."""

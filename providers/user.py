@@ -221,7 +221,8 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 def _make_home(home: str, uid: int, gid: int) -> None:
     """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
-    from resource_api import files  # noqa: PLC0415 - most runs make or remove no home
+    from lib.rename import rename  # noqa: PLC0415 - most runs make or remove no home
+    from resource_api import files  # noqa: PLC0415 - the same
 
     parent, name = os.path.split(home.rstrip("/"))
     aside = f"{parent}/.{name}.home.resource-api~"
@@ -243,12 +244,7 @@ def _make_home(home: str, uid: int, gid: int) -> None:
                 batch.replace(copy, path.read_bytes(), mode=path.stat().st_mode & 0o7777, uid=uid, gid=gid)
     with files.Batch() as batch:
         batch.set_mode_owner(aside, mode=_home_mode(), uid=uid, gid=gid)
-    os.rename(aside, home)  # noqa: PTH104 - text in, text out
-    fd = os.open(parent, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+    rename(aside, name)
 
 
 def _home_mode() -> int:

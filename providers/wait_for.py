@@ -6,30 +6,26 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from lib import wait_conditions
-from resource_api import BaseProvider, CannotList, ResourceError
+from lib.imperative import ImperativeProvider
+from resource_api import ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Problem
 
 #: Seconds between two looks at whether the run has been interrupted.
 TICK = 0.2
 
 
-class Provider(BaseProvider):
+class Provider(ImperativeProvider):
     """The waits of one run."""
+
+    unlisted = "waits leave nothing behind that could be listed"
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a wait for nothing, and conditions that do not go together."""
         return wait_conditions.problems(should)
-
-    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
-        """Return nothing: a wait leaves nothing behind."""
-        if names is None:
-            msg = "waits leave nothing behind that could be listed"
-            raise CannotList(msg)
-        return []
 
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether a condition does not hold yet, and which."""

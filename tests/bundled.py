@@ -6,7 +6,7 @@ import shutil
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from resource_api.plugins import loader
+from resource_api.plugins.loader import execute_in
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.plugins.shared_code import builtins_with_lib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def execute(kind: Literal["types", "providers", "lib"], name: str) -> Any:
     """Return the module of a bundled type or provider or of their library, executed anew with the bundled ``lib/``."""
     module = ModuleType(f"ra_test_{kind}_{name}")
-    loader.execute_in(module, f"{BUNDLED}/{kind}/{name}.py", builtins_with_lib(BUNDLED))
+    execute_in(module, f"{BUNDLED}/{kind}/{name}.py", builtins_with_lib(BUNDLED, None), None)
     return module
 
 

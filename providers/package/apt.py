@@ -158,28 +158,28 @@ class Provider(packages.PackageProvider):
             return file.read()
 
     def _candidates(self, names: list[str]) -> dict[str, str]:
-        """Return the candidate versions by name, with one call: apt reads all its lists even for one name."""
-        found, name = {}, ""
-        for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
-            if not line.startswith(" "):
-                name = line.removesuffix(":")
-            elif line.startswith("  Candidate: "):
-                found[name] = line.removeprefix("  Candidate: ")
-        return found
+        """Return the candidate versions by name."""
+        prefix = "  Candidate: "
+        found = self._policy(names)
+        return {name: line.removeprefix(prefix) for name in found for line in found[name] if line.startswith(prefix)}
 
     def _versions(self, names: list[str]) -> dict[str, list[str]]:
-        """Return the versions that apt knows by name; a name that it does not know is missing.
+        """Return the versions that apt knows by name; a name that it does not know is missing."""
+        found = self._policy(names)
+        return {name: [match[1] for match in map(VERSION.fullmatch, lines) if match] for name, lines in found.items()}
+
+    def _policy(self, names: list[str]) -> dict[str, list[str]]:
+        """Return the lines about each package, by name, with one call: apt reads all its lists even for one name.
 
         Lines before the first name belong to no package.
         """
         found: dict[str, list[str]] = {}
-        name = ""
+        lines: list[str] = []
         for line in self.apt_cache.lines("policy", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
-            if not line.startswith(" "):
-                name = line.removesuffix(":")
-                found[name] = []
-            elif name in found and (version := VERSION.fullmatch(line)):
-                found[name].append(version[1])
+            if line.startswith(" "):
+                lines.append(line)
+            else:
+                lines = found[line.removesuffix(":")] = []
         return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +13,15 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context
 
-DNF = "/usr/bin/dnf"
 AVAILABLE = "0|%{name}|%{epoch}:%{version}-%{release}|%{arch}"
 
 
 class Provider(rpm.RpmProvider):
     """The packages of Fedora, of Red Hat Enterprise Linux and of distributions derived from them."""
 
+    installer = "/usr/bin/dnf"
     dnf = Command("dnf", timeout=3600)
     repoquery = Command("dnf", read_only=True)
-
-    def suitable(self, _context: Context) -> bool | str:
-        """Return whether dnf is installed."""
-        return os.path.exists(DNF) or f"there is no {DNF}"  # noqa: PTH110 - text in, text out
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield the packages that no repository has."""

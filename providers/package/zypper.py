@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from contextlib import suppress
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-ZYPPER = "/usr/bin/zypper"
 LOCKS = "/etc/zypp/locks"
 #: Ask nothing, and print what other programs read.
 QUIET = ("--non-interactive", "--quiet")
@@ -35,12 +33,9 @@ PATTERN = re.compile(r"[*?\[\]\\]")
 class Provider(rpm.RpmProvider):
     """The packages of openSUSE and SUSE Linux Enterprise."""
 
+    installer = "/usr/bin/zypper"
     zypper = Command("zypper", timeout=3600)
     query = Command("zypper", read_only=True, timeout=600)
-
-    def suitable(self, _context: Context) -> bool | str:
-        """Return whether zypper is installed."""
-        return os.path.exists(ZYPPER) or f"there is no {ZYPPER}"  # noqa: PTH110 - text in, text out
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
         """Return the packages of rpm's database, and which of them are locked."""

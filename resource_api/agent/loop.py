@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from resource_api.agent.schedule import Now, next_run
 
@@ -49,30 +49,25 @@ class Machine(Protocol):
         """Converge once, and wait until that has ended, however it ends. Raise ``Stopped`` as ``sleep``."""
 
 
-def run_forever(times: Schedule, machine: Machine, ended: float | None, on_wait: Callable[[float], None]) -> NoReturn:
-    """Run at the times of a schedule, until ``machine`` raises ``Stopped``.
+def run_until_stopped(times: Schedule, machine: Machine, ended: float | None, on_wait: Callable[[float], None]) -> int:
+    """Run at the times of a schedule until ``machine`` raises ``Stopped``; return the number of the signal.
 
     ``ended``: when the last run ended, by the boot clock, None if unknown. ``on_wait`` is called with the seconds until
     the next run, once before each.
     """
     catch_up: float | None = None
     announced = False
-    while True:
-        seconds, catch_up = next_run(times, machine.now(), ended, catch_up)
-        if seconds > 0:
-            if not announced:
-                on_wait(seconds)
-                announced = True
-            machine.sleep(min(max(seconds, SHORTEST), POLL))
-            continue
-        machine.run()
-        ended, catch_up, announced = machine.now().boot, None, False
-
-
-def run_until_stopped(times: Schedule, machine: Machine, ended: float | None, on_wait: Callable[[float], None]) -> int:
-    """Run as ``run_forever`` does, and return the number of the signal that has ended it."""
     try:
-        run_forever(times, machine, ended, on_wait)
+        while True:
+            seconds, catch_up = next_run(times, machine.now(), ended, catch_up)
+            if seconds > 0:
+                if not announced:
+                    on_wait(seconds)
+                    announced = True
+                machine.sleep(min(max(seconds, SHORTEST), POLL))
+                continue
+            machine.run()
+            ended, catch_up, announced = machine.now().boot, None, False
     except Stopped as stopped:
         return stopped.number
 

@@ -28,7 +28,7 @@ def check_file(path: str, exempt: Iterable[str] = ()) -> None:
         raise Untrusted(msg)
 
 
-def check_tree(directory: str, exempt: Iterable[str] = ()) -> None:
+def check_tree(directory: str, exempt: Iterable[str]) -> None:
     """Raise ``Untrusted`` for a directory with a file that others can change, and ``OSError``.
 
     A link to a directory is not followed: what it leads to is checked where it is code.

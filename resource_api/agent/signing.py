@@ -41,7 +41,7 @@ def sign(raw: bytes, key: str) -> bytes:
     try:
         return _keygen(*argv, input=raw, env=variables, log="debug").stdout.encode()
     except CommandError as error:
-        msg = f"{key}: cannot sign: {_reason(error)}"
+        msg = f"{key}: cannot sign: {_last_line(error.stderr, str(error))}"
         raise ResourceError(msg) from error
 
 
@@ -78,7 +78,7 @@ def read_signed(path: str) -> tuple[bytes, bytes]:
         raise Untrusted(msg) from error
 
 
-def check_signers(path: str, exempt: Iterable[str] = ()) -> str:
+def check_signers(path: str, exempt: Iterable[str]) -> str:
     """Return the absolute path of a list of allowed signers.
 
     Raise ``UsageError`` if there is none, ``Untrusted`` for one that others can change.
@@ -110,10 +110,6 @@ def _in_memory(content: bytes) -> Iterator[str]:
         yield f"/proc/{os.getpid()}/fd/{fd}"
     finally:
         os.close(fd)
-
-
-def _reason(error: CommandError) -> str:
-    return _last_line(error.stderr, str(error))
 
 
 def _last_line(*texts: str) -> str:

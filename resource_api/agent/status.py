@@ -85,7 +85,7 @@ def resume(directory: str) -> bool:
     return True
 
 
-def of_document(document: Mapping[str, Any], directory: str | None = None) -> dict[str, Any]:
+def of_document(document: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
     """Return what a status keeps of the document of a run: its id, counts, drift and the first reason of a failure.
 
     ``directory``: that of the source, in which the places of problems are.

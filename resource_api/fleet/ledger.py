@@ -147,12 +147,6 @@ class Ledger:
             left = {name: inputs for name, inputs, status in hosts if status not in SUCCEEDED}
         return Recorded(run, json.loads(about), digest, left)
 
-    def statuses(self, run: str) -> list[tuple[str, bool, str | None]]:
-        """Return for each host of a run whether it was asked, and what has become of it; None: it has not answered."""
-        query = "SELECT name, asked IS NOT NULL, status FROM host WHERE run = ? ORDER BY position"
-        with self._errors():
-            return [(name, bool(asked), status) for name, asked, status in self._connection.execute(query, (run,))]
-
     def _forget_old(self) -> None:
         old = self._connection.execute(
             "SELECT id FROM run ORDER BY started DESC LIMIT -1 OFFSET ?", (KEPT - 1,)

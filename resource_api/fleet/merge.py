@@ -292,7 +292,7 @@ class Merge:
         self._add(report)
         return report
 
-    def untouched(self, names: Iterable[str], why: str, batch: Callable[[str], int] = lambda _: 0) -> None:
+    def untouched(self, names: Iterable[str], why: str, batch: Callable[[str], int]) -> None:
         """Report hosts that were never asked."""
         for name in names:
             self._add(HostReport(name, "untouched", error=why, batch=batch(name)))

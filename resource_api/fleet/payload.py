@@ -189,7 +189,7 @@ def boot_text() -> str:
     return f"import base64,zlib;exec(zlib.decompress(base64.b85decode('{text}')))"
 
 
-def boot_arguments(digests: Iterable[str | None], cache_directory: str = "") -> list[str]:
+def boot_arguments(digests: Iterable[str | None], cache_directory: str) -> list[str]:
     """Return the arguments of an interpreter that runs the first program: without site, and without its environment.
 
     ``digests``: of the archives in a job. ``cache_directory``: where the host keeps them; empty: the usual place.

@@ -37,7 +37,7 @@ class ExecutableProvider:
 class DefinitionFiles:
     """Loads files of the module path; those of one directory share the modules of its ``lib/``."""
 
-    def __init__(self, read: ReadCode | None = None) -> None:
+    def __init__(self, read: ReadCode) -> None:
         """Begin without any module loaded; ``read`` as for ``execute_in``, for all but the bundled files."""
         self._read = read
         self._builtins: dict[str, dict[str, Any]] = {}
@@ -77,10 +77,7 @@ class DefinitionFiles:
     def _bytes(self, path: str) -> bytes:
         """Return what a file holds. Raise ``UntrustedCode`` where others could have changed it."""
         try:
-            if self._read is not None:
-                return self._read(path)[0]
-            with open(path, "rb") as file:  # noqa: PTH123 - importing pathlib takes longer
-                return file.read()
+            return self._read(path)[0]
         except OSError as error:
             msg = f"{path}: {error.strerror}"
             raise DefinitionError(msg) from error

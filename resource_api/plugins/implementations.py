@@ -54,8 +54,8 @@ class Implementations:
         definition: TypeDefinition,
         names: Sequence[str],
         make: Callable[[str], Any],
-        required: str = "",
-        assigned: Callable[[], Mapping[Name, str]] = dict,
+        required: str,
+        assigned: Callable[[], Mapping[Name, str]],
     ) -> None:
         """Begin without any provider made; ``names`` are in the order of preference."""
         self._definition = definition

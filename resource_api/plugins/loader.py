@@ -11,7 +11,6 @@ import sys
 from functools import partial
 from importlib.machinery import SourceFileLoader
 from threading import RLock, get_ident
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._lazy_regex import regex
@@ -27,6 +26,7 @@ from resource_api.system import process_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     #: Path → the bytes of the file, and its status.
     ReadCode = Callable[[str], tuple[bytes, os.stat_result]]
@@ -41,28 +41,18 @@ _IS: Final = regex(r"\.is\b")
 _KINDS: Final = {"types", "providers", "components", "policies", "lib"}
 
 
-def execute(path: str, name: str) -> ModuleType:
-    """Execute a file as the module ``name`` and return it. Raise ``DefinitionError`` as ``execute_in`` does."""
-    module = ModuleType(name)
-    execute_in(module, path)
-    return module
-
-
-def execute_in(
-    module: ModuleType, path: str, builtins: Mapping[str, Any] | None = None, read: ReadCode | None = None
-) -> None:
+def execute_in(module: ModuleType, path: str, builtins: Mapping[str, Any], read: ReadCode | None) -> None:
     """Execute a file in a new module; ``builtins`` replaces the built-in names of Python for this module.
 
     The module stays in ``sys.modules`` under its name, where tracebacks, pickles and dataclasses look it up.
     ``read`` returns what a file of code holds and its status, and raises ``UntrustedCode`` where others could have
-    changed it; without it the file is trusted.
+    changed it; with None the file is trusted.
     Raise ``DefinitionError`` with the file, the line and the reason when it raises, exits, prints, or changes
     ``sys.path``, of the kind ``MissingModule`` for an import; other changes of the process are undone.
     """
     module.__file__ = path
     module.__dict__[PLUGIN_FILE] = _relative(path)
-    if builtins is not None:
-        module.__dict__["__builtins__"] = builtins
+    module.__dict__["__builtins__"] = builtins
     sys.modules[module.__name__] = module
     try:
         with LOCK:

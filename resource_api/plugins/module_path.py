@@ -172,7 +172,7 @@ class ModulePath:
     def _all(self) -> Iterator[str]:
         yield from self._directories
         if self._distributions is None:
-            self._distributions = _installed()
+            self._distributions = [directory for directory, _ in _distributions()]
         yield from self._distributions
 
 
@@ -223,11 +223,6 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
     return found
 
 
-def _installed() -> list[str]:
-    """Return the directories of installed distributions; one whose package cannot be found is left out."""
-    return [directory for directory, _ in _distributions()]
-
-
 def _distribution(directory: str) -> tuple[str, str]:
     """Return the name and version of the distribution with a directory; empty where its metadata has none."""
     found = next((point.dist for place, point in _distributions() if place == directory), None)
@@ -235,7 +230,10 @@ def _distribution(directory: str) -> tuple[str, str]:
 
 
 def _distributions() -> Iterator[tuple[str, EntryPoint]]:
-    """Yield the directories of installed distributions, each with the entry point that names it."""
+    """Yield the directories of installed distributions, each with the entry point that names it.
+
+    One whose package cannot be found is left out.
+    """
     from importlib.metadata import entry_points  # noqa: PLC0415 - 40 ms, only when nothing else has the type
     from importlib.util import find_spec  # noqa: PLC0415 - the same
 

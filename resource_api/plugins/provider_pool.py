@@ -147,14 +147,10 @@ class ProviderPool:
         """Return a type's pure functions. Raise ``DefinitionError`` when the type or its provider is broken."""
         if instance not in self._functions:
             definition = self._definition(instance)
-            isolated = self.run.isolates(definition) or self._is_executable(definition)
-            calls = PureCalls(
-                definition,
-                self.run,
-                lambda: self._make(instance),
-                None if isolated else self._provider_class(definition),
-            )
-            if isolated:
+            found = None if self.run.isolates(definition) else self._provider_class(definition)
+            own = None if found is None or issubclass(found, ExecutableProvider) else found
+            calls = PureCalls(definition, self.run, lambda: self._make(instance), own)
+            if own is None:
                 self._make(instance)
             self._pure_contexts.append(calls.context)
             self._functions[instance] = calls.functions(self.check_policies, self._implementation_names(definition))
@@ -288,9 +284,6 @@ class ProviderPool:
         directories = self.registry.module_path_of(definition.name, versions)
         start = partial(PythonWorker, directories, trust=self.registry.trusted_directories)
         return WorkerProvider(definition, self.run, start, implementation)
-
-    def _is_executable(self, definition: TypeDefinition) -> bool:
-        return issubclass(self._provider_class(definition), ExecutableProvider)
 
     def _call_class(self, definition: TypeDefinition, implementation: str = "") -> Any:
         provider_class = self._provider_class(definition, implementation)

@@ -152,7 +152,7 @@ class Registry:
         if versions:
             return self._version(name, versions).definition
         if name not in self._types:
-            self.register_type(self._load("types", name, lambda: self._files.type(self._file("types", name))))
+            self.register_type(self._load("types", name, lambda: self._files.type(self._type_file(name))))
         return self._types[name]
 
     def provider(self, name: str, versions: str = "", implementation: str = "") -> builtins.type[Any]:
@@ -171,8 +171,7 @@ class Registry:
         """
         if load or name in self._providers:
             return tuple(self._provider_classes(name, versions))
-        version = self._version(name, versions) if versions else None
-        directory = version.directory if version is not None else None
+        directory = self._directory(name, versions)
         return tuple(self._module_path.providers(name, directory) if directory else self._provider_files(name))
 
     def needs_choice(self, name: str, versions: str = "") -> bool:
@@ -186,11 +185,9 @@ class Registry:
         Raise ``DefinitionError`` when its file is broken, or when a type has the name too.
         """
         if name not in self._components:
-            found = self._component_file(name) is not None
+            path = self._component_file(name)
             self._components[name] = (
-                self._load("components", name, lambda: self._files.component(self._file("components", name)))
-                if found
-                else None
+                None if path is None else self._load("components", name, lambda: self._files.component(path))
             )
         return self._components[name]
 
@@ -248,9 +245,8 @@ class Registry:
 
         Raise ``DefinitionError`` when they are in no files.
         """
-        version = self._version(name, versions) if versions else None
-        if version is not None and version.directory is not None:
-            return [version.directory]
+        if directory := self._directory(name, versions):
+            return [directory]
         self.type(name)
         provided = name not in self._providers or ("providers", name) in self._from_file
         if ("types", name) not in self._from_file or not provided:
@@ -264,9 +260,7 @@ class Registry:
 
         ``implementation`` names one of several providers.
         """
-        version = self._version(name, versions) if versions else None
-        directory = None if version is None else version.directory
-        path = self._module_path.providers(name, directory).get(implementation or name, ".py")
+        path = self._module_path.providers(name, self._directory(name, versions)).get(implementation or name, ".py")
         return "" if path.endswith(".py") else self._files.provider(path, self.type(name, versions)).executable
 
     def files_of(self, name: str) -> list[str] | None:
@@ -292,11 +286,10 @@ class Registry:
 
     def _provider_classes(self, name: str, versions: str) -> Mapping[str, builtins.type[Any]]:
         """Return the provider classes of a type by name, in the order of preference. Raise ``DefinitionError``."""
-        version = self._version(name, versions) if versions else None
-        if version is not None and version.directory is not None:
-            key = name, version.directory
+        if directory := self._directory(name, versions):
+            key = name, directory
             if key not in self._versioned:
-                self._versioned[key] = self._classes_in(version.directory, version.definition)
+                self._versioned[key] = self._classes_in(directory, self.type(name, versions))
             return self._versioned[key]
         if name not in self._providers:
             definition = self.type(name)
@@ -329,8 +322,8 @@ class Registry:
         self._from_file.add((kind, name))
         return value
 
-    def _file(self, kind: str, name: str) -> str:
-        path = self._module_path.find(kind, name) if TYPE_NAME.match(name) else None
+    def _type_file(self, name: str) -> str:
+        path = self._module_path.find("types", name) if TYPE_NAME.match(name) else None
         if path is None:
             raise self._unknown_type(name)
         return path
@@ -345,6 +338,10 @@ class Registry:
                 msg = f"{path}: '{stem}' cannot name a provider; use lower-case letters, digits and '_'"
                 raise DefinitionError(msg)
         return files
+
+    def _directory(self, name: str, versions: str) -> str | None:
+        """Return the directory that holds what ``type`` returns; None for the first on the module path."""
+        return self._version(name, versions).directory if versions else None
 
     def _version(self, name: str, versions: str) -> _TypeVersion:
         """Return the newest version of a type that fits ``versions``, the same at each call."""

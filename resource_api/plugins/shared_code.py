@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.loader import ReadCode
 
 
-def builtins_with_lib(directory: str, read: ReadCode | None = None) -> dict[str, Any]:
+def builtins_with_lib(directory: str, read: ReadCode | None) -> dict[str, Any]:
     """Return the built-in names for files of a directory of the module path; ``read`` as for ``execute_in``."""
     return _Library(directory, read).builtins
 

@@ -59,7 +59,7 @@ class ProgramRun:
     """One run of a program."""
 
     def __init__(
-        self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None = None
+        self, name: str, seconds: float, context: Context | None, invocation: Invocation, level: str | None
     ) -> None:
         """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints."""
         self.argv = (name, *invocation.arguments)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from runpy import run_path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.plugins import loader
 from tests import command
 from tests.scenarios.conftest import Outcome
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parents[2]
 EXAMPLE: Final = ROOT / "examples" / "inventory"
 
-service: Any = loader.execute(f"{EXAMPLE}/server.py", "ra_test_inventory_server")
+service: Any = SimpleNamespace(**run_path(f"{EXAMPLE}/server.py"))
 
 
 class Site:

@@ -165,11 +165,12 @@ class Connections:
         given = {**self._given(place.address, place.port, host.user), **await self._route(host, place)}
         for name in ("username", "known_hosts"):
             given.pop(name, None)
-        with _Explained(self, host, place, []) as explained:
+        with _Explained(self, host, place, []):
             wanted = self.library.get_server_host_key(**given, **self._key_kinds(place))
             key = await asyncio.wait_for(wanted, host.connect_timeout)
             if key is None:
-                explained.refuse("it shows no key")
+                msg = f"it shows no key ({place.shown})"
+                raise unreachable(msg)
         trusted = self.trusted(place)
         trust = "known" if key in trusted else "changed" if trusted else "unknown"
         if key in self._known_hosts(place)(place.name, "", place.port)[2]:
@@ -295,7 +296,7 @@ class Connections:
             raise failed from error
 
 
-class Process:
+class Process(transport.Process):
     """A program on a host, with the connection that it has for itself."""
 
     def __init__(self, library: Any, connection: Any, process: Any) -> None:
@@ -303,14 +304,6 @@ class Process:
         self._connection = connection
         self._process = process
         self._lost = (library.Error, library.DisconnectError, OSError)
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the connection."""
-        self.close()
 
     async def read(self) -> bytes:
         """Return what came on standard output; nothing at its end. Raise ``Lost``."""
@@ -366,11 +359,6 @@ class _Explained:
         if error is None or isinstance(error, Unreachable) or not isinstance(error, Exception):
             return
         raise self._explain(error) from error
-
-    def refuse(self, text: str) -> None:
-        """Raise ``Unreachable`` with a text and the place."""
-        msg = f"{text} ({self._place.shown})"
-        raise unreachable(msg)
 
     def _explain(self, error: Exception) -> Unreachable:
         text, passing = self._words(error)

@@ -15,7 +15,7 @@ import tempfile
 from asyncio.subprocess import PIPE, SubprocessStreamProtocol
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.carriers import transport
 from resource_api.fleet.carriers.asyncssh_transport import known_hosts_file
@@ -185,7 +185,7 @@ class SshProgram:
         task.add_done_callback(self._exiting.discard)
 
 
-class Process:
+class Process(transport.Process):
     """A process of ``ssh``, whose streams are those of the program on the host."""
 
     def __init__(
@@ -207,14 +207,6 @@ class Process:
         self._stdin: Any = process.stdin
         self._stdout: Any = process.stdout
         self._stderr: Any = process.stderr
-
-    async def __aenter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the connection."""
-        self.close()
 
     async def connect(self, seconds: float) -> str | None:
         """Return None once it has connected; the end of what it has said where it has not. Raise ``TimeoutError``."""

@@ -15,7 +15,6 @@ from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from types import TracebackType
 
     from resource_api.fleet.carriers.carrier import Host
 
@@ -35,6 +34,8 @@ _WAIT: Final = 0.4
 _GROWTH: Final = 2.5
 #: Characters that are kept of what a host, or what connects to it, says about a failure.
 _MAX_TEXT: Final = 300
+#: Descriptors that are kept for everything but connections.
+_OTHER_DESCRIPTORS: Final = 64
 
 T = TypeVar("T")
 
@@ -55,11 +56,11 @@ class Process(Protocol):
 
     async def __aenter__(self) -> Self:
         """Return itself."""
+        return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the connection."""
+        self.close()
 
     async def read(self) -> bytes:
         """Return what came on standard output; nothing at its end. Raise ``Lost``."""
@@ -132,7 +133,7 @@ def lost(text: str) -> Lost:
     return Lost(escape(text)[:_MAX_TEXT])
 
 
-def descriptor_limit(wanted: int, reserved: int = 64, *, each: int = 2) -> int:
+def descriptor_limit(wanted: int, *, each: int = 2) -> int:
     """Return how many of ``wanted`` connections can be open at once, after raising the limit as far as is allowed.
 
     ``each``: the descriptors that one connection needs.
@@ -140,8 +141,8 @@ def descriptor_limit(wanted: int, reserved: int = 64, *, each: int = 2) -> int:
     import resource  # noqa: PLC0415 - only for many hosts
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = each * wanted + reserved
+    needed = each * wanted + _OTHER_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, (soft - reserved) // each))
+    return wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, (soft - _OTHER_DESCRIPTORS) // each))

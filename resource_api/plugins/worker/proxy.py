@@ -53,7 +53,7 @@ class WorkerProvider:
         definition: TypeDefinition,
         run: RunContext,
         start: Callable[[Callable[[int, str], None], Mask], WorkerProcess],
-        implementation: str = "",
+        implementation: str,
     ) -> None:
         """Start the first worker; ``implementation``: one of several providers.
 

@@ -91,7 +91,7 @@ class Header(NamedTuple):
 class Table:
     """The rows of one stack in one table: the id of each key, and the tally of all rows."""
 
-    def __init__(self, name: str, number: int, next_position: int = 0, data_key: DataKey | None = None) -> None:
+    def __init__(self, name: str, number: int, next_position: int, data_key: DataKey | None) -> None:
         """Start without rows."""
         self.name = name
         self._data_key = data_key

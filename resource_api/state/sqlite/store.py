@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.record import StackState
-from resource_api.model.values.errors import StateDamaged, StateError, UsageError
+from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.encryption.data_keys import DataKeys
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups, cache, history
@@ -170,9 +170,7 @@ class SqliteStore:
         with self._guard:
             session = self._writing()
             opened = session.writable().refreshed()
-            if name not in opened.headers:
-                msg = f"nothing is recorded of {name}"
-                raise UsageError(msg)
+            check_recorded(name, opened.headers)
             header = opened.headers[name]
             stack = session.stacks[name] = Stack.read(opened.database, header, self._data_keys.for_rekey(header))
             state = stack.state._replace(serial=stack.state.serial + 1)

@@ -6,11 +6,9 @@ spells contents and which members an archive may have must not enter here.
 
 from __future__ import annotations
 
-import errno
 import io
 import json
 import os
-import stat
 from functools import partial
 from hashlib import file_digest, sha256
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -108,7 +106,7 @@ class SentReader(AssetReader):
     ``files``: path → content; a directory's path ends in a slash, and its content lists the members as JSON.
     """
 
-    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str] = ()) -> None:
+    def __init__(self, sent: Mapping[str, bytes], directories: Sequence[str]) -> None:
         """Use the files that were sent; files beneath ``directories`` are read from there."""
         super().__init__()
         self._sent = sent
@@ -170,11 +168,7 @@ class VerifiedFile(io.RawIOBase):
 
 def open_regular(path: str) -> io.FileIO:
     """Open a regular file; refuse anything that could block or has no end."""
-    fd = os.open(path, _READ)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "not a regular file", path)
-    return os.fdopen(fd, "rb", buffering=0)
+    return files.regular(os.open(path, _READ), path)
 
 
 def _open_verified(path: str, digest: str) -> BinaryIO:

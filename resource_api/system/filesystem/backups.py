@@ -21,7 +21,7 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories, opened
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -130,12 +130,9 @@ class BackupStore:
             if depth >= _DEEPEST:
                 msg = f"no copy is kept of directories more than {_DEEPEST} levels deep: {path}"
                 raise ResourceError(msg)
-            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-            try:
+            with opened(name, DIRECTORY_FLAGS, parent) as fd:
                 for each in sorted(os.listdir(fd)):  # noqa: PTH208 - of an open directory
                     self._keep(fd, each, f"{path}/{each}", depth + 1)
-            finally:
-                os.close(fd)
 
     def _copy(self, file: FileIO, path: str) -> None:
         seen = os.fstat(file.fileno())
@@ -187,12 +184,9 @@ class BackupStore:
     @contextmanager
     def _locked(self) -> Iterator[int]:
         """Wait until no other process or thread writes the index; yield the open directory."""
-        directory = os.open(self.directory, DIRECTORY_FLAGS)
-        try:
+        with opened(self.directory, DIRECTORY_FLAGS) as directory:
             fcntl.flock(directory, fcntl.LOCK_EX)
             yield directory
-        finally:
-            os.close(directory)
 
     def restore(self, backup: Backup) -> None:
         """Replace or create the file of a copy with its content and permissions; what it has now is kept before.

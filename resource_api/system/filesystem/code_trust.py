@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UntrustedCode
-from resource_api.system.filesystem.directories import ROOT
+from resource_api.system.filesystem.directories import MAX_LINKS, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-#: Most links followed in one path, as in the kernel (path_resolution(7)).
-_MAX_LINKS: Final = 40
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW
 
 
@@ -113,7 +111,7 @@ class CodeTrust:
                 continue
             why = why or self._why_link(at)
             links += 1
-            if links > _MAX_LINKS:
+            if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
             target = os.readlink(at)  # noqa: PTH115 - text
             here = "/" if target.startswith("/") else here

@@ -10,11 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 #: The numbers of root. Where it has none, inside an overlay of another user, what is root's belongs to nobody.
@@ -27,7 +29,18 @@ MAX_LINKS: Final = 40
 #: Flags to open a directory for listing or fsync(2) without following a link.
 DIRECTORY_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+#: The bits of a mode with which others than the owner can write.
+OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+@contextmanager
+def opened(name: str, flags: int, directory: int | None = None) -> Iterator[int]:
+    """Yield a descriptor of ``name``, perhaps in an open directory; it is closed after the block. Raise ``OSError``."""
+    fd = os.open(name, flags, dir_fd=directory)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def canonical_path(path: str) -> str:
@@ -160,7 +173,7 @@ class Directories:
 def _directory(fd: int, path: str, parent: Directory | None) -> Directory:
     seen = os.fstat(fd)
     own = {*ROOT, os.geteuid()}
-    trusted = not seen.st_mode & _OTHERS_WRITE and seen.st_uid in own
+    trusted = not seen.st_mode & OTHERS_WRITE and seen.st_uid in own
     if trusted and parent is not None and not parent.trusted:
         # In a sticky directory of ours, others cannot rename what is ours: /tmp, for example.
         trusted = parent.sticky

@@ -10,16 +10,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
 from resource_api.system.filesystem import remove_tree, temporary_names
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
+    PATH_FLAGS,
     Permissions,
     change_link_owner,
     change_permissions,
@@ -77,11 +78,8 @@ def stat_attributes(directories: Directories, path: str) -> tuple[os.stat_result
     Raise ``OSError``: ELOOP for a symbolic link at the end of the path, too.
     """
     directory, name = directories.place(path)
-    fd = _open_for_attributes(directory, name, path)
-    try:
+    with _opened_for_attributes(directory, name, path) as fd:
         return os.fstat(fd), read_attributes(fd)
-    finally:
-        os.close(fd)
 
 
 def read(path: str, limit: int) -> bytes:
@@ -115,6 +113,11 @@ def open_source(path: str) -> FileIO:
     except OSError as error:
         error.filename = path
         raise
+    return regular(file, path)
+
+
+def regular(file: int, path: str) -> FileIO:
+    """Return the unbuffered stream of a regular file; close anything else, and raise ``OSError`` with its path."""
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
         raise OSError(errno.EINVAL, "not a regular file", path)
@@ -254,15 +257,12 @@ class Batch:
     def _create_directory_aside(self, directory: Directory, name: str, temporary: str, wanted: Permissions) -> None:
         os.mkdir(temporary, 0o700, dir_fd=directory.fd)
         try:
-            aside = os.open(temporary, DIRECTORY_FLAGS, dir_fd=directory.fd)
-            try:
+            with opened(temporary, DIRECTORY_FLAGS, directory.fd) as aside:
                 seen = os.fstat(aside)
                 if seen.st_uid != os.geteuid() or seen.st_mode & 0o077:
                     raise PermissionError(errno.EPERM, "another user has put another directory there", name)
                 self._create_directory(directory, aside, temporary, wanted)
                 rename_new(aside, temporary, directory.fd, name)
-            finally:
-                os.close(aside)
         finally:
             temporary_names.discard(directory.fd, temporary)
 
@@ -271,12 +271,9 @@ class Batch:
         # Without a declared mode nothing would later correct a narrow mode that a crash has left.
         os.mkdir(name, DIRECTORY_MODE if wanted == Permissions() else 0o700, dir_fd=parent)
         try:
-            fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-            try:
+            with opened(name, DIRECTORY_FLAGS, parent) as fd:
                 set_directory_permissions(fd, wanted, directory.fd)
                 self._pending.file(fd, directory)
-            finally:
-                os.close(fd)
         except BaseException:
             with suppress(OSError):
                 os.rmdir(name, dir_fd=parent)
@@ -324,8 +321,7 @@ class Batch:
             return
         if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
             raise OSError(errno.EINVAL, "neither a file nor a directory", path)
-        fd = os.open(name, READ_FLAGS, dir_fd=directory.fd)
-        try:
+        with opened(name, READ_FLAGS, directory.fd) as fd:
             now = os.fstat(fd)
             if not os.path.samestat(seen, now):
                 raise OSError(errno.EAGAIN, "it has been replaced meanwhile", path)
@@ -334,8 +330,6 @@ class Batch:
                 _check_not_planted(now, wanted, path)
             change_permissions(fd, now, wanted, clear=wanted.end_attributes(now.st_uid))
             self._pending.file(fd, directory)
-        finally:
-            os.close(fd)
 
     def edit_attributes(
         self, path: str, change: Callable[[os.stat_result, Mapping[str, bytes]], Mapping[str, bytes | None]]
@@ -348,8 +342,7 @@ class Batch:
         they may have put it there.
         """
         directory, name = self.directories.place(path)
-        fd = _open_for_attributes(directory, name, path)
-        try:
+        with _opened_for_attributes(directory, name, path) as fd:
             now = os.fstat(fd)
             new = change(now, read_attributes(fd))
             if new and not directory.trusted:
@@ -361,18 +354,13 @@ class Batch:
                 raise
             if new:
                 self._flush_attributes(fd, now, directory)
-        finally:
-            os.close(fd)
 
     def _flush_attributes(self, fd: int, now: os.stat_result, directory: Directory) -> None:
         """Make attributes durable with the file, or with its directory where it cannot be opened."""
         with suppress(PermissionError):
             if stat.S_ISREG(now.st_mode) or stat.S_ISDIR(now.st_mode):
-                opened = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    self._pending.file(opened, directory)
-                finally:
-                    os.close(opened)
+                with opened(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC) as file:
+                    self._pending.file(file, directory)
                 return
         self._pending.entries(directory.path)
 
@@ -449,13 +437,13 @@ def _check_not_moved(now: os.stat_result, path: str) -> None:
         raise PermissionError(errno.EPERM, why, path)
 
 
-def _open_for_attributes(directory: Directory, name: str, path: str) -> int:
-    """Open a file of any kind for nothing but its status and attributes. Raise ``OSError``: ELOOP for a link."""
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory.fd)
-    if stat.S_ISLNK(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)
-    return fd
+@contextmanager
+def _opened_for_attributes(directory: Directory, name: str, path: str) -> Iterator[int]:
+    """Yield a descriptor for a file's status and attributes alone. Raise ``OSError``: ELOOP for a link."""
+    with opened(name, PATH_FLAGS, directory.fd) as fd:
+        if stat.S_ISLNK(os.fstat(fd).st_mode):
+            raise OSError(errno.ELOOP, "a symbolic link has no such attributes", path)
+        yield fd
 
 
 def _whole(file: int, limit: int) -> bytes | None:

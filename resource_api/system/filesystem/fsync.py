@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directories, Directory
@@ -63,15 +63,12 @@ class PendingFlush:
                 directory = self._directories.reach(path)
                 if directory.device in flushed:
                     continue
-                fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
-                try:
+                with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
                     if len(changed) > FEW:
                         _syncfs(fd)
                         flushed.add(directory.device)
                     else:
                         os.fsync(fd)
-                finally:
-                    os.close(fd)
 
 
 def _syncfs(fd: int) -> None:

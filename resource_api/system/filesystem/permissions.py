@@ -10,18 +10,21 @@ import errno
 import os
 import stat
 import struct
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.system.filesystem.directories import ROOT
+from resource_api.system.filesystem.directories import ROOT, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: Modes of new files and directories, independent of the umask.
 FILE_MODE: Final = 0o644
 DIRECTORY_MODE: Final = 0o755
 
+#: Flags to open a file of any kind for nothing but its status and attributes.
+PATH_FLAGS: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 ACL: Final = "system.posix_acl_access"
 #: Extended attributes that certify the content of a file, and must not be copied to new content.
 _CERTIFYING: Final = frozenset({"security.capability", "security.ima", "security.evm"})
@@ -116,13 +119,10 @@ def change_link_owner(directory: int, name: str, wanted: Permissions) -> None:
 
     Raise ``OSError``: EAGAIN when another kind of file has replaced it, which must not get a new owner.
     """
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    try:
+    with opened(name, PATH_FLAGS, directory) as fd:
         if not stat.S_ISLNK(os.fstat(fd).st_mode):
             raise _replaced(name)
         os.chown(f"/proc/self/fd/{fd}", *wanted.ids)  # leads to the open link itself, and not further
-    finally:
-        os.close(fd)
 
 
 def set_directory_permissions(fd: int, wanted: Permissions, parent: int) -> None:
@@ -149,8 +149,7 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
         return
     ended = wanted.end_attributes(old.st_uid)
     (mode, uid, gid), kept = _without_planted_rights(wanted, old)
-    source = _open_checked(directory, name, old)
-    try:
+    with _opened_checked(directory, name, old) as source:
         place = f"/proc/self/fd/{source}"
         names = attributes(place)
         if mode is None:
@@ -161,8 +160,6 @@ def set_new_permissions(fd: int, old: os.stat_result | None, wanted: Permissions
             _clear_attributes(fd)
         if not ended:
             _copy_attributes(place, names, fd, mode)
-    finally:
-        os.close(source)
     os.fchmod(fd, mode)
 
 
@@ -190,13 +187,13 @@ def _may_inherit(fd: int, wanted: Permissions, parent: int) -> bool:
     return ACL not in attributes(fd) or os.fstat(parent).st_uid in {*ROOT, os.geteuid(), wanted.uid}
 
 
-def _open_checked(directory: int, name: str, expected: os.stat_result) -> int:
-    """Return a descriptor for the attributes of the file that has been checked. Raise ``OSError``."""
-    fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-    if not os.path.samestat(os.fstat(fd), expected):
-        os.close(fd)
-        raise _replaced(name)
-    return fd
+@contextmanager
+def _opened_checked(directory: int, name: str, expected: os.stat_result) -> Iterator[int]:
+    """Yield a descriptor for the attributes of the file that has been checked. Raise ``OSError``."""
+    with opened(name, PATH_FLAGS, directory) as fd:
+        if not os.path.samestat(os.fstat(fd), expected):
+            raise _replaced(name)
+        yield fd
 
 
 def _replaced(name: str) -> OSError:

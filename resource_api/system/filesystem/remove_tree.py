@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from resource_api.system.filesystem.directories import Directory
 
 #: Directories that are never removed (hier(7), file-hierarchy(7)): the system would not work without them.
@@ -41,23 +38,14 @@ def remove(directory: Directory, name: str) -> None:
     Raise ``OSError``: EBUSY, with nothing removed, when a filesystem is mounted on it or below it.
     """
     _refuse_mounted(directory.beneath(name))
-    with _open(directory.fd, name) as top:
+    with opened(name, DIRECTORY_FLAGS, directory.fd) as top:
         todo = _clear(top, top)
         while todo:
             child = todo.pop()
-            with _open(top, child) as fd:
+            with opened(child, DIRECTORY_FLAGS, top) as fd:
                 todo += _clear(fd, top)
             os.rmdir(child, dir_fd=top)
     os.rmdir(name, dir_fd=directory.fd)
-
-
-@contextmanager
-def _open(parent: int, name: str) -> Iterator[int]:
-    fd = os.open(name, DIRECTORY_FLAGS, dir_fd=parent)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _clear(fd: int, top: int) -> list[str]:

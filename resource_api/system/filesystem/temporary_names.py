@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._lazy_regex import regex
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, opened
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
@@ -57,12 +57,8 @@ def discard(fd: int, name: str) -> None:
 
 
 def _discard_directory(fd: int, name: str) -> None:
-    inner = os.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-    try:
-        with suppress(FileNotFoundError):
-            os.rmdir(name, dir_fd=inner)
-    finally:
-        os.close(inner)
+    with opened(name, DIRECTORY_FLAGS, fd) as inner, suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=inner)
     os.rmdir(name, dir_fd=fd)
 
 
@@ -71,17 +67,14 @@ def sweep(directory: Directory) -> None:
 
     Those that had got another owner already are removed only where no other user can add a name.
     """
-    fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directory.fd)
-    try:
-        private = not os.fstat(fd).st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
+        private = not os.fstat(fd).st_mode & OTHERS_WRITE
         left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - a descriptor has no path
         for name in left:
             found = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):
                 if found and not _is_alive(int(found[1])) and _is_own(os.lstat(name, dir_fd=fd), private=private):
                     discard(fd, name)
-    finally:
-        os.close(fd)
 
 
 def _is_own(seen: os.stat_result, *, private: bool) -> bool:

@@ -19,7 +19,7 @@ from resource_api.model.values.assets import Limits, Member, member_name
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.archive_members import DIRECTORY_MODE
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
 from resource_api.system.filesystem.permissions import directory_mode
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _LARGEST_RECORD: Final = 1 << 28
 _SUFFIX: Final = ".archive~"
 #: Longest name in bytes of a directory to unpack into: the name of its record must fit into 255 bytes.
 LONGEST_DIRECTORY_NAME: Final = 255 - len(_SUFFIX) - 1
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 _KINDS: Final = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 #: Most altered members that are reported, and most conflicts in a message.
 _MAX_ALTERED: Final = 20
@@ -91,7 +90,7 @@ class UnpackRecord(NamedTuple):
                 seen, raw = files.stat_and_read(directories, place, _LARGEST_RECORD)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if raw is None or seen.st_uid not in {*ROOT, os.geteuid()} or seen.st_mode & _OTHERS_WRITE:
+        if raw is None or seen.st_uid not in {*ROOT, os.geteuid()} or seen.st_mode & OTHERS_WRITE:
             msg = f"{place} cannot be trusted: other users can write it"
             raise ResourceError(msg)
         try:
@@ -242,12 +241,9 @@ def _has_other_content(directories: Directories, path: str, name: str, before: U
     todo = [name]
     while todo:
         inner = todo.pop()
-        fd = os.open(".", DIRECTORY_FLAGS, dir_fd=directories.reach(_place(path, inner)).fd)
-        try:
-            with os.scandir(fd) as entries:
-                found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
-        finally:
-            os.close(fd)
+        directory = directories.reach(_place(path, inner))
+        with opened(".", DIRECTORY_FLAGS, directory.fd) as fd, os.scandir(fd) as entries:
+            found = [(f"{inner}/{entry.name}", entry.is_dir(follow_symlinks=False)) for entry in entries]
         if any(each not in before.members for each, _ in found):
             return True
         todo += [each for each, is_directory in found if is_directory]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
@@ -18,7 +18,8 @@ from resource_api.system.filesystem import directories
 from resource_api.system.overlay import namespaces, root, supervision, user_namespace
 from resource_api.system.overlay.mount_table import mounts
 from resource_api.system.overlay.process_limit import ProcessLimit
-from resource_api.system.process import core_dumps
+from resource_api.system.process import core_dumps, identity
+from resource_api.system.process.child import close_all_but
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -110,10 +111,7 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     sys.stderr.flush()
     with open(os.memfd_create("answer"), "rb") as answer, supervision.signals_blocked() as before:
         started = _Started(function, isolation, found, before, answer.fileno())
-        child = os.fork()
-        if not child:
-            _never_return(lambda: _outside(started, here), started.answer)
-        number = supervision.wait(child)
+        number = supervision.wait(_fork(lambda: _outside(started, here), started.answer))
         answer.seek(0)
         kind, text = answer.read(1), answer.read()
     if kind == _FAILED:
@@ -121,11 +119,14 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     return Ended(text if kind == _RETURNED else None, number)
 
 
-def _never_return(function: Callable[[], int], answer: int) -> NoReturn:
-    """End this process with what ``function`` returns; what it raises is the answer."""
+def _fork(function: Callable[[], None], answer: int) -> int:
+    """Return the number of a process that calls ``function`` and ends; what it raises is the answer."""
+    if child := os.fork():
+        return child
     code = 1
     try:
-        code = function()
+        function()
+        code = 0
     except KeyboardInterrupt:  # after a signal, of which the caller knows
         pass
     except OSError as error:
@@ -146,8 +147,8 @@ def _answer(descriptor: int, kind: bytes, text: bytes) -> None:
     os.pwrite(descriptor, kind, 0)
 
 
-def _outside(started: _Started, parent: int) -> int:
-    """Be the process that waits outside of the new process table; return the exit code."""
+def _outside(started: _Started, parent: int) -> None:
+    """Be the process that waits outside of the new process table."""
     os.setsid()
     limit = ProcessLimit()
     flags = namespaces.NEW_MOUNTS | namespaces.NEW_PROCESSES | namespaces.NEW_IPC | namespaces.NEW_HOST_NAME
@@ -158,16 +159,12 @@ def _outside(started: _Started, parent: int) -> int:
         user_namespace.unshare(flags)
     # Not at once: a control group has to be removed.
     namespaces.die_with(parent, supervision.PARENT_DIED)
-    child = os.fork()
-    if not child:
-        _never_return(lambda: _first(started, limit), started.answer)
-    supervision.wait(child)
+    supervision.wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
-    return 0
 
 
-def _first(started: _Started, limit: ProcessLimit) -> int:
-    """Be the first process of the new table: build the root, and wait for all that is started; return 0."""
+def _first(started: _Started, limit: ProcessLimit) -> None:
+    """Be the first process of the new table: build the root, and wait for all that is started."""
     # The parent has the number 0 here.
     namespaces.die_with(0)
     directory = os.getcwd()
@@ -178,12 +175,9 @@ def _first(started: _Started, limit: ProcessLimit) -> int:
         os.chdir(directory)
     if not started.isolation.network:
         namespaces.start_loopback()
-    child = os.fork()
-    if not child:
-        _never_return(lambda: _inside(started, layers), started.answer)
+    child = _fork(lambda: _inside(started, layers), started.answer)
     os.close(layers)
     supervision.wait(child, orphans=True)
-    return 0
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:
@@ -193,19 +187,16 @@ def _dropped(isolation: Isolation) -> Iterable[int]:
     return (*_DROPPED.values(), *((_NET_ADMIN, _NET_RAW) if isolation.network else ()))
 
 
-def _inside(started: _Started, layers: int) -> int:
-    """Give up what reaches beyond the overlay, and call the function; return 0."""
+def _inside(started: _Started, layers: int) -> None:
+    """Give up what reaches beyond the overlay, and call the function."""
     os.setsid()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
-    kept = {layers, started.answer, *started.isolation.kept()}
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) not in kept:  # noqa: PLR2004 - the standard streams
-            with suppress(OSError):
-                os.close(int(name))
+    close_all_but({0, 1, 2, layers, started.answer, *started.isolation.kept()})
     # 1 is the limit with which no program of core_pattern is started either, core(5).
     core_dumps.limit(1)
-    namespaces.join_session_keyring()
+    with suppress(OSError):
+        identity.join_new_session_keyring()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():
         directories.ROOT.add(user_namespace.unknown_user())
@@ -214,4 +205,3 @@ def _inside(started: _Started, layers: int) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     _answer(started.answer, _RETURNED, answer)
-    return 0

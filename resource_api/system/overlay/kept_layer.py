@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import io
 import os
-import stat
 import tarfile
 import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError, UsageError
+from resource_api.system.filesystem.directories import OTHERS_WRITE
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _make_directory(path: str) -> int:
         msg = f"--keep {path}: {error.strerror}"
         raise UsageError(msg) from error
     about = os.fstat(descriptor)
-    if about.st_uid != os.geteuid() or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if about.st_uid != os.geteuid() or about.st_mode & OTHERS_WRITE:
         msg = f"--keep {path}: it belongs to another user, or others may write to it"
     elif os.listdir(descriptor):
         msg = f"--keep {path}: it is not empty"
@@ -85,13 +85,14 @@ def pack(descriptor: int, kept: int) -> None:
 
 def _add(archive: tarfile.TarFile, path: str) -> None:
     member = archive.gettarinfo(path, path.lstrip("/"))
-    # None: a socket, whatever the annotation says.
-    if member is not None and member.islnk():  # another name of the same file: each is kept on its own
+    if member is None:  # a socket, whatever the annotation says
+        return
+    if member.islnk():  # another name of the same file: each is kept on its own
         member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.lstat(path).st_size
-    if member is not None and member.isreg():
+    if member.isreg():
         with open(path, "rb") as content:
             archive.addfile(member, content)
-    elif member is not None and member.type in _KINDS:
+    elif member.type in _KINDS:
         archive.addfile(member)
 
 

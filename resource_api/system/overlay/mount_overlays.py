@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system.filesystem.directories import opened
 from resource_api.system.overlay.mount_table import REPLACED
 from resource_api.system.overlay.namespaces import NO_DEVICES, READ_ONLY, bind, mount
 
@@ -122,12 +123,9 @@ def _overlay(place: str, flags: int, options: str) -> None:
     os.chmod(upper, _mode(place))
     os.symlink(place, f"{made}/place")
     # A number, because options of a mount are separated by commas, which a path may contain.
-    descriptor = os.open(place, os.O_PATH)
-    try:
+    with opened(place, os.O_PATH) as descriptor:
         layers = f"lowerdir=/proc/self/fd/{descriptor},upperdir={upper},workdir={work}"
         mount("overlay", f"{ROOT}{place}", flags, options + layers)
-    finally:
-        os.close(descriptor)
 
 
 def _mode(place: str) -> int:

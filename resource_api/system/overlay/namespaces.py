@@ -39,8 +39,6 @@ _MOUNT_SETATTR: Final = 442
 _AT_CWD: Final = -100
 _AT_RECURSIVE: Final = 0x8000
 _PIVOT_ROOT: Final = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "s390x": 217, "ppc64le": 203}
-_KEYCTL: Final = {"x86_64": 250, "aarch64": 219, "riscv64": 219, "s390x": 280, "ppc64le": 271}
-_JOIN_SESSION_KEYRING: Final = 1
 # ioctl(2) of netdevice(7): set the flags of an interface; that it is up.
 _SET_FLAGS: Final = 0x8914
 _UP: Final = 0x1
@@ -110,12 +108,6 @@ def die_with(parent: int, number: int = _SIGKILL) -> None:
     _checked("prctl", _libc.prctl(_SET_DEATH_SIGNAL, number, 0, 0, 0))
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
-
-
-def join_session_keyring() -> None:
-    """Leave the keyring of the session for a new one; without keyrings in the kernel do nothing."""
-    if (number := _KEYCTL.get(os.uname().machine)) is not None:
-        _libc.syscall(number, _JOIN_SESSION_KEYRING, None)
 
 
 def drop_capabilities(numbers: Iterable[int]) -> None:

@@ -12,6 +12,7 @@ import resource
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from resource_api.system.filesystem.directories import opened
 from resource_api.system.overlay import namespaces
 
 if TYPE_CHECKING:
@@ -112,8 +113,5 @@ def _remove_leftovers(parent: int) -> None:
 
 
 def _write(path: str, text: str, directory: int | None = None) -> None:
-    descriptor = os.open(path, os.O_WRONLY, dir_fd=directory)
-    try:
+    with opened(path, os.O_WRONLY, directory) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)

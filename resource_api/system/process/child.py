@@ -17,7 +17,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
 
 class Invocation(NamedTuple):
@@ -99,7 +99,7 @@ def execute(
             os.setsid()
         for standard, stream in enumerate(streams):
             os.dup2(stream, standard)
-        _close_all_but({0, 1, 2, report})
+        close_all_but({0, 1, 2, report})
         if invocation.identity is not None:
             identity.assume(invocation.identity)
         os.chdir(invocation.cwd)
@@ -115,7 +115,8 @@ def execute(
         os._exit(255)
 
 
-def _close_all_but(kept: set[int]) -> None:
+def close_all_but(kept: Container[int]) -> None:
+    """Close all descriptors of this process but some."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - bare names
         if int(name) not in kept:
             with suppress(OSError):  # that of the listing is closed already

@@ -10,8 +10,6 @@ from typing import Final
 
 from resource_api.system.process import process_tree
 
-_SET_DUMPABLE: Final = 4
-
 #: The limits of the caller; empty while core dumps are not forbidden.
 _callers: Final[list[tuple[int, int]]] = []
 
@@ -25,7 +23,7 @@ def forbid(soft: int | None = None) -> None:
         before, hard = resource.getrlimit(resource.RLIMIT_CORE)
         _callers.append((before if soft is None else soft, hard))
         resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
-        process_tree.prepare()(_SET_DUMPABLE, 0, 0, 0, 0)
+        process_tree.prepare()(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def callers_limit() -> int | None:

@@ -20,7 +20,6 @@ from resource_api.system.process import process_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_SET_DUMPABLE: Final = 4
 _KEYCTL_JOIN_SESSION_KEYRING: Final = 1
 #: The number of the system call keyctl(2), which has no function in the C library, by machine.
 _KEYCTL: Final = {
@@ -79,17 +78,17 @@ def assume(identity: Identity) -> None:
     decides by ``dumpable``, which a change of identity may set to the system's default (prctl(2)).
     """
     prctl = process_tree.prepare()
-    prctl(_SET_DUMPABLE, 0, 0, 0, 0)
-    _join_new_session_keyring()
+    prctl(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
+    join_new_session_keyring()
     os.setgroups(identity.groups)
     os.setresgid(*[identity.gid] * 3)
     os.setresuid(*[identity.uid] * 3)
-    prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    prctl(process_tree.SET_DUMPABLE, 0, 0, 0, 0)
     if _capset()(_CAPABILITY_HEADER, _NO_CAPABILITIES) != 0 or os.getresuid() != (identity.uid,) * 3:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def _join_new_session_keyring() -> None:
+def join_new_session_keyring() -> None:
     """Leave the caller's session keyring: a process that possesses it may read its keys (keyctl(2)).
 
     A kernel without keyrings, and a sandbox that forbids the call, have no such keyring. Raise ``OSError`` otherwise.

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 _KILL: Final = 5.0  # seconds until processes that SIGKILL has not ended are left to the kernel
+# Operations of prctl(2).
+SET_DUMPABLE: Final = 4
 _SET_DEATH_SIGNAL: Final = 1
 _SET_SUBREAPER: Final = 36
 _GET_SUBREAPER: Final = 37

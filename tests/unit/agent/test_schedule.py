@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.agent.loop import POLL, Stopped, run_forever
+from resource_api.agent.loop import POLL, Stopped, run_until_stopped
 from resource_api.agent.schedule import CATCH_UP, PROMPT, Now, Schedule, next_run, schedule, slot_after
 
 DAY = 86400.0
@@ -79,10 +79,10 @@ def simulate(times: Schedule, events: list[Event], durations: Any, end: float) -
     ended: float | None = None
     while True:
         try:
-            run_forever(times, machine, ended, lambda _: None)
+            assert run_until_stopped(times, machine, ended, lambda _: None) == 15
         except Restarted:
             ended = None if not machine.runs else machine.now().boot - (machine.true - machine.runs[-1][1])
-        except Stopped:
+        else:
             return machine
 
 

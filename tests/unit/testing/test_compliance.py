@@ -16,7 +16,6 @@ import pytest
 
 import resource_api
 from resource_api import Problem, Registry, ResourceError, files
-from resource_api.plugins import loader
 from resource_api.testing import Neighbour, ProviderCompliance
 from resource_api.testing.examples import Examples, similar_resources
 from resource_api.testing.harness import Harness
@@ -32,11 +31,12 @@ pytest_plugins = ["pytester"]
 ROOT = Path(__file__).resolve().parents[3]
 MEMORY = ROOT / "tests" / "providers" / "memory"
 GUIDE = ROOT / "docs" / "testing-a-provider.md"
-TYPES = {name: Registry.from_path(MEMORY).type(name) for name in ("memory", "memory_run")}
+REGISTRY = Registry.from_path(MEMORY)
+TYPES = {name: REGISTRY.type(name) for name in ("memory", "memory_run")}
 LAWS = sorted(name for name in dir(ProviderCompliance) if name.startswith("test_"))
 
-Memory: Any = loader.execute(f"{MEMORY}/providers/memory.py", "ra_test_memory").Provider
-MemoryRun: Any = loader.execute(f"{MEMORY}/providers/memory_run.py", "ra_test_memory_run").Provider
+Memory: Any = REGISTRY.provider("memory")
+MemoryRun: Any = REGISTRY.provider("memory_run")
 
 PRESENT = {"name": "ra-test-a", "owner": "me", "size": 3, "labels": ["b", "a"], "password": "sesame-1", "pin": "4711-a"}
 PLACED = {**PRESENT, "name": "ra-test-placed"}

@@ -1,0 +1,24 @@
+"""A base class for providers of what is done in a run and cannot be read afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from resource_api import BaseProvider, CannotList
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from resource_api import Context, Resource
+
+
+class ImperativeProvider(BaseProvider):
+    """Finds no resource, so that ``due`` decides; subclasses say why nothing can be listed."""
+
+    unlisted: ClassVar[str]
+
+    def get(self, _context: Context, names: Collection[str] | None = None) -> list[Resource]:
+        """Return nothing. Raise ``CannotList`` without ``names``."""
+        if names is None:
+            raise CannotList(self.unlisted)
+        return []
