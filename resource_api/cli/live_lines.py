@@ -45,8 +45,9 @@ class LiveLines:
             if self._closed or not self._in_foreground():
                 return
             if list(lines) != list(self._shown):
-                self._write(self._erasure(self._shown) + "\r\n".join(lines))
-                self._shown = lines
+                # Before they are written: a signal handler that comes meanwhile erases them.
+                before, self._shown = self._shown, lines
+                self._write(self._erasure(before) + "\r\n".join(lines))
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
@@ -59,13 +60,14 @@ class LiveLines:
                 yield
             finally:
                 if shown and not self._closed:
-                    self._write("\r\n".join(shown))
                     self._shown = shown
+                    self._write("\r\n".join(shown))
 
     def close(self) -> None:
         """Erase the lines and show none any more. Safe in a signal handler."""
-        self.show(())
-        self._closed = True
+        with self._locked():
+            self.show(())
+            self._closed = True
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

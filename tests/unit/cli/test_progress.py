@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -144,6 +145,34 @@ def test_other_output_is_written_above_the_lines(terminal: Terminal) -> None:
     assert shown(terminal) == ["line 0", "line 1", "line 2"]
     lines.show(["three"])
     assert shown(terminal) == ["line 0", "line 1", "line 2"]
+
+
+@pytest.mark.parametrize("write", ["show", "show again"])
+def test_a_signal_handler_right_after_a_write_erases_what_was_written(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, write: str
+) -> None:
+    """The handler closes the lines and ends the process: nothing else would erase them."""
+    lines, written = LiveLines(terminal.theirs), os.write
+
+    def interrupted(descriptor: int, data: bytes) -> int:
+        monkeypatch.undo()
+        count = written(descriptor, data)
+        signal.raise_signal(signal.SIGUSR1)
+        return count
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: lines.close())
+    try:
+        if write == "show":
+            monkeypatch.setattr(os, "write", interrupted)
+            lines.show(["one"])
+        else:
+            lines.show(["one"])
+            with lines.hidden():
+                written(terminal.theirs, b"kept\n")
+                monkeypatch.setattr(os, "write", interrupted)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert shown(terminal) == (["kept"] if write == "show again" else [""])
 
 
 def test_a_narrower_window_leaves_nothing(terminal: Terminal) -> None:
