@@ -25,7 +25,7 @@ class RpmProvider(packages.PackageProvider):
     """The packages of rpm's database; a subclass knows the program that installs them."""
 
     rpm: ClassVar[Command] = Command("rpm", read_only=True)
-    #: The path of that program.
+    #: The path of the program that installs them.
     installer: ClassVar[str]
 
     def suitable(self, _context: Context) -> bool | str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem.directories import OTHERS_WRITE
 
 if TYPE_CHECKING:
     import sqlite3
@@ -37,7 +38,6 @@ _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ER
 _ELSEWHERE: Final = "name another place with --state sqlite:PATH"
 #: Why a place cannot be used that are no passing trouble of the system.
 _UNUSABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 #: Id, content, checksum.
 Row = tuple[int, bytes, int]
@@ -242,7 +242,7 @@ def check_permissions(path: str) -> None:
         elif found.st_uid != os.geteuid():
             owner = f"another user (uid {found.st_uid})"
             msg = f"{each}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
-        elif found.st_mode & _OTHERS_WRITE:
+        elif found.st_mode & OTHERS_WRITE:
             msg = f"{each}: others can write to it; state is not stored there until you run: chmod go-w {each}"
         else:
             continue
