@@ -1,24 +1,35 @@
 """Selects the resources of a run: targets, exclusions, tags.
 
-Only named resources are selected, unless options add their dependencies or dependents. ``*`` and ``?`` are the only
-wildcards, because brackets are part of references. The name of a component means all its resources. Pure.
+Only named resources are selected, unless options add their dependencies or dependents. A name that a resource has means
+that resource alone; in any other, ``*`` and ``?`` are the only wildcards, because brackets are part of references. The
+name of a component means all its resources. Pure.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values import reference
 from resource_api.model.values.errors import UsageError, hint
-from resource_api.model.values.reference import TYPE_NAME, Reference, component_chain, enclosing_components, parse_name
+from resource_api.model.values.reference import (
+    TYPE_NAME,
+    Reference,
+    capitalize_type,
+    child_reference,
+    component_chain,
+    enclosing_components,
+    parse_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.component_instance import ComponentInstance
     from resource_api.model.entry import Entry
     from resource_api.model.options import Options
     from resource_api.model.record import Record, StackState
@@ -69,17 +80,16 @@ def select(
         undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
-        chosen = _with_related(
-            matching(options.targets, catalog.entries, "--target", untouched), catalog, options, recorded_dependents
-        )
+        named = matching(options.targets, catalog, "--target", untouched)
+        chosen = _with_related(named, catalog, options, recorded_dependents)
     if options.excludes:
-        chosen -= matching(options.excludes, catalog.entries, "--exclude", untouched)
+        chosen -= matching(options.excludes, catalog, "--exclude", untouched)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
         chosen -= {entry.index for entry in catalog.entries if options.skip_tags & tags(entry)}.union(undeclared)
     for pattern in options.replace:
-        if chosen.isdisjoint(matching([pattern], catalog.entries, "--replace", untouched)):
+        if chosen.isdisjoint(matching([pattern], catalog, "--replace", untouched)):
             msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
             raise UsageError(msg)
     return chosen
@@ -121,32 +131,62 @@ def _named(resources: Sequence[Entry | Record]) -> str:
     return ", ".join(str(each.reference) for each in resources[:_NAMED]) + more
 
 
-def matching(
-    patterns: Iterable[str], entries: Sequence[Entry], option: str, untouched: Sequence[Record] = ()
-) -> set[int]:
-    """Return the indexes of the resources that ``patterns`` match.
+def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
+    """Return the indexes of the resources of a catalog that ``patterns`` match.
 
     Raises ``UsageError`` for one without a match, which says whether it is about ``untouched`` records.
     """
-    return {entries[place].index for place in places(patterns, entries, option, untouched)}
+    entries = catalog.entries
+    return {entries[place].index for place in places(patterns, entries, option, untouched, aliases(catalog))}
 
 
 def places(
-    patterns: Iterable[str], resources: Sequence[Entry | Record], option: str, untouched: Sequence[Record] = ()
+    patterns: Iterable[str],
+    resources: Sequence[Entry | Record],
+    option: str,
+    untouched: Sequence[Record] = (),
+    aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> set[int]:
-    """Return the places of those ``resources`` that ``patterns`` match. Raises ``UsageError`` likewise."""
+    """Return the places of those ``resources`` that ``patterns`` match. Raises ``UsageError`` likewise.
+
+    ``aliases``: second name → reference.
+    """
     found: set[int] = set()
     for pattern in patterns:
-        matches = matcher(_reference(pattern, option))
-        matched = {place for place, each in enumerate(resources) if any(map(matches, _names(each)))}
+        is_urn = pattern.startswith("urn:")
+        text = _reference(pattern, option)
+        text = aliases.get(text, text)
+        names, other_names = ([_names(each, whole=is_urn) for each in those] for those in (resources, untouched))
+        matched, known = _named_places(text, names), _named_places(text, other_names)
+        if not (matched or known):
+            matches = matcher(text)
+            matched, known = (
+                {place for place, each in enumerate(those) if any(map(matches, each))} for those in (names, other_names)
+            )
         if not matched:
-            known = [record for record in untouched if any(map(matches, _names(record)))]
-            names = (name for each in resources for name in _names(each))
-            why = f" that is declared: {_undeclared(known, option)}" if known else hint(pattern, names)
+            why = hint(pattern, (name for each in names for name in each))
+            if known:
+                why = f" that is declared: {_undeclared([untouched[place] for place in sorted(known)], option)}"
             msg = f"{option} {pattern} matches no resource{why}"
             raise UsageError(msg)
         found |= matched
     return found
+
+
+def _named_places(text: str, names: Sequence[Sequence[str]]) -> set[int]:
+    """Return the places of the resources that have this very name: as their reference, or else as another name."""
+    named = {place for place, each in enumerate(names) if text in each}
+    return {place for place in named if names[place][0] == text} or named
+
+
+def aliases(catalog: Catalog) -> dict[str, str]:
+    """Return second name → reference of the resources and components of a catalog."""
+    every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
+    return {
+        str(child_reference(named.parent, named.type, alias)): str(named.reference)
+        for named in every
+        for alias in named.meta.aliases
+    }
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
@@ -178,9 +218,9 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return a pattern for references, of a URN the reference in it."""
+    """Return a pattern for references, with its first letter in upper case; of a URN the reference in it."""
     if not pattern.startswith("urn:"):
-        return pattern
+        return capitalize_type(pattern)
     try:
         return str(parse_name(pattern))
     except ValueError as error:
@@ -188,15 +228,16 @@ def _reference(pattern: str, option: str) -> str:
         raise UsageError(msg) from error
 
 
-def _names(entry: Entry | Record) -> list[str]:
-    """Return the names that select a resource: its reference, the last part of it, and the components around it."""
+def _names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
+    """Return the names that select a resource: its reference first, the last part of it, the components around it.
+
+    ``whole``: without those that are only a part of a reference.
+    """
     names = [str(entry.reference)]
     if entry.parent:
-        names += [
-            str(Reference(entry.type, entry.title)),
-            *map(str, component_chain(entry.parent)),
-            *enclosing_components(entry.parent),
-        ]
+        names += enclosing_components(entry.parent)
+        if not whole:
+            names += [str(Reference(entry.type, entry.title)), *map(str, component_chain(entry.parent))]
     return names
 
 

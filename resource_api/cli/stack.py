@@ -68,19 +68,28 @@ def none_recorded(session: Session) -> bool:
 
 def find(known: StackState, text: str) -> Record:
     """Return the record of a ``Type[title]``, a ``Type[name]`` or a URN. Raise ``UsageError``."""
-    wanted = parse(text, known)
-    found = next((record for record in known.records.values() if record.reference == wanted), None)
-    found = found or known.records.get((wanted.type, wanted.title))
-    if found is None:
+    return _find_named(known, parse(text, known))[0]
+
+
+def _find_named(known: StackState, wanted: Reference) -> list[Record]:
+    """Return the record of a name, then those of what the resource has replaced and is not deleted yet."""
+    titled = [record for record in known.records.values() if record.reference == wanted]
+    if titled:
+        return sorted(titled, key=lambda record: record.is_replaced)
+    if (record := known.records.get((wanted.type, wanted.title))) is None:
         raise UsageError(recorded_stack.no_record(known, wanted))
-    return found
+    return [record]
 
 
 def find_all(known: StackState, text: str) -> list[Record]:
-    """Return the record of a resource, or the records of every resource of a component. Raise ``UsageError``."""
-    wanted = str(parse(text, known))
-    members = [each for each in known.records.values() if wanted in reference.enclosing_components(each.parent)]
-    return members or [find(known, text)]
+    """Return the records of a resource, or of every resource of a component, with what it has replaced.
+
+    Raise ``UsageError``.
+    """
+    wanted = parse(text, known)
+    name = str(wanted)
+    members = [each for each in known.records.values() if name in reference.enclosing_components(each.parent)]
+    return members or _find_named(known, wanted)
 
 
 def parse(text: str, known: StackState) -> Reference:

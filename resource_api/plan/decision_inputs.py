@@ -59,7 +59,7 @@ class InputCollector:
         self._noop = options.noop
         self._requested: set[int] = set()
         if options.replace:
-            self._requested = matching(options.replace, catalog.entries, "--replace", prior.undeclared)
+            self._requested = matching(options.replace, catalog, "--replace", prior.undeclared)
         #: The references of resources of which an interrupted run has left the former one, which this run deletes.
         self._superseded = {
             str(prior.state.records[catalog.entries[index].key].reference)

@@ -33,7 +33,7 @@ def lines(planned: Plan, patterns: Sequence[str], style: Style) -> Iterator[str]
 
     Raise ``UsageError`` for a pattern that matches nothing.
     """
-    chosen = matching(patterns, planned.catalog.entries, "--explain", planned.prior.undeclared)
+    chosen = matching(patterns, planned.catalog, "--explain", planned.prior.undeclared)
     for step in planned.steps:
         if step.entry.index in chosen:
             yield from step_lines(planned, step, style)

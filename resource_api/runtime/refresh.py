@@ -63,7 +63,7 @@ def refresh(
         snapshot = Snapshot(providers)
         drifted: list[Record] = []
         failures: list[str] = []
-        selected = _selected(list(state.records.values()), targets, excludes)
+        selected = _selected(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
         for instance in dict.fromkeys(record.instance for record in selected):
             records = [record for record in selected if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
@@ -80,9 +80,13 @@ def refresh(
     return [str(record.reference) for record in drifted]
 
 
-def _selected(records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str]) -> list[Record]:
-    chosen = selecting.places(targets, records, "--target") if targets else set(range(len(records)))
-    chosen -= selecting.places(excludes, records, "--exclude")
+def _selected(
+    records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
+) -> list[Record]:
+    chosen = set(range(len(records)))
+    if targets:
+        chosen = selecting.places(targets, records, "--target", aliases=aliases)
+    chosen -= selecting.places(excludes, records, "--exclude", aliases=aliases)
     return [record for place, record in enumerate(records) if place in chosen]
 
 

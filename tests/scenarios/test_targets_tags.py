@@ -196,3 +196,101 @@ def test_pruning_deletes_nothing_that_may_have_a_skipped_tag(bench: Bench, optio
     assert (done.code, " ".join(sorted(bench.things("widget")))) == (0, left), done
     told = "--skip-tags leaves alone what is no longer declared, because tags are not recorded: Widget["
     assert (told in done.err) == ("--skip-tags" in options)
+
+
+#: One title that other titles match, two aliases that do, and a component's.
+WILD = """
+resources:
+  Widget[a*]: {}
+  Widget[ab]: {}
+  Widget[b]: {alias: "t?"}
+  Widget[tx]: {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("Widget[a*]", "a*"),
+        ("widget[a*]", "a*"),
+        ("urn:resource:default::site::widget::a*", "a*"),
+        ("Widget[t?]", "b"),
+        ("Widget[a?]", "a* ab"),
+        ("urn:resource:default::site::widget::a?", "a* ab"),
+        ("Widget[*]", "a* ab b tx"),
+    ],
+)
+@pytest.mark.parametrize("option", ["--target", "--exclude", "--replace"])
+def test_a_name_that_a_resource_has_means_that_one_alone(bench: Bench, option: str, name: str, expected: str) -> None:
+    """A title, an alias or a URN is no pattern where it is there, whichever option it is given to."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    manifest = WILD
+    if option == "--replace":
+        assert bench.apply(WILD).code == 0
+    done = bench.stream(manifest, option, name)
+    made = {end["reference"].removeprefix("Widget[").removesuffix("]") for end in done.events("step_end")}
+    everything = {"a*", "ab", "b", "tx"}
+    assert (done.code, made) == (0, everything - {*expected.split()} if option == "--exclude" else {*expected.split()})
+
+
+def test_what_is_destroyed_by_a_name_that_is_recorded_is_that_alone(bench: Bench) -> None:
+    """What the name would match as a pattern stays."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply(WILD).code == 0
+    assert bench.run("destroy", "site.yaml", "--target", "Widget[a*]", "--yes").code == 0
+    assert sorted(bench.things("widget")) == ["ab", "b", "tx"]
+    assert bench.run("destroy", "site.yaml", "--target", "Widget[a*]", "--yes").code == 0
+    assert sorted(bench.things("widget")) == ["b", "tx"]
+
+
+def test_a_name_that_only_state_has_is_no_pattern_for_what_is_declared(bench: Bench) -> None:
+    """The resource that it names is not declared, and the run says so instead of taking another one."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply(WILD).code == 0
+    done = bench.apply("resources: {'Widget[ab]': {size: 3}}", "--target", "Widget[a*]")
+    assert (done.code, "Widget[a*] is recorded but no longer declared" in done.err) == (64, True)
+    assert "size" not in bench.things("widget")["ab"]
+
+
+@pytest.mark.parametrize(("name", "expected"), [("Widget[a*]", 1), ("Widget[t?]", 1), ("Widget[a?]", 2)])
+def test_refresh_takes_the_same_names(bench: Bench, name: str, expected: int) -> None:
+    """A title or an alias names itself alone there too."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply(WILD).code == 0
+    gone = {title: {"name": title, "ensure": "absent"} for title in bench.things("widget")}
+    bench.put("widget", **gone)
+    assert len(bench.run("refresh", "site.yaml", "--target", name, "--json").document["refreshed"]) == expected
+
+
+def test_a_resource_that_is_called_like_a_pattern_is_listed_alone(bench: Bench) -> None:
+    """Otherwise the pattern lists all that match it."""
+    assert bench.apply(WILD).code == 0
+    listed = bench.run("resource", "widget", "a*", "--json").document
+    assert [each["title"] for each in listed] == ["a*"]
+    listed = bench.run("resource", "widget", "*b", "--json").document
+    assert [each["title"] for each in listed] == ["ab", "b"]
+
+
+def test_a_urn_names_no_resource_of_the_same_title_in_a_component(bench: Bench) -> None:
+    """A URN has the components around its resource; a title does not need them."""
+    bench.write(
+        "modules/components/site.py",
+        """
+        from resource_api import ComponentDefinition
+        COMPONENT = ComponentDefinition(name="site", docs="Two widgets.", inputs={}, outputs={})
+
+        def build(m):
+            m.widget("a", name=f"{m.title}-a")
+            m.widget("z", name=f"{m.title}-z")
+        """,
+    )
+    manifest = "resources: {'Widget[a]': {}, 'Site[x]': {}, 'Site[x*]': {}}"
+    for name, expected in (
+        ("urn:resource:default::site::widget::a", ["Widget[a]"]),
+        ("Widget[a]", ["Widget[a]"]),
+        ("Widget[z]", ["Site[x*]/Widget[z]", "Site[x]/Widget[z]"]),
+        ("Site[x*]", ["Site[x*]/Widget[a]", "Site[x*]/Widget[z]"]),
+        ("urn:resource:default::site::site$widget::x*::a", ["Site[x*]/Widget[a]"]),
+    ):
+        done = bench.stream(manifest, "--target", name, "--noop")
+        assert (done.code, sorted(done.ends())) == (0, expected), name

@@ -29,7 +29,10 @@ def filter_tests(
 
 
 def select(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Listed:
-    """Return the resources whose title matches ``pattern`` and that pass every filter. Raise ``UsageError``."""
+    """Return the resources that ``pattern`` names and that pass every filter. Raise ``UsageError``.
+
+    A pattern that is the title of a resource names that alone; else ``*`` and ``?`` are wild in it.
+    """
     if not (pattern or filters):
         return listed
     tests_of = filter_tests(filters, [definition for definition, _ in listed])
@@ -37,12 +40,14 @@ def select(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Liste
     for definition, rows in listed:
         tests = [*tests_of[definition.name]]
         if pattern is not None:
-            tests.append(_title_test(definition, pattern))
+            tests.append(_title_test(definition, pattern, rows))
         found.append((definition, [row for row in rows if all(test(row) for test in tests)]))
     return found
 
 
-def _title_test(definition: TypeDefinition, pattern: str) -> Callable[[Any], bool]:
+def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
+    if any(definition.title_of(row) == pattern for row in rows):
+        return lambda row: definition.title_of(row) == pattern
     from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
 
     matches = matcher(str(Reference(definition.name, pattern)))
