@@ -15,7 +15,7 @@ from resource_api.model.values.reference import Reference, capitalize_type, make
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.type_definition import Name, TypeDefinition
@@ -64,6 +64,8 @@ class CallOutcomes(dict["Name", Outcome]):
         self._suffix = " (noop)" if noop else ""
         #: The fields of the log that are bound while the provider is called.
         self.bound: Mapping[str, Any] = {}
+        #: The lines of success that are shown once they are confirmed, with their names; None: they are shown at once.
+        self.held: list[tuple[Sequence[Name], str]] | None = None
 
     def names(self, titles: Any) -> list[Name]:
         """Return the names in ``titles``, one or a list. Raise ``ProviderError`` for one that is not in the call."""
@@ -94,7 +96,7 @@ class CallOutcomes(dict["Name", Outcome]):
         head = capitalize_type(self._definition.name)
         return ", ".join(f"{parent}{head}[{', '.join(titles)}]" for parent, titles in (by_parent or {"": []}).items())
 
-    def log(self, level: str, names: list[Name], text: object, **fields: Any) -> None:
+    def log(self, level: str, names: Sequence[Name], text: object, **fields: Any) -> None:
         """Write a line about names, none about no name; ``text`` may be any object, such as an exception."""
         if names and self._log.enabled(level, self._definition.name):
             self.write(level, self.reference(names), f"{text}", names, **fields)
@@ -119,14 +121,25 @@ class CallOutcomes(dict["Name", Outcome]):
             fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, own))
         return fields
 
-    def log_change(self, names: list[Name], text: object, **fields: Any) -> None:
+    def log_change(self, names: Sequence[Name], text: object, **fields: Any) -> None:
         """Write a change line at the log level that the user chose for the first of the names."""
         subject = self.subjects.get(names[0]) if names else None
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        """Write the change line of a status that was reported."""
-        self.log_change(names, text, status=status if status == "unchanged" else "noop" if self._suffix else "success")
+        """Write the change line of a status that was reported; one of success is held where ``held`` is a list."""
+        if status == "unchanged" or self.held is None:
+            done = "noop" if self._suffix else "success"
+            self.log_change(names, text, status=status if status == "unchanged" else done)
+        else:
+            self.held.append((names, f"{text}"))
+
+    def log_held(self, confirmed: Collection[Name]) -> None:
+        """Write the lines that are held, in the order reported, as far as they are about ``confirmed`` names."""
+        held, self.held = self.held or (), None
+        for names, text in held:
+            if shown := [name for name in names if name in confirmed]:
+                self.log_change(shown, text, status="success")
 
     def set_status(self, names: list[Name], status: str, why: object = "") -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plugins.provider_pool import ProviderPool
+    from resource_api.provider.outcomes import CallOutcomes
     from resource_api.transaction.call_progress import Places
     from resource_api.transaction.operation_run import OperationRun
 
@@ -54,6 +55,18 @@ class ProviderCaller:
         self._calls = calls
         #: The names that a ``set`` of this caller has got to: with no other has anything begun.
         self.begun: set[Name] = set()
+        #: What was reported in calls whose result is verified.
+        self._verified: list[CallOutcomes] = []
+
+    @property
+    def holds_lines(self) -> bool:
+        """Whether a provider has reported a success that is shown only once it is confirmed."""
+        return any(outcomes.held for outcomes in self._verified)
+
+    def log_held(self, confirmed: Collection[Name]) -> None:
+        """Show the successes that were reported of ``confirmed`` names."""
+        for outcomes in self._verified:
+            outcomes.log_held(confirmed)
 
     def set(
         self,
@@ -68,6 +81,9 @@ class ProviderCaller:
         ``left_out`` returns whether a name must be left out; it is called when the provider comes to that name.
         """
         context = self._context(runs, noop=noop)
+        if not noop and "imperative" not in self._definition.features:
+            context.outcomes.held = []
+            self._verified.append(context.outcomes)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:

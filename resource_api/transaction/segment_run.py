@@ -149,6 +149,7 @@ class SegmentRun:
         self._snapshot.changed()
         self._verification.read(runs)
         self._verification.compare(runs)
+        self._caller.log_held({run.name for run in runs if self._verification.is_done(run)})
         # Where the provider has reported a failure, the interrupt is not the reason of the others.
         why = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
@@ -166,10 +167,13 @@ class SegmentRun:
     def _verify(self, called: Sequence[OperationRun]) -> None:
         """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
         self._verification.read(called)
-        for runs in batches(self._runs):
+        # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
+        for runs in [self._runs] if self._caller.holds_lines else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
             self._verification.compare(run for run in runs if run.started and not run.finished)
+            confirmed = {run.name for run in runs if run.result.reported and self._is_confirmed(run)}
             with self._events.buffered_log():
+                self._caller.log_held(confirmed)
                 for run in runs:
                     if not run.acts:
                         self._failed_or_blocked(run)
@@ -197,6 +201,11 @@ class SegmentRun:
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
         else:
             self._results.complete(run)
+
+    def _is_confirmed(self, run: OperationRun) -> bool:
+        """Return whether a success that the provider has reported is one, by what was read and as ``--strict`` wants."""
+        failing = self._options.strict == "error" or self._verification.observed(run).failure
+        return not (failing and self._verification.missing(run))
 
     def _failure(self, run: OperationRun) -> str:
         """Return why an operation has failed; empty: what was requested is there, or cannot be read back."""

@@ -66,8 +66,8 @@ context.notice("behind it")
         "Debug: Probe[a]: Started updating",
         "Warning: Probe[a]: Updating: Original key not found",
         "Notice: Probe[a]: Updating size: Replaced",
-        "Notice: Probe[a]: Updated",
         "Notice: probe: behind it",
+        "Notice: Probe[a]: Updated",
     ]
 
 
@@ -343,10 +343,77 @@ with context.updating(['a', 'b']):
     assert lines[:5] == [
         "Notice: Probe[a, b]: Updating: one",
         "Notice: Probe[a]: Polishing: two",
-        "Notice: Probe[a]: Successfully updated",
         "Notice: Probe[a, b]: Updating: three",
+        "Notice: Probe[a]: Successfully updated",
         "Notice: Probe[b]: Successfully updated",
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("context.created(list(changes))", "Created"),
+        ("context.creating(list(changes)).__enter__().__exit__(None, None, None)", "Successfully created"),
+        ("for name, change in changes.items():\n    context.processed(name, *change)", "Created"),
+    ],
+)
+def test_a_success_is_shown_once_it_is_verified(bench: Bench, said: str, shown: str) -> None:
+    """One that the next ``get`` does not find has only its error; the lines of the others keep their order."""
+    lost = "def _put(self, name, row):\n    if name != 'b': self._file().write_text(json.dumps(self._rows() | {name: row}))\n"
+    body = f"{said}\ncontext.notice('all are there')"
+    indented = "\n".join(f"        {line}" for line in body.splitlines())
+    bench.probe(
+        f"{lost}def set(self, context, changes):\n    try:\n{indented}\n    finally:\n        self._done(changes)\n"
+    )
+    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Probe[c]': {}}")
+    assert done.code == 1
+    assert [line for line in done.lines if "ensure changed" not in line] == [
+        "Notice: probe: all are there",
+        *(
+            [f"Notice: Probe[a, c]: {shown}"]
+            if "list" in said
+            else [f"Notice: Probe[a]: {shown}", f"Notice: Probe[c]: {shown}"]
+        ),
+        "Error: Probe[b]: did not converge: ensure is absent, should be present",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("verb", "declared", "undone"),
+    [
+        ("created", "{size: 1}", "did not converge: ensure is absent, should be present"),
+        ("updated", "{size: 1}", "did not converge: size is 0, should be 1"),
+        ("deleted", "{ensure: absent}", "did not converge: ensure is present, should be absent"),
+    ],
+)
+def test_no_success_is_said_of_what_did_not_come_true(bench: Bench, verb: str, declared: str, undone: str) -> None:
+    """Of all three verbs, from a context and from an action; under ``--strict warning`` it counts, with a warning."""
+    if verb != "created":
+        bench.put("probe", a={"name": "a", "ensure": "present", "size": 0})
+    gerund = {"created": "creating", "updated": "updating", "deleted": "deleting"}[verb]
+    for said in (f"context.{verb}('a')", f"with context.{gerund}('a'): pass"):
+        bench.probe(f"def set(self, context, changes):\n    {said}")
+        manifest = f"resources: {{'Probe[a]': {declared}}}"
+        assert bench.apply(manifest).lines == [f"Error: Probe[a]: {undone}"]
+        shown = f"Successfully {verb}" if "with" in said else verb.capitalize()
+        lines = bench.apply(manifest, "--strict", "warning").lines
+        assert lines[:2] == [f"Notice: Probe[a]: {shown}", f"Warning: Probe[a]: {undone}"]
+
+
+def test_what_was_verified_is_said_also_where_the_run_is_interrupted(bench: Bench) -> None:
+    """A provider that ends the run has done what it reported before."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            for name, change in changes.items():
+                if name == "b":
+                    raise KeyboardInterrupt
+                with context.creating(name):
+                    self._done({name: change})
+        """
+    )
+    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}}")
+    assert done.lines[0] == "Notice: Probe[a]: Successfully created"
 
 
 def test_a_failure_of_several_fails_all_of_them(bench: Bench) -> None:

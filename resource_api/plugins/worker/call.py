@@ -155,6 +155,9 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
         _log(run, context, **body)
     elif frame.kind == "status":
         _set_status(context, **body)
+    elif frame.kind == "success":
+        names = list(map(protocol.name, body["names"]))
+        context.outcomes.log_status(names, body["status"], body["text"])
     elif frame.kind == "attribute":
         context.outcomes.setdefault(protocol.name(body["name"]), Outcome()).attributes.append(protocol.difference(body))
     elif frame.kind == "conceal":

@@ -205,6 +205,9 @@ class _SendingOutcomes(CallOutcomes):
             super().set_status([name], status, why)
             self._send("status", name=name, status=status, reason=self[name].reason, logged=True)
 
+    def log_status(self, names: list[Name], status: str, text: object) -> None:
+        self._send("success", names=list(names), status=status, text=f"{text}")
+
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         super().add_attribute(name, difference, text)
         self._send("attribute", name=name, **difference_fields(difference))
