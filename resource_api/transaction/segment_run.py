@@ -203,7 +203,7 @@ class SegmentRun:
             self._results.complete(run)
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether a success that the provider has reported is one, by what was read and as ``--strict`` wants."""
+        """Return whether a reported success is one, by what was read and as ``--strict`` wants."""
         failing = self._options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))
 

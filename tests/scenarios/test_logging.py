@@ -359,7 +359,8 @@ with context.updating(['a', 'b']):
 )
 def test_a_success_is_shown_once_it_is_verified(bench: Bench, said: str, shown: str) -> None:
     """One that the next ``get`` does not find has only its error; the lines of the others keep their order."""
-    lost = "def _put(self, name, row):\n    if name != 'b': self._file().write_text(json.dumps(self._rows() | {name: row}))\n"
+    stored = "self._file().write_text(json.dumps(self._rows() | {name: row}))"
+    lost = f"def _put(self, name, row):\n    if name != 'b': {stored}\n"
     body = f"{said}\ncontext.notice('all are there')"
     indented = "\n".join(f"        {line}" for line in body.splitlines())
     bench.probe(
