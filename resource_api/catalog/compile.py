@@ -130,13 +130,18 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 
 
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a removed name that is still declared, as itself or as the canonical name of another title."""
+    """Report a removed name that is still declared, as itself or as another name of it, or to which one has moved."""
     for removal in manifest.removed:
         named = table.components.get(removal.reference) or table.find(removal.reference)
         if named is not None:
             title = "" if named.reference == removal.reference else f" as {named.reference}"
             message = f"{removal.reference} is removed, and still declared{title} at {diagnostics.location(named)}"
             diagnostics.name_change_error(removal, message)
+            continue
+        for move in manifest.moved:
+            if f"{move.target}/".startswith(f"{removal.reference}/"):
+                message = f"{removal.reference} is removed, and {move.source} has moved to {move.target}"
+                diagnostics.name_change_error(removal, f"{message} at {move.origin.place()}")
 
 
 def _check_cycles(entries: Sequence[Entry], order: Order, diagnostics: Diagnostics) -> None:

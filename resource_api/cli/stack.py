@@ -73,12 +73,12 @@ def find(known: StackState, text: str) -> Record:
 
 def _find_named(known: StackState, wanted: Reference) -> list[Record]:
     """Return the record of a name, then those of what the resource has replaced and is not deleted yet."""
-    titled = [record for record in known.records.values() if record.reference == wanted]
-    if titled:
-        return sorted(titled, key=lambda record: record.is_replaced)
-    if (record := known.records.get((wanted.type, wanted.title))) is None:
+    records = known.records.values()
+    found = next((record for record in records if record.reference == wanted), None)
+    found = found or known.records.get((wanted.type, wanted.title))
+    if found is None:
         raise UsageError(recorded_stack.no_record(known, wanted))
-    return [record]
+    return [found, *(record for record in records if record.successor == str(found.reference))]
 
 
 def find_all(known: StackState, text: str) -> list[Record]:

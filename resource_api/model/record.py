@@ -73,6 +73,8 @@ class Record(NamedTuple):
     last_run: str = ""
     #: Which of several providers of its type manages it; None: the type has one.
     implementation: str | None = None
+    #: Reference of the resource that has replaced it, while it is still to be deleted; empty: none has.
+    successor: str = ""
 
     @property
     def instance(self) -> str:

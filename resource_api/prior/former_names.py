@@ -138,6 +138,7 @@ class Renames(NamedTuple):
             requires=[self(name) for name in record.requires],
             value_requires={key: [self(name) for name in names] for key, names in record.value_requires.items()},
             lifecycle=lifecycle,
+            successor=self(record.successor) if record.successor else "",
         )
 
 

@@ -52,17 +52,18 @@ def sort_unclaimed(
     orphans: list[tuple[Record, OrphanKind]] = []
     undeclared: list[Record] = []
     for record in unclaimed.values():
-        if (kind := _orphan_kind(record, removed, prune=prune)) is not None:
-            orphans.append((present.record(record), kind))
+        now = present.record(record)
+        is_listed = is_removed(record, removed) or is_removed(now, removed)
+        kind = OrphanKind.REMOVED if is_listed else _orphan_kind(record, prune=prune)
+        if kind is not None:
+            orphans.append((now, kind))
         else:
-            undeclared.append(present.record(record))
+            undeclared.append(now)
     return orphans, with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
 
 
-def _orphan_kind(record: Record, removed: set[str], *, prune: bool) -> OrphanKind | None:
-    """Return why an unclaimed record is an orphan; None: it is left alone."""
-    if is_removed(record, removed):
-        return OrphanKind.REMOVED
+def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
+    """Return why an unclaimed record that is not listed under ``removed`` is an orphan; None: it is left alone."""
     if record.is_replaced:
         return OrphanKind.SUPERSEDED
     if record.status == "pending":
@@ -76,8 +77,12 @@ def removed_names(catalog: Catalog) -> set[str]:
 
 
 def is_removed(record: Record, removed: set[str]) -> bool:
-    """Return whether a resource, or a component around it, is to be forgotten: it becomes no other resource then."""
-    return bool(removed) and not removed.isdisjoint([str(record.reference), *enclosing_components(record.parent)])
+    """Return whether a resource, one that has replaced it, or a component around it is to be forgotten.
+
+    It becomes no other resource then.
+    """
+    names = (str(record.reference), record.successor, *enclosing_components(record.parent))
+    return bool(removed) and not removed.isdisjoint(names)
 
 
 def check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:

@@ -45,6 +45,7 @@ _RECORD: Final = {
     "parent": str,
     "last_run": str,
     "implementation": (str, type(None)),
+    "successor": str,
 }
 
 
@@ -140,7 +141,7 @@ def _faults(document: dict[str, Any]) -> Iterator[str]:
         if not isinstance(found, dict):
             yield f"resource {number}: is not a mapping"
             continue
-        for key in ("parent", "last_run"):  # documents of older versions lack these
+        for key in ("parent", "last_run", "successor"):  # documents of older versions lack these
             found.setdefault(key, "")
         found.setdefault("implementation", None)
         faults = _wrong_kinds(found, {**_RECORD, "reference": str, "urn": str, "type": str})

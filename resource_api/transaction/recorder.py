@@ -186,7 +186,8 @@ class Recorder:
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
         (renamed,) = with_unique_titles([old], self._taken)
         self._taken.add(renamed.reference)
-        return [renamed._replace(status="replaced", lifecycle=lifecycle)]
+        successor = str(run.step.reference)
+        return [renamed._replace(status="replaced", lifecycle=lifecycle, successor=successor)]
 
     @cached_property
     def _taken(self) -> set[Reference]:
@@ -214,7 +215,7 @@ class Recorder:
             self._resolved(unchanged),
             outputs=kept if new_outputs else None,
         )
-        if plan.prior.undeclared or not plan.complete:
+        if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
         if not commit.empty or not state.serial:
             manifest = plan.catalog.manifest.recorded_as
@@ -224,9 +225,10 @@ class Recorder:
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
-        """Return records outside of this run whose title is taken, or that refer to a resource by a former name."""
+        """Return records of what is not declared whose title is taken, or that refer to a resource by a former name."""
         plan = self._plan
-        observed = {step.entry.index: step.entry.key for step in plan.steps if not step.noop}
+        declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
+        observed = {step.entry.index: step.entry.key for step in declared if not step.noop}
         moved = {index: record for index, record in plan.prior.records.items() if index in observed}
         now = {**state.records, **{record.key: record for record in commit.put}}
         written = {*observed.values(), *commit.drop}

@@ -9,7 +9,7 @@ import pytest
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
 from resource_api.runtime.import_resource import import_resource
 from resource_api.runtime.refresh import refresh
-from tests.lifecycle.world import acted, manifest, planned
+from tests.lifecycle.world import acted, calls, manifest, planned
 
 if TYPE_CHECKING:
     from tests.lifecycle.world import Bench
@@ -177,6 +177,49 @@ def test_removed_forgets_and_does_not_delete(bench: Bench) -> None:
     assert acted(report) == {"Thing[a]": ("forget", "success")}
     assert bench.names() == ["a", "b"]
     assert acted(bench.apply({"Thing[b]": {}}, removed=["Thing[a]"], prune=True)) == {}
+
+
+def _replaced_once(bench: Bench, *, dead: bool = False) -> dict[str, Any]:
+    """Replace ``Thing[web]`` create-first and fail to delete the old one, or die before; return its manifest."""
+    site: dict[str, Any] = {"Thing[web]": {"name": "w1", "lifecycle": {"replace": "create_first"}}, "Thing[o]": {}}
+    bench.apply(site)
+    site["Thing[web]"]["name"] = "w2"
+    with bench.troubled(w1="kill" if dead else "raise"):
+        bench.killed(site) if dead else bench.apply(site)
+    assert bench.names() == ["o", "w1", "w2"]
+    return site
+
+
+@pytest.mark.parametrize("dead", [False, True])
+@pytest.mark.parametrize("options", [{}, {"prune": True}])
+def test_removed_forgets_what_a_replacement_has_left(bench: Bench, options: dict[str, Any], *, dead: bool) -> None:
+    """Both the new one and the old one that could not be deleted, without any call."""
+    site = _replaced_once(bench, dead=dead)
+    del site["Thing[web]"]
+    report = bench.apply(site, removed=["Thing[web]"], **options)
+    assert {(action, status) for action, status in acted(report).values()} == {("forget", "success")}
+    assert (calls(bench), bench.names(), list(bench.state.records)) == ("", ["o", "w1", "w2"], [("thing", "o")])
+    assert acted(bench.apply(site, removed=["Thing[web]"], **options)) == {}
+
+
+def test_what_a_replacement_has_left_is_forgotten_under_the_present_name(bench: Bench) -> None:
+    """The resource was moved in between, and its old one still could not be deleted."""
+    site = _replaced_once(bench)
+    site["Thing[new]"] = site.pop("Thing[web]")
+    with bench.troubled(w1="raise"):
+        bench.apply(site)
+    del site["Thing[new]"]
+    report = bench.apply(site, removed=["Thing[new]"])
+    assert {action for action, _ in acted(report).values()} == {"forget"}
+    assert (calls(bench), bench.names()) == ("", ["o", "w1", "w2"])
+
+
+def test_what_a_replacement_has_left_of_another_is_deleted(bench: Bench) -> None:
+    """Only what is listed is forgotten with all that it has left."""
+    site = _replaced_once(bench)
+    del site["Thing[o]"]
+    bench.apply(site, removed=["Thing[o]"])
+    assert bench.names() == ["o", "w2"]
 
 
 @pytest.mark.parametrize("how", ["moved", "alias"])

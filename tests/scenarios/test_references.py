@@ -227,6 +227,36 @@ def test_a_declared_resource_cannot_be_in_removed(bench: Bench, declared: str, m
     assert bench.things("widget") == {}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "removed"),
+    [
+        ("Widget[a]", "Widget[b]", "Widget[b]"),
+        ("Site[a]", "Site[b]", "Site[b]"),
+        ("Widget[a]", "Site[b]/Widget[a]", "Site[b]"),
+        ("Widget[a]", "Widget[${inputs.n}]", "Widget[b]"),
+    ],
+)
+def test_what_has_moved_to_a_name_cannot_be_forgotten_under_it(
+    bench: Bench, source: str, target: str, removed: str
+) -> None:
+    """One of the two is a mistake, and which is for the user: both lines are named, and nothing is touched."""
+    site = bench.write(
+        "site.yaml",
+        f"""
+        inputs: {{n: {{type: String, default: b}}}}
+        moved:
+          - {{from: "{source}", to: "{target}"}}
+        removed:
+          - "{removed}"
+        resources: {{"Widget[c]": {{}}}}
+        """,
+    )
+    done = bench.run("apply", site)
+    now = target.replace("${inputs.n}", "b")
+    assert (done.code, bench.things("widget")) == (65, {})
+    assert f"{site}:5:5: {removed} is removed, and {source} has moved to {now} at {site}:3" in done.err
+
+
 @pytest.mark.parametrize("who", ["a\nb", "a\x1b[31mb", "", "'a'"])
 def test_an_interpolated_title_follows_the_rules_of_titles(bench: Bench, who: str) -> None:
     """An empty, quoted or control character result is refused by one line with its position."""

@@ -95,6 +95,19 @@ def test_every_command_is_there() -> None:
     assert set(state.commands) == set("list show rm mv taint untaint export import check recover history rekey".split())  # noqa: SIM905 - as documented
 
 
+def test_what_a_resource_has_replaced_goes_with_its_name(command: Command) -> None:
+    """``show`` and ``untaint`` mean the resource that is there, ``mv`` renames it for both, and ``rm`` forgets both."""
+    store = command.store
+    old = record("/0", title="/0", status="replaced", successor=A, owned=True)
+    with store.lock("test", 0):
+        store.commit(WEB, Commit([old]))
+    assert "status" not in command.ok("state", "show", A)
+    assert f"successor: {A}" in command.ok("state", "show", "File[/0]")
+    command.ok("state", "mv", A, "File[new]")
+    assert command.ok("state", "rm", "File[new]").splitlines() == ["forgotten: File[new]", "forgotten: File[/0]"]
+    assert command.ok("state", "list").splitlines() == [B]
+
+
 class TestEmptyState:
     """Commands on a state without records."""
 
