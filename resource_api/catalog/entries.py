@@ -248,23 +248,28 @@ class EntryBuilder:
         """Report attributes that do not exist: to ignore one of them would have no effect."""
         lifecycle, known = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
-        ignored = self._ignored(entry) if lifecycle.ignore_changes else ()
-        for key, names in (("ignore_changes", ignored), ("replace_on_changes", lifecycle.replace_on_changes)):
-            for name in names:
+        if "*" in lifecycle.ignore_changes:
+            lifecycle = lifecycle._replace(ignore_changes=entry.definition.managed)
+            entry.meta = entry.meta._replace(lifecycle=lifecycle)
+        for key, places in (
+            ("ignore_changes", lifecycle.ignore_changes),
+            ("replace_on_changes", lifecycle.replace_on_changes),
+        ):
+            for name in self._attributes_of(entry, key, places) if places else ():
                 if name not in known:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
                     hint = nearest(name, known)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
-    def _ignored(self, entry: Entry) -> Iterator[str]:
-        """Yield the attribute of each place in ``ignore_changes``; report a text that is none."""
-        from resource_api.model.values.nested import parse_place  # noqa: PLC0415 - few resources ignore anything
+    def _attributes_of(self, entry: Entry, key: str, places: Sequence[str]) -> Iterator[str]:
+        """Yield the attribute of each place in a member of ``lifecycle``; report a text that is none."""
+        from resource_api.model.values.nested import parse_place  # noqa: PLC0415 - few resources name a place
 
-        for text in entry.meta.lifecycle.ignore_changes:
+        for text in places:
             try:
                 yield parse_place(text)[0]
             except ValueError as error:
-                self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.ignore_changes: {error}", "lifecycle")
+                self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
     def _check_former_names(self, named: Entry | ComponentInstance) -> None:
         for text in named.meta.lifecycle.aliases:

@@ -42,7 +42,7 @@ METAPARAMETERS: Final = RELATIONSHIPS | frozenset(
 #: The operations that can have a time limit of their own.
 OPERATIONS: Final = ("create", "update", "delete")
 RESERVED: Final = METAPARAMETERS | {"title", "audit", "consume", "export", "schedule", "stage"}
-KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable")
+KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_from", "must_be", "stable", "merged")
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
@@ -71,6 +71,7 @@ class Attribute:
         "derived_from",
         "docs",
         "kind",
+        "merged",
         "must_be",
         "stable",
         "type",
@@ -91,6 +92,7 @@ class Attribute:
         derived_from: str = "",
         must_be: str = "",
         stable: bool = False,
+        merged: bool = False,
         **unknown: Never,
     ) -> None:
         """Declare an attribute of data type ``type``; without ``kind`` it is a property.
@@ -99,6 +101,7 @@ class Attribute:
         ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
         ``must_be``: what a ``Pattern`` in the data type accepts, in words for messages: ``an absolute path``.
         ``stable``: an update does not change the value of this ``read_only`` attribute, only a replacement does.
+        ``merged``: of the value of this property only the members that are declared are compared; others stay.
         """
         self.type = type
         self.docs = docs
@@ -108,6 +111,7 @@ class Attribute:
         self.derived_from = derived_from
         self.must_be = must_be
         self.stable = stable
+        self.merged = merged
         self.unknown: Mapping[str, object] = unknown
 
     def fresh_default(self) -> Any:

@@ -66,6 +66,8 @@ CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 #: The values of a log line have at most so many characters or elements; larger ones are laid out where they are shown.
 _LARGE: Final = 100
+#: So many parts of a value are named one by one in a log line.
+_FEW: Final = 5
 #: Stands for a missing element of a hash or an array.
 _NOTHING: Final = object()
 
@@ -242,6 +244,15 @@ def ensure_of(resource: Mapping[str, Any] | None) -> Any:
     return "absent" if resource is None else resource.get("ensure", "present")
 
 
+def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should: Any) -> Any:
+    """Return what is compared of a present value: all of it, or of a merged attribute what is declared."""
+    if attribute not in definition.merged:
+        return is_
+    from resource_api.model.values.nested import declared_part  # noqa: PLC0415 - only for such a value
+
+    return declared_part(is_, should)
+
+
 def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
     """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
     found = []
@@ -250,7 +261,9 @@ def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str
             wanted = should[attribute]
             value = is_.get(attribute)
             if value is not wanted and not same_value(value, wanted):
-                found.append(Difference(attribute, value, wanted))
+                compared = compared_value(definition, attribute, value, wanted)
+                if compared is value or not same_value(compared, wanted):
+                    found.append(Difference(attribute, compared, wanted))
     return found
 
 
@@ -269,8 +282,9 @@ def state_differences(
         if attribute is not None and attribute.kind == "parameter":
             continue
         unreadable = attribute is not None and attribute.write_only and name not in is_
-        if name in hidden if unreadable else not same_value(is_.get(name), value):
-            found.append(Difference(name, is_.get(name), value))
+        present = compared_value(definition, name, is_.get(name), value)
+        if name in hidden if unreadable else not same_value(present, value):
+            found.append(Difference(name, present, value))
     return found
 
 
@@ -288,6 +302,9 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
     _, is_, should, _ = conceal_difference(definition, difference)
+    parts = () if isinstance(is_, Sensitive) else nested_parts(Difference(attribute, is_, should))
+    if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
+        return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
     if isinstance(is_, Sensitive):
         return f"{verb} <sensitive>"
     if is_text_change(difference):

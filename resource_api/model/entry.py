@@ -40,11 +40,20 @@ class Lifecycle(NamedTuple):
     @property
     def ignored_attributes(self) -> Collection[str]:
         """The attributes of which ``ignore_changes`` names the whole or a part."""
-        if not self.ignore_changes:
-            return ()
-        from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few resources ignore anything
+        return _attributes_of(self.ignore_changes)
 
-        return set(map(attribute_of, self.ignore_changes))
+    @property
+    def replacing_attributes(self) -> Collection[str]:
+        """The attributes of which ``replace_on_changes`` names the whole or a part."""
+        return _attributes_of(self.replace_on_changes)
+
+
+def _attributes_of(places: Sequence[str]) -> Collection[str]:
+    if not places:
+        return ()
+    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few resources name a place
+
+    return set(map(attribute_of, places))
 
 
 class Meta(NamedTuple):

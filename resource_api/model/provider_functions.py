@@ -27,7 +27,7 @@ class Planned(NamedTuple):
     state: Mapping[str, Any] = {}
     #: Attributes whose values are known only after the change.
     unknown: Collection[str] = ()
-    #: Attributes whose change needs a replacement.
+    #: Attributes whose change needs a replacement, or parts of them: ``body.region``, ``rules[*].port``.
     replace: Collection[str] = ()
     #: Whether a replacement must delete the old resource first; None: the manifest decides.
     delete_first: bool | None = None

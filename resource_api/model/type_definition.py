@@ -201,6 +201,11 @@ class TypeDefinition(AttributeSet):
         return frozenset(name for name, attribute in self.attributes.items() if attribute.stable)
 
     @cached_property
+    def merged(self) -> frozenset[str]:
+        """The properties of which only the declared members are compared."""
+        return frozenset(name for name, attribute in self.attributes.items() if attribute.merged)
+
+    @cached_property
     def write_only(self) -> frozenset[str]:
         """The properties that ``get`` does not return."""
         return frozenset(name for name, attribute in self.attributes.items() if attribute.write_only)

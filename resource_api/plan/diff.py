@@ -10,7 +10,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Difference, diff, exists
+from resource_api.model.change import Difference, compared_value, diff, exists
 from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.sealed_secrets import digest_secret
 from resource_api.model.values.columnar import are_flat
@@ -103,6 +103,7 @@ def _compare_by_provider(
             yield Difference(attribute, value, wanted)
             continue
         verdict, message = _call_insync(entry, attribute, copies, functions)
+        value = compared_value(entry.definition, attribute, value, wanted)
         if verdict is None:
             verdict = value is wanted or same_value(value, wanted)
         if not verdict:

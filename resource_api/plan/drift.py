@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Difference, ensure_of, exists
+from resource_api.model.change import Difference, compared_value, ensure_of, exists
 from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.sealed_secrets import digest_secret, seal_secrets
 from resource_api.model.values._namedtuple import NamedTuple
@@ -59,7 +59,10 @@ def drifted_attributes(
         recorded = attribute in record.should or attribute in record.is_
         if not recorded or attribute in definition.write_only:
             continue
-        before, after = record.is_.get(attribute), row.get(attribute)
+        declared = record.should.get(attribute)
+        before, after = (
+            compared_value(definition, attribute, state.get(attribute), declared) for state in (record.is_, row)
+        )
         if before is not after and not same_value(before, after) and before != _as_recorded(before, after, salt):
             shown = _as_recorded(before, after, salt) if holds_secret(before) else after
             changes.append(Difference(attribute, before, shown))

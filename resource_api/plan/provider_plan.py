@@ -81,7 +81,7 @@ def _are_names(value: Any) -> bool:
 def _broken_rules(
     definition: TypeDefinition, planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]
 ) -> Iterator[str]:
-    for name in dict.fromkeys((*planned.state, *planned.unknown, *planned.replace)):
+    for name in dict.fromkeys((*planned.state, *planned.unknown, *_attributes_of(planned.replace))):
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
     for name in planned.unknown:
@@ -96,6 +96,14 @@ def _broken_rules(
     for name, value in planned.state.items():
         if name in definition.attributes and name not in planned.unknown:
             yield from _broken_value_rules(definition, name, value, is_, should)
+
+
+def _attributes_of(places: Collection[str]) -> list[str]:
+    if not places:
+        return []
+    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few plans replace anything
+
+    return list(map(attribute_of, places))
 
 
 def _broken_value_rules(

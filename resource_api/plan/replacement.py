@@ -16,7 +16,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import show_attribute
-from resource_api.model.values.values import UNKNOWN, is_undecided, is_unknown
+from resource_api.model.values.values import UNKNOWN, is_undecided, is_unknown, same_value
 from resource_api.plan.diff import compare
 from resource_api.plan.provider_plan import predict
 from resource_api.prior.match import recorded_dependents
@@ -110,25 +110,56 @@ def _replacing_attributes(
 
     A value that is not yet known counts only if replacing is allowed or its source is deleted first.
     """
-    lifecycle, fixed, provided = entry.meta.lifecycle, {}, []
+    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - only with a difference
+
+    attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
+
+    def counts(attribute: str, is_: Any, should: Any) -> bool:
+        allowed = lifecycle.replace in _ALLOWING or attribute in inputs.lost_sources
+        return allowed or not is_undecided(is_, should)
+
     for attribute, is_, should, _ in found:
         source = inputs.lost_sources.get(attribute) if is_unknown(should) else None
-        if is_undecided(is_, should) and source is None and lifecycle.replace not in _ALLOWING:
+        if attributes[attribute].kind != "init_only" or not counts(attribute, is_, should):
             continue
-        if entry.definition.attributes[attribute].kind != "init_only":
-            provided += [attribute] if attribute in planned.replace else []
-        elif source is not None:
+        if source is not None:
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
             fixed[attribute] = (
                 f"'{attribute}' can only be set at creation:"
                 f" it is {show_attribute(is_)} and should be {show_attribute(should)}"
             )
-    declared = [each.attribute for each in found if each.attribute in lifecycle.replace_on_changes]
+    declared = _changed_places(found, lifecycle.replace_on_changes)
+    provided = [
+        each
+        for each in _changed_places(found, planned.replace)
+        if attributes[name := attribute_of(each.attribute)].kind != "init_only" and counts(name, each.is_, each.should)
+    ]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
-    sure = {each.attribute for each in found if not is_undecided(each.is_, each.should) or each.attribute in lost}
-    certain = not sure.isdisjoint((*fixed, *declared, *provided))
-    return _ReplacingAttributes(fixed, declared, provided, certain)
+    certain = any(
+        not is_undecided(each.is_, each.should) or attribute_of(each.attribute) in lost
+        for each in (*(each for each in found if each.attribute in fixed), *declared, *provided)
+    )
+    return _ReplacingAttributes(
+        fixed, [each.attribute for each in declared], [each.attribute for each in provided], certain
+    )
+
+
+def _changed_places(found: Sequence[Difference], places: Iterable[str]) -> list[Difference]:
+    """Return the differences at those of the ``places`` where one is, named by the place."""
+    from resource_api.model.values.nested import at_place, parse_place  # noqa: PLC0415 - see above
+
+    by_attribute = {difference.attribute: difference for difference in found}
+    changed = []
+    for text in dict.fromkeys(places):
+        attribute, path = parse_place(text)
+        if (difference := by_attribute.get(attribute)) is not None:
+            pairs = at_place(difference.is_, difference.should, path) if path else [(difference.is_, difference.should)]
+            differing = [pair for pair in pairs if not path or not same_value(*pair)]
+            # A pair that certainly differs decides.
+            differing.sort(key=lambda pair: is_undecided(*pair))
+            changed += [Difference(text, *pair) for pair in differing[:1]]
+    return changed
 
 
 def _replacing_without_sources(
@@ -235,7 +266,7 @@ def cannot_outlive_source(entry: Entry, attribute: str) -> bool:
     lifecycle = entry.meta.lifecycle
     if lifecycle.external or not entry.definition.ensurable:
         return False
-    fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in lifecycle.replace_on_changes
+    fixed = entry.definition.attributes[attribute].kind == "init_only" or attribute in lifecycle.replacing_attributes
     return fixed and attribute not in lifecycle.ignore_changes
 
 

@@ -116,6 +116,7 @@ def _facts(attribute: Attribute) -> Item:
     words: list[str] = [attribute.kind or "property"]
     words += ["write only"] if attribute.write_only else []
     words += ["stable"] if attribute.stable else []
+    words += ["merged"] if attribute.merged else []
     words += ["mandatory"] if attribute.mandatory else []
     return [", ".join(words), *([", default ", _Code(_default(attribute))] if attribute.has_default else [])]
 
@@ -393,8 +394,11 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "sensitive": attribute.datatype.sensitive,
         "write_only": attribute.write_only,
         "stable": attribute.stable,
+        "merged": attribute.merged,
         "docs": cleandoc(attribute.docs),
     }
+    if attribute.must_be:
+        found["must_be"] = attribute.must_be
     if attribute.has_default:
         found["default"] = "<sensitive>" if attribute.datatype.sensitive else attribute.default
     return found
