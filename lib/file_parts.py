@@ -116,3 +116,4 @@ def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, P
             *prerequisites.missing_checker(should.get("validate_cmd")),
         ]
         yield from ((name, problem) for problem in found)
+    yield from prerequisites.written_in_place({name: name[0] for name in changes})

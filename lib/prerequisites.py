@@ -8,12 +8,14 @@ import pwd
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterator, Mapping
+
+Name = TypeVar("Name", bound="Hashable")
 
 
 @contextmanager
@@ -44,6 +46,18 @@ def _missing_account(attribute: str, name: Any, kind: str, find: Callable[[str],
             find(name)
         except KeyError:
             yield Problem(attribute, f"there is no {kind} '{name}'", needs=f"{kind.capitalize()}[{name}]")
+
+
+def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Iterator[tuple[Name, Problem]]:
+    """Yield a note for each name whose file cannot be replaced, so that readers may see a part of its new content.
+
+    ``follow``: a link at the end of a path is followed, as by what edits files.
+    """
+    why = files.why_not_replaced(paths.values(), follow=follow)
+    for name, path in paths.items():
+        if path in why:
+            message = f"{why[path]}, so it is overwritten where it is, which is not atomic"
+            yield name, Problem(None, message, severity="warning")
 
 
 def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:

@@ -78,6 +78,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_checker(should.get("validate_cmd")),
             ]
             yield from ((path, problem) for problem in missing)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Write or remove one file after another; what one loses is kept before, if that is declared."""

@@ -147,6 +147,7 @@ class Provider(BaseProvider):
                 *_in_its_place(path, should),
             ]
             yield from ((path, problem) for problem in missing)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""

@@ -11,7 +11,7 @@ from lib import file_parts
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Change, Context, Resource
 
@@ -59,6 +59,12 @@ class Provider(BaseProvider):
                 if host is not None:
                     hosts.setdefault(host["name"], {"ensure": "present", "target": target, **host})
             yield from hosts.values()
+
+    def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
+        """Yield that a file is overwritten, where it cannot be replaced."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        return prerequisites.written_in_place({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""

@@ -42,6 +42,12 @@ class Provider(BaseProvider):
             row["hostname"] = files.printable(lines[place]).strip()
         yield row
 
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that the file is overwritten, where it cannot be replaced."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        return prerequisites.written_in_place(dict.fromkeys(changes, FILE))
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Set both names; the kernel comes first, as it may refuse one."""
         for name, (_, should) in changes.items():

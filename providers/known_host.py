@@ -95,6 +95,8 @@ class Provider(BaseProvider):
         for name in changes:
             if (user := _user(name[2])) is not None:
                 yield from ((name, problem) for problem in prerequisites.missing_user("target", user))
+        with suppress(KeyError):
+            yield from prerequisites.written_in_place({name: _path(name[2])[0] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""

@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts
+from lib import file_parts, prerequisites
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ class Provider(BaseProvider):
         for name, should in changes.items():
             if should["ensure"] == "present" and (why := _missing(name, should)):
                 yield name, Problem("name", why, needs="Package[locales]")
+        yield from prerequisites.written_in_place(dict.fromkeys(changes, LIST))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Remove and build one after another, and then list those: what is listed was built for its character set."""

@@ -109,6 +109,7 @@ class Provider(BaseProvider):
         for name, should in changes.items():
             if should["ensure"] == "mounted":
                 yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
+        yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
         """Mount or unmount what an entry says; ``present`` is the entry of before."""

@@ -60,6 +60,12 @@ class Provider(BaseProvider):
                 row["managed_by"] = managed
             yield from context.accepted([row])
 
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that a file is overwritten, where it cannot be replaced."""
+        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+
+        return prerequisites.written_in_place({path: path for path in changes}, follow=False)
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file."""
         for path, change in changes.items():

@@ -69,6 +69,9 @@ class Provider(BaseProvider):
 
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
+        with suppress(KeyError):
+            paths = {name: _path(name[1], pwd.getpwnam(name[2])) for name in changes}
+            yield from prerequisites.written_in_place(paths)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""

@@ -58,6 +58,8 @@ class Provider(BaseProvider):
         for name, should in changes.items():
             if "zone" in should and (why := _missing(should["zone"])):
                 yield name, Problem("zone", why, needs="Package[tzdata]")
+        if mounted := files.why_not_replaced([LINK]).get(LINK):
+            yield from ((name, Problem("zone", f"{mounted}, so it cannot be replaced by a link")) for name in changes)
 
 
 def _missing(zone: str) -> str:

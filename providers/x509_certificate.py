@@ -91,6 +91,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_made_file("ca_certificate", should.get("ca_certificate"), "X509_certificate"),
             ]
             yield from ((path, problem) for problem in missing)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Issue or remove certificates, or change their permissions."""

@@ -67,6 +67,7 @@ class Provider(BaseProvider):
                 *prerequisites.missing_place(path, should),
             ]
             yield from ((path, problem) for problem in missing)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Generate, encrypt or remove keys, or change their permissions."""

@@ -4,6 +4,7 @@ Every path is absolute, and every failure is an ``OSError`` unless the name's do
 hold (docs/files.md explains them, the tests in tests/unit/system prove them):
 
 - Atomic: a reader sees the whole old or the whole new content of a file; a failed operation has changed nothing.
+  A file that cannot be replaced, such as a mount point, is overwritten: see ``why_not_replaced``.
 - Durable: when a ``Batch`` is flushed, or ``replace``, ``edit`` or ``edit_lines`` returns, the change is on disk.
 - Safe: a symbolic link is followed only where no other user could have put it (``ELOOP`` otherwise), and at no
   instant has anybody more access than the old or the new permissions grant.
@@ -27,7 +28,9 @@ from resource_api.system.filesystem.files import (
     stat_and_read,
     stat_attributes,
 )
+from resource_api.system.filesystem.in_place import why_not_replaced
 from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
+from resource_api.system.filesystem.mount_points import mount_points
 from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
 from resource_api.system.filesystem.permissions import directory_mode
 from resource_api.system.filesystem.remove_tree import PROTECTED_DIRECTORIES
@@ -58,6 +61,7 @@ __all__ = [
     "fetch",
     "group_id",
     "group_name",
+    "mount_points",
     "open_source",
     "owner_number",
     "parts",
@@ -73,4 +77,5 @@ __all__ = [
     "unpack",
     "user_id",
     "user_name",
+    "why_not_replaced",
 ]

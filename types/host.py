@@ -40,5 +40,5 @@ TYPE = TypeDefinition(
         {"pattern": r"(?P<name>[\s\S]+)\z"},
     ],
     autorequires={"file": "$target"},
-    features={"canonicalize", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
 )

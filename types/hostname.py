@@ -22,5 +22,5 @@ logging daemon, use the new one when they are started again. Comments in /etc/ho
         ),
         "live": Attribute("String", "The name that the running kernel has.", kind="read_only"),
     },
-    features={"custom_insync", "not_rehearsable", "simple_get_filter", "validate"},
+    features={"custom_insync", "not_rehearsable", "preflight", "simple_get_filter", "validate"},
 )

@@ -42,5 +42,5 @@ systemd-resolved then reads the file.
         "managed_by": Attribute("Optional[String]", "The file in /run that it is a link to.", kind="read_only"),
     },
     autorequires={"file": "$path"},
-    features={"canonicalize", "custom_insync", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -1,6 +1,7 @@
 """What the changes of a plan need and this machine lacks, found by providers with the feature ``preflight``.
 
-Each finding is a warning, unless a step before provides what is missing. Steps and exit codes stay as they are.
+Each finding is a warning, unless a step before provides what is missing. One that a provider calls a warning itself
+says what the change does, and no other step alters that. Steps and exit codes stay as they are.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def warnings(plan: Plan, providers: ProviderPool) -> list[Problem]:
         _placed(plan, step, problem)
         for steps in by_instance.values()
         for step, problem in _findings(steps, providers)
-        if not earlier.provides(step, problem.needs)
+        if problem.severity == "warning" or not earlier.provides(step, problem.needs)
     ]
     return sorted(found, key=lambda problem: (problem.file, problem.line, problem.column))
 

@@ -28,7 +28,8 @@ def preflight(self, context, changes):
         if paint == "other":
             found.append(("elsewhere", Problem(None, "not asked")))
         elif paint:
-            found.append((name, Problem("colour", f"there is no {paint} paint", needs=needs or None)))
+            severity = "warning" if paint == "wet" else "error"
+            found.append((name, Problem("colour", f"there is no {paint} paint", severity, needs=needs or None)))
     return found
 """
 
@@ -51,6 +52,10 @@ RED = ["Probe[a]: there is no red paint"]
 CASES: dict[str, tuple[str, list[str]]] = {
     "alone": ("resources: {'Probe[a]': {colour: red}}", RED),
     "after a change": ("resources: {'Widget[w]': {}, 'Probe[a]': {colour: red}}", []),
+    "what the change itself does": (
+        "resources: {'Widget[w]': {}, 'Probe[a]': {colour: 'wet Widget[w]'}}",
+        ["Probe[a]: there is no wet paint"],
+    ),
     "before a change": ("resources: {'Probe[a]': {colour: red}, 'Widget[w]': {}}", RED),
     "needs what comes before": ("resources: {'Widget[w]': {}, 'Probe[a]': {colour: 'red Widget[w]'}}", []),
     "needs what comes later": ("resources: {'Probe[a]': {colour: 'red Widget[w]'}, 'Widget[w]': {}}", RED),

@@ -5,6 +5,7 @@ Files of other users are read and edited safely too, see ``directories``. What t
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -84,6 +85,8 @@ def edit(
         except _ChangedError:
             continue
         except OSError as error:
+            if error.errno == errno.EAGAIN:  # as of a file that is overwritten in place
+                continue
             if error.filename is not None and not os.path.isabs(error.filename):  # noqa: PTH117 - a text
                 error.filename = before.path  # not the temporary file in its directory
             raise

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
-from resource_api.system.filesystem import remove_tree, temporary_names
+from resource_api.system.filesystem import in_place, remove_tree, temporary_names
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
@@ -149,12 +149,16 @@ def replace(
 
 
 class _Staged(NamedTuple):
-    """A complete file under a temporary name, to be renamed by ``flush``."""
+    """A complete file under a temporary name, to be renamed by ``flush``, or a content for the file that is there."""
 
     path: str
     directory: str
     temporary: str
     name: str
+    old: os.stat_result | None
+    wanted: Permissions
+    #: What overwrites the old file, in a directory that cannot be written to.
+    content: bytes | None = None
 
 
 class Batch:
@@ -212,17 +216,29 @@ class Batch:
         0644 and the caller's. ACL and extended attributes are kept, a given ``mode`` becomes the mode exactly; they end
         where the owner changes, or ``mode`` and ``uid`` are given. The same holds for the ACL that a new file gets from
         the default ACL of its directory, and only one of root, the caller or ``uid`` can pass one on.
+        A file that cannot be replaced, as a mount point cannot, is overwritten in place, see ``in_place``.
         Raise ``OSError``, EISDIR or EEXIST for anything but a regular file or a link.
         """
         directory, name = self.directories.place(path)
         old = _replaceable(directory, name, path)
+        wanted = Permissions(mode, uid, gid)
         temporary = self._temporary_names.name(directory, name)
-        fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
+        try:
+            fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
+        except OSError as error:
+            if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
+                raise
+            whole = content if isinstance(content, bytes) else b"".join(content)
+            if check is not None:
+                with in_place.checkable(whole) as readable:
+                    check(readable)
+            self._staged.append(_Staged(path, directory.path, "", name, old, wanted, whole))
+            return
         try:
             try:
                 for part in (content,) if isinstance(content, bytes) else content:
                     _write(fd, part)
-                set_new_permissions(fd, old, Permissions(mode, uid, gid), directory.fd, name)
+                set_new_permissions(fd, old, wanted, directory.fd, name)
                 self._pending.file(fd, directory)
             finally:
                 os.close(fd)
@@ -231,7 +247,7 @@ class Batch:
         except BaseException:
             temporary_names.discard(directory.fd, temporary)
             raise
-        self._staged.append(_Staged(path, directory.path, temporary, name))
+        self._staged.append(_Staged(path, directory.path, temporary, name, old, wanted))
 
     def make_directory(
         self, path: str, *, mode: int | None = None, uid: int | None = None, gid: int | None = None
@@ -288,7 +304,8 @@ class Batch:
         try:
             if (uid, gid) != (None, None):
                 change_link_owner(directory.fd, temporary, Permissions(None, uid, gid))
-            os.rename(temporary, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+            with _naming_a_mount_point(path):
+                os.rename(temporary, name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
         except BaseException:
             temporary_names.discard(directory.fd, temporary)
             raise
@@ -373,7 +390,8 @@ class Batch:
         seen = os.lstat(name, dir_fd=directory.fd)
         remove_tree.check_removable(directory.beneath(name))
         if not stat.S_ISDIR(seen.st_mode):
-            os.unlink(name, dir_fd=directory.fd)
+            with _naming_a_mount_point(path):
+                os.unlink(name, dir_fd=directory.fd)
         elif recursive:
             remove_tree.remove(directory, name)
         else:
@@ -398,18 +416,36 @@ class Batch:
         failed = []
         for staged in ready:
             try:
-                fd = self.directories.reach(staged.directory).fd
-                os.rename(staged.temporary, staged.name, src_dir_fd=fd, dst_dir_fd=fd)
+                self._appear(staged)
             except OSError as error:
                 self._discard([staged])
                 failed.append((staged.path, error))
-            else:
-                self._pending.entries(staged.directory)
         self._pending.flush_directories()
         return failed
 
+    def _appear(self, staged: _Staged) -> None:
+        """Rename a file into place, or overwrite the one that cannot be replaced."""
+        directory = self.directories.reach(staged.directory)
+        content = staged.content
+        if content is None:
+            try:
+                os.rename(staged.temporary, staged.name, src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
+            except OSError as error:
+                if error.errno != errno.EBUSY or staged.old is None:
+                    raise
+                with os.fdopen(os.open(staged.temporary, READ_FLAGS, dir_fd=directory.fd), "rb") as file:
+                    content = file.read()
+            else:
+                self._pending.entries(staged.directory)
+                return
+        if staged.old is not None:
+            in_place.overwrite(directory, staged.name, staged.old, content, staged.wanted)
+        self._discard([staged])
+
     def _discard(self, files: Iterable[_Staged]) -> None:
         for staged in files:
+            if not staged.temporary:
+                continue
             with suppress(OSError):
                 temporary_names.discard(self.directories.reach(staged.directory).fd, staged.temporary)
 
@@ -435,6 +471,17 @@ def _check_not_moved(now: os.stat_result, path: str) -> None:
     if (stat.S_ISREG(now.st_mode) and now.st_nlink > 1) or now.st_uid in {*ROOT, os.geteuid()}:
         why = "other users can write to a directory on its path and may have moved another file here"
         raise PermissionError(errno.EPERM, why, path)
+
+
+@contextmanager
+def _naming_a_mount_point(path: str) -> Iterator[None]:
+    """Say why a name that is in use stays: "device or resource busy" names no reason."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EBUSY:
+            raise
+        raise OSError(errno.EBUSY, "it is a mount point, and can be neither removed nor replaced", path) from None
 
 
 @contextmanager

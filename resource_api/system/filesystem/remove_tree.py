@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
+from resource_api.system.filesystem.mount_points import mount_points
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
@@ -69,11 +70,6 @@ def _clear(fd: int, top: int) -> list[str]:
 
 
 def _refuse_mounted(path: str) -> None:
-    """Raise EBUSY for a mount point at or below ``path`` (proc_pid_mountinfo(5): fifth field, octal escapes)."""
-    escaped = "".join(f"\\{ord(char):03o}" if char in " \t\n\\" else char for char in path)
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - as elsewhere
-        lines = file.read().splitlines()
-    for line in lines:
-        mounted = line.split(" ", 5)[4]
-        if mounted == escaped or mounted.startswith(f"{escaped}/"):
-            raise OSError(errno.EBUSY, "a filesystem is mounted there", path)
+    """Raise EBUSY for a mount point at or below ``path``."""
+    if any(mounted == path or mounted.startswith(f"{path}/") for mounted in mount_points()):
+        raise OSError(errno.EBUSY, "a filesystem is mounted there", path)

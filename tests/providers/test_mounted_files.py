@@ -1,0 +1,123 @@
+"""Each type that writes a file also writes one that is a mount point, as in a container, and the plan says how."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.namespaces import bind, private_kernel
+from tests.providers.applied import converge, reason, run, warned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
+#: The resource, with {} for the file, what it declares, the content before and the content after.
+CASES: dict[str, tuple[str, dict[str, Any], bytes, bytes]] = {
+    "block_in_file": (
+        "Block_in_file[b]",
+        {"path": "{}", "block": "x"},
+        b"a\n",
+        b"a\n# BEGIN b\nx\n# END b\n",
+    ),
+    "concat": ("Concat[{}]", {"source": []}, b"a\n", b"x\n"),
+    "file": ("File[{}]", {"content": "x\n"}, b"a\n", b"x\n"),
+    "file_line": ("File_line[l]", {"path": "{}", "line": "x"}, b"a\n", b"a\nx\n"),
+    "host": ("Host[db {}]", {"ip": "10.0.0.1"}, b"127.0.0.1 a\n", b"127.0.0.1 a\n10.0.0.1\tdb\n"),
+    "ini_setting": ("Ini_setting[{}:s:k]", {"value": "2"}, b"[s]\nk = 1\n", b"[s]\nk = 2\n"),
+    "json_setting": ("Json_setting[{}:a]", {"value": 2}, b'{"a": 1}\n', b'{"a": 2}\n'),
+    "known_host": (
+        "Known_host[db@ssh-ed25519 {}]",
+        {"key": KEY},
+        b"# all\n",
+        f"# all\ndb ssh-ed25519 {KEY}\n".encode(),
+    ),
+    "resolver": ("Resolver[{}]", {"nameservers": ["10.0.0.1"]}, b"# ours\n", b"# ours\nnameserver 10.0.0.1\n"),
+    "ssh_authorized_key": (
+        "Ssh_authorized_key[ann@home {}]",
+        {"user": "root", "type": "ed25519", "key": KEY},
+        b"# all\n",
+        f"# all\nssh-ed25519 {KEY} ann@home\n".encode(),
+    ),
+    "toml_setting": ("Toml_setting[{}:a]", {"value": 2}, b"a = 1\n", b"a = 2\n"),
+    "yaml_setting": ("Yaml_setting[{}:a]", {"value": 2}, b"a: 1\n", b"a: 2\n"),
+}
+
+
+@pytest.fixture
+def machine() -> Iterator[None]:
+    """Give this thread mounts and a host name of its own."""
+    with private_kernel():
+        yield
+
+
+def mount_file(directory: Path, path: Path, content: bytes) -> None:
+    """Mount a file with a content over ``path``."""
+    source = directory / "outside"
+    source.write_bytes(content)
+    source.chmod(0o644)
+    bind(source, str(path))
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("kind", CASES)
+def test_a_mounted_file_is_written(kind: str, tmp_path: Path) -> None:
+    """The content is as declared, the next plan is empty, and the plan before says that it is not atomic."""
+    title, declared, before, after = CASES[kind]
+    (tmp_path / "etc").mkdir()
+    path = tmp_path / "etc" / "mounted"
+    path.touch()
+    mount_file(tmp_path, path, before)
+    Path(f"{path}.part").write_bytes(b"x\n")
+    attributes = {
+        name: str(path) if value == "{}" else [f"{path}.part"] if name == "source" else value
+        for name, value in declared.items()
+    }
+    resources = {title.replace("{}", str(path)): attributes}
+    assert [line for line in warned(resources) if "not atomic" in line] == [
+        f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic"
+    ]
+    converge(resources)
+    assert path.read_bytes() == after
+    assert sorted(each.name for each in path.parent.iterdir()) == ["mounted", "mounted.part"]
+    assert warned(resources) == []
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    ("path", "resource", "declared", "line"),
+    [
+        ("/etc/hosts", "Host[db]", {"ip": "10.0.0.1"}, "10.0.0.1\tdb"),
+        ("/etc/resolv.conf", "Resolver[/etc/resolv.conf]", {"nameservers": ["10.0.0.9"]}, "nameserver 10.0.0.9"),
+        ("/etc/hostname", "Hostname[system]", {"hostname": "ra-web"}, "ra-web"),
+        ("/etc/fstab", "Mount[/nonexistent]", {"ensure": "present", "device": "x"}, "x\t/nonexistent\tauto"),
+    ],
+)
+def test_what_a_container_mounts_is_written(
+    path: str, resource: str, declared: dict[str, Any], line: str, tmp_path: Path
+) -> None:
+    """The files of the machine itself, in a namespace of the test."""
+    name = socket.gethostname()
+    if not Path(path).exists():
+        pytest.skip(f"this machine has no {path} to mount over")
+    mount_file(tmp_path, Path(path).resolve(), b"# of the container\n")
+    assert any("not atomic" in each for each in warned({resource: declared}))
+    converge({resource: declared})
+    content = Path(path).read_text(encoding="utf-8")
+    assert content.startswith(f"# of the container\n{line}")
+    assert socket.gethostname() in {name, "ra-web"}
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_mounted_file_that_is_declared_absent_fails(tmp_path: Path) -> None:
+    """The message says that it is a mount point."""
+    path = tmp_path / "mounted"
+    path.touch()
+    mount_file(tmp_path, path, b"x")
+    report, _ = run({f"File[{path}]": {"ensure": "absent"}})
+    assert "it is a mount point" in reason(report)
