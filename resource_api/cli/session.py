@@ -246,7 +246,7 @@ class Session:
             return explain.lines(planned, explained, self.output.style)
         from resource_api.render import plan  # noqa: PLC0415 - only to show it
 
-        return plan.lines(planned, self.output.style)
+        return plan.lines(planned, self.output.style, verbose=self.settings.get("verbose", False))
 
     def show_report(self, report: Report) -> int:
         """Print the summary of a run and return its exit code."""

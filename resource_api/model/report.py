@@ -50,6 +50,11 @@ class StepReport(NamedTuple):
         """Whether the step corrected drift: the declaration is unchanged since the last run."""
         return self.step.corrective
 
+    @property
+    def late(self) -> bool:
+        """Whether the resource was in sync in the plan, and an earlier change of the run put it out of sync."""
+        return self.step.late
+
 
 #: The field of ``Summary`` that counts an action; under noop, one that would be done.
 SUMMARY_FIELDS: Final[Mapping[Action, str]] = {

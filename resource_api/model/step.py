@@ -139,6 +139,8 @@ class Step(NamedTuple):
     corrective: bool = False
     #: The type with the old provider, if a replacement changes the configured provider.
     old_definition: TypeDefinition | None = None
+    #: Whether the run decided on it: it was in sync in the plan, and an earlier change of the run put it out of sync.
+    late: bool = False
 
     def __repr__(self) -> str:
         """Show the action and the reference."""

@@ -87,6 +87,22 @@ class Plan(NamedTuple):
         """What cannot be done because a step has failed in the plan: entry's index → reference of that step."""
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
 
+    def may_change(self) -> Mapping[int, int]:
+        """Return the resources in sync that an earlier step may put out of sync, so that they are read again.
+
+        Entry's index → the index of the step's entry that it depends on, declared or automatic, at any distance.
+        """
+        causes: dict[int, int] = {}
+        for step in self.steps:
+            index = step.entry.index
+            if would_change(step) and not step.is_noop(noop_run=self.options.noop):
+                causes[index] = index
+            elif step.decision.action is Action.SAME:
+                before = self.catalog.requires.get(index, ())
+                if (source := next((other for other in before if other in causes), None)) is not None:
+                    causes[index] = causes[source]
+        return {index: cause for index, cause in causes.items() if index != cause}
+
     @property
     def pruned(self) -> Collection[int]:
         """The indexes of orphans that are left alone if anything that is declared fails or is skipped."""

@@ -27,7 +27,7 @@ FORMAT_VERSION = 1
 
 def plan(planned: Plan) -> dict[str, Any]:
     """Return the document of ``plan --json``."""
-    manifest = planned.catalog.manifest
+    manifest, may_change = planned.catalog.manifest, planned.may_change()
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
@@ -36,7 +36,7 @@ def plan(planned: Plan) -> dict[str, Any]:
         "lineage": planned.prior.state.lineage,
         "serial": planned.prior.state.serial,
         "manifest_sha256": manifest.sha256,
-        "steps": [step(each) for each in planned.steps],
+        "steps": [step(each, may_change=each.entry.index in may_change) for each in planned.steps],
         "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
         **_stacks(planned),
@@ -53,8 +53,8 @@ def _stacks(planned: Plan) -> dict[str, Any]:
     return {"stacks": [{"stack": stack, "output": name} for stack, name in used]} if used else {}
 
 
-def step(each: Step) -> dict[str, Any]:
-    """Return one step of a plan's document."""
+def step(each: Step, *, may_change: bool = False) -> dict[str, Any]:
+    """Return one step of a plan's document; ``may_change``: it is in sync, and depends on a step."""
     hidden = each.definition.write_only
     document = {
         "reference": str(each.reference),
@@ -82,6 +82,8 @@ def step(each: Step) -> dict[str, Any]:
         document["predicted"] = [planned_change(each, difference._replace(message="")) for difference in predictions]
     if each.error:
         document["error"] = each.error
+    if may_change:
+        document["may_change"] = True
     return document
 
 
@@ -155,6 +157,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
         "changes": [change(difference) for difference in done.changes],
         "error": done.error or None,
         "corrective": done.corrective,
+        **({"late": True} if done.late else {}),
         "seconds": round(done.seconds, 6),
         **({"file": place.file, "line": place.line} if place is not None and place.line else {}),
     }

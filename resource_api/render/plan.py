@@ -16,7 +16,7 @@ from resource_api.render.text import plan_summary
 from resource_api.render.text_diff import SCREEN, count_lines, text_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Difference
     from resource_api.model.event import LogEvent
@@ -35,10 +35,13 @@ _WITH_PARAMETERS: Final = CREATING | {Action.RUN, Action.DELETE}
 _PLAIN: Final = Style()
 
 
-def lines(planned: Plan, style: Style = _PLAIN) -> Iterator[str]:
-    """Yield the lines of a plan; steps with attributes have a blank line around them."""
+def lines(planned: Plan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan; steps with attributes have a blank line around them.
+
+    ``verbose``: also of resources in sync that a step before them may change.
+    """
     long = False
-    for number, block in enumerate(_blocks(planned, style)):
+    for number, block in enumerate(_blocks(planned, style, planned.may_change() if verbose else {})):
         if number and (long or len(block) > 1):
             yield ""
         long = len(block) > 1
@@ -61,13 +64,19 @@ def echo(planned: Plan) -> Callable[[LogEvent], bool]:
     return is_echo
 
 
-def _blocks(planned: Plan, style: Style) -> Iterator[Sequence[str]]:
-    """Yield the lines of each step that acts, or would be refreshed if it could, then those about each drift."""
+def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Iterator[Sequence[str]]:
+    """Yield the lines of each step that acts, or would be refreshed if it could, then those about each drift.
+
+    ``may_change``: the resources in sync that are shown too, see ``Plan.may_change``.
+    """
     blocked, notified = planned.blocked, _notified(planned)
     for step in planned.steps:
         acts = step.action is not Action.SAME or step.deferred or step.previous
         if step.decision.error or acts or step.entry.index in notified:
             yield _block(planned, step, blocked.get(step.entry.index), style)
+        elif (cause := may_change.get(step.entry.index)) is not None:
+            after = escape(str(planned.catalog.entries[cause].reference))
+            yield [f"  {style.paint(escape(str(step.reference)), _BOLD)} (read again after {after})"]
     for drift in planned.drift:
         yield list(_drift(drift, style))
 

@@ -57,6 +57,10 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
         steps = [_step(registry, number, each) for number, each in enumerate(document["steps"])]
         indexes = {str(step.reference): step.entry.index for step in steps}
         subscribed: dict[int, list[int]] = {}
+        requires = {
+            number: [indexes[name] for name in each["depends_on"] if name in indexes]
+            for number, each in enumerate(document["steps"])
+        }
         for number, each in enumerate(document["steps"]):
             for name in each["notifies"]:
                 if name in indexes:
@@ -68,7 +72,7 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
     entries, scope = [step.entry for step in steps], SimpleNamespace(stack_outputs=used)
-    catalog: Any = SimpleNamespace(subscribes=subscribed, entries=entries, scope=scope)
+    catalog: Any = SimpleNamespace(subscribes=subscribed, requires=requires, entries=entries, scope=scope)
     prior: Any = SimpleNamespace(orphans={}, state=None)
     plan = ShownPlan(catalog, prior, Options(), steps, drift=drift)
     plan.counts = counts

@@ -88,6 +88,11 @@ class Snapshot:
         for rows in self._instances.values():
             rows.failure = ""
 
+    def is_fresh(self, definition: TypeDefinition, names: Collection[Name]) -> bool:
+        """Return whether all ``names`` of a type were read in the present epoch."""
+        rows = self._instances.get(definition.instance)
+        return rows is not None and not self._missing(rows, names, fresh=True)
+
     def failure(self, instance: str) -> str:
         """Return why an instance could not be read; empty if it could."""
         return self._instances[instance].failure if instance in self._instances else ""

@@ -15,7 +15,7 @@ from resource_api.catalog.functions import invoke
 from resource_api.catalog.graph import reverse
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
-from resource_api.model.step import Decision, ReplacementReason
+from resource_api.model.step import SAME, Decision, ReplacementReason
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
@@ -23,6 +23,8 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should
+from resource_api.plan.diff import equal_places
+from resource_api.plan.drift import is_corrective
 from resource_api.plan.replacement import (
     conditional_groups,
     conditional_requirements,
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.transaction import Parts
 
-#: Actions that are carried out only where the plan has shown them.
-_PLANNED_ONLY: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
+#: Actions that are not carried out in the place of another one that was planned.
+_UNPLANNED: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
 class Reevaluation:
@@ -71,8 +73,11 @@ class Reevaluation:
         if not run.removal:
             self._runs[run.step.entry.index] = run
 
-    def decide(self, runs: Sequence[OperationRun]) -> None:
-        """Decide operations of one type again, with what is known and can be read now."""
+    def decide(self, runs: Sequence[OperationRun], ahead: Sequence[Name] = ()) -> None:
+        """Decide operations of one type again, with what is known and can be read now.
+
+        The names ``ahead``, of later operations, are read in the same ``get``.
+        """
         definition = runs[0].definition
         self._decisions_now.clear()
         if not self._configure(runs):
@@ -87,14 +92,45 @@ class Reevaluation:
             # Nothing has been changed in this run: what the plan was made from is still true.
             runs = [run for run in runs if not self._holds_if_same(run)]
         with self._snapshot.providers.run.log.bind(phase="observe"):
-            self._snapshot.read(definition, [run.name for run in runs], fresh=True)
+            self._snapshot.read(definition, [*(run.name for run in runs), *ahead], fresh=True)
+        in_sync, indexes = self._still_in_sync(runs), {run.step.entry.index for run in runs}
         for run in runs:
-            row, failure = self._snapshot.observation(definition.instance, run.name)
-            if failure and run.decision.action is not Action.FORGET:
-                self._unreadable(run, failure)
-            elif not (row is run.is_ and self._holds_if_same(run)):
-                run.is_ = row
+            if run.number not in in_sync:
+                self._decide_as_read(run, indexes)
+
+    def _decide_as_read(self, run: OperationRun, read: Collection[int]) -> None:
+        """Decide an operation by its row; values from resources that were ``read`` with it are computed again."""
+        row, failure = self._snapshot.observation(run.definition.instance, run.name)
+        if failure and run.decision.action is not Action.FORGET:
+            self._unreadable(run, failure)
+        elif not (row is run.is_ and self._holds_if_same(run)):
+            run.is_ = row
+            sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()
+            refers = any(source.index in read for entries in sources for source in entries)
+            if not refers or self._take_known_values(run):
                 self._redecide(run)
+
+    def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
+        """Return the numbers of operations of one type that were in sync and certainly are; compared all at once.
+
+        They take the row that was read now, where it differs in values that are not declared.
+        """
+        instance = runs[0].definition.instance if runs else ""
+        if not runs or self._snapshot.failure(instance):
+            return ()
+        rows = self._snapshot.rows(instance)
+        pairs: list[tuple[OperationRun, Any]] = []
+        for run in runs:
+            row = rows.get(run.name)
+            readable = type(row) is dict and exists(row) and exists(run.should)
+            if readable and run.step.decision is SAME and self._holds_if_same(run):
+                pairs.append((run, row))
+        positions = equal_places([(run.step.entry, row) for run, row in pairs], self._providers.functions(instance))
+        equal = [pairs[position] for position in positions]
+        for run, row in equal:
+            if row != run.is_:
+                run.is_ = row
+        return {run.number for run, _ in equal}
 
     def _holds_if_same(self, run: OperationRun) -> bool:
         """Return whether the planned decision holds as long as the same row is read: all inputs were known then.
@@ -130,13 +166,17 @@ class Reevaluation:
                 if problem:
                     self._unreadable(run, problem)
                     continue
-            elif run.step.entry.pending:
-                run.should, problem = self._known_values(run.step, run.should)
-                if problem:
-                    self._results.fail(run, problem)
-                    continue
+            elif run.step.entry.pending and not self._take_known_values(run):
+                continue
             known.append(run)
         return known
+
+    def _take_known_values(self, run: OperationRun) -> bool:
+        """Give an operation the values that are known now; return whether that went well, else it has failed."""
+        run.should, problem = self._known_values(run.step, run.should)
+        if problem:
+            self._results.fail(run, problem)
+        return not problem
 
     def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
         """Return what should be of a resource whose provider could not be made in the plan, and what is wrong."""
@@ -241,10 +281,9 @@ class Reevaluation:
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
             decision = step.decision._replace(differences=decision.differences, predicted=decision.predicted)
-        if self._exceeds_plan(run, decision):
+        if refusal := self._refusal(run, decision):
             run.decision = step.decision
-            done = SUMMARY_FIELDS.get(decision.action, decision.action)
-            self._results.fail(run, f"would have to be {done}, which was not planned; run again")
+            self._results.fail(run, refusal)
             return
         if changed := _changed_predictions(step, decision):
             self._results.fail(run, f"its provider plans {changed} otherwise than before; run again")
@@ -252,10 +291,19 @@ class Reevaluation:
         run.decision = decision
         if decision.action not in CREATING:
             run.should = effective_should(step.entry, run.is_, run.should, decision.kept)
+        if step.decision.action is Action.SAME and decision.action is not Action.SAME:
+            run.step = self._late_step(run)
         if decision.error and step.noop and step.deferred:
             run.decision = step.decision  # an earlier step would do what is missing
         elif decision.error:
             self._results.fail(run, decision.error)
+
+    def _late_step(self, run: OperationRun) -> Step:
+        """Return the step of a resource that was in sync in the plan, and that an earlier change put out of sync."""
+        step = run.step._replace(is_=run.is_, should=run.should, decision=run.decision, late=True)
+        record = self._plan.prior.records.get(step.entry.index)
+        corrective = record is not None and is_corrective(step, record, self._plan.prior.state.salt)
+        return step._replace(corrective=corrective)
 
     def _keep_if_not_replaced(self, removal: OperationRun) -> None:
         """Keep a resource whose replacement turns out not to be needed, or cannot be carried out with its group."""
@@ -388,16 +436,29 @@ class Reevaluation:
                 return False
         return True
 
-    def _exceeds_plan(self, run: OperationRun, decision: Decision) -> bool:
-        """Return whether the plan did not show what is to be done now; a saved plan does only what it shows."""
-        step = run.step
-        if decision.action is step.action or decision.action is Action.SAME or decision.error:
-            return False
-        if self._plan.options.saved and not step.deferred:
-            return step.action is Action.SAME or decision.action in _PLANNED_ONLY
-        if decision.action is Action.DELETE:
-            return self._plan.options.saved or not (step.deferred or step.action is Action.SAME)
-        return decision.action in _PLANNED_ONLY
+    def _refusal(self, run: OperationRun, decision: Decision) -> str:
+        """Return why a decision that the plan did not show is not carried out, or an empty text.
+
+        A saved plan does only what it shows, and what it said may change.
+        """
+        step, action = run.step, decision.action
+        if action in (step.action, Action.SAME) or run.step.noop:
+            return ""
+        late, saved = step.decision.action is Action.SAME, self._plan.options.saved
+        if late and action in _UNPLANNED and (action is Action.REPLACE or decision.error):
+            return f"would be {SUMMARY_FIELDS[action]}; plan again"
+        if decision.error:
+            return ""
+        if late:
+            pointed = not saved or step.entry.index in self._may_change
+            return "" if pointed else "is no longer as planned; plan again"
+        if action in _UNPLANNED and (saved or not (step.deferred and action is Action.DELETE)):
+            return f"would be {SUMMARY_FIELDS[action]}; plan again"
+        return ""
+
+    @cached_property
+    def _may_change(self) -> Mapping[int, int]:
+        return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:
         """Ask whether an imperative resource is to be run."""
@@ -411,7 +472,13 @@ class Reevaluation:
         if failure:
             self._unreadable(run, failure)
         elif due:
-            run.decision = run.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+            decision = run.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+            if refusal := self._refusal(run, decision):
+                self._results.fail(run, refusal)
+                return
+            late = run.step.decision.action is Action.SAME and not run.step.refreshed_by
+            run.decision = decision
+            run.step = run.step._replace(decision=decision, late=True) if late else run.step
         elif self._refreshes.sources(run):
             run.decision = run.decision._replace(action=Action.SAME)
         else:

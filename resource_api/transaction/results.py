@@ -74,7 +74,8 @@ class Results:
         self.calls: list[ProviderCall] = []
         #: Failed and skipped operations, each with the reference of the failure that caused it; empty: an interrupt.
         self.failures: dict[int, str] = {}
-        self._blocked = plan.blocked
+        #: Entry's index → the failure of planning that keeps it from being done.
+        self.blocked = plan.blocked
         #: Operations that have changed something.
         self.changed: set[int] = set()
         #: Operations that had nothing to do, and those that were refreshed and had nothing else to do.
@@ -82,7 +83,7 @@ class Results:
         self.refreshed_runs: list[OperationRun] = []
         #: Whether the plan had nothing to do: then no operation was looked at.
         self.nothing_to_do = False
-        self._changed_unseen: list[int] = []
+        self._called_unseen: list[int] = []
         self._affected: set[int] = set()
         #: Entry's index → the status that was reported first for it.
         self._reported: dict[int, str] = {}
@@ -92,7 +93,7 @@ class Results:
         """What the failures keep from being done."""
         from resource_api.transaction.skipping import Skipping  # noqa: PLC0415 - only after a failure
 
-        return Skipping(self._plan, self._blocked, self.failures)
+        return Skipping(self._plan, self.blocked, self.failures)
 
     @cached_property
     def _dependents(self) -> Mapping[int, Sequence[int]]:
@@ -105,8 +106,8 @@ class Results:
         return numbers_by_entry(self._plan.operations)
 
     def affected(self, number: int) -> bool:
-        """Return whether an operation, or one that it waits for at any distance, has changed something."""
-        waiting, self._changed_unseen = self._changed_unseen, []
+        """Return whether a call was made for an operation, or for one that it waits for at any distance."""
+        waiting, self._called_unseen = self._called_unseen, []
         while waiting:
             changed = waiting.pop()
             if changed not in self._affected:
@@ -124,9 +125,15 @@ class Results:
 
     # Ending an operation
 
+    def _end(self, run: OperationRun, status: Status) -> None:
+        """End an operation; one that its provider was called for may have changed something, whatever its status."""
+        run.status = status
+        if run.started:
+            self._called_unseen.append(run.number)
+
     def unchanged(self, run: OperationRun) -> None:
         """End an operation that had nothing to do."""
-        run.status = Status.UNCHANGED
+        self._end(run, Status.UNCHANGED)
         self.unchanged_runs.append(run)
 
     def complete(self, run: OperationRun) -> None:
@@ -137,7 +144,7 @@ class Results:
     def succeed(self, run: OperationRun, action: Action) -> None:
         """Report that ``action`` was done, or under noop would be; of a replacement only its second half."""
         noop = run.step.noop
-        run.status = Status.SUCCEEDED
+        self._end(run, Status.SUCCEEDED)
         if action is Action.FORGET:
             self._events.log_forgotten(run)
         if action is not Action.REPLACE or not first_half(run):
@@ -147,11 +154,10 @@ class Results:
             if action is Action.REFRESH and run.decision.action is Action.SAME:
                 self.refreshed_runs.append(run)
             self.changed.add(run.number)
-            self._changed_unseen.append(run.number)
 
     def fail(self, run: OperationRun, why: str, *, action: Action | None = None, logged: bool = False) -> None:
         """End an operation as failed; ``action`` None: as decided; ``logged``: its provider has logged the reason."""
-        run.status = Status.FAILED
+        self._end(run, Status.FAILED)
         self._skipping.add(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
@@ -161,7 +167,7 @@ class Results:
 
     def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
         """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
-        run.status = Status.SKIPPED
+        self._end(run, Status.SKIPPED)
         cause = cause or self._skipping.cause(run, why)
         self._skipping.add(run, cause)
         if run.step.entry.index not in self._reported:
@@ -170,7 +176,7 @@ class Results:
 
     def skip_if_blocked(self, run: OperationRun) -> bool:
         """Skip an operation if one that it waits for has failed or was skipped; return whether it was skipped."""
-        if not (self.failures or self._blocked):
+        if not (self.failures or self.blocked):
             return False
         found = self._skipping.reason(run, self.operations_of)
         if found is not None:

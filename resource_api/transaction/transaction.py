@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.reevaluate import Reevaluation
     from resource_api.transaction.refreshes import Refreshes
+    from resource_api.transaction.turn import Turn
 
 
 class Parts(NamedTuple):
@@ -92,6 +93,12 @@ class Transaction:
         from resource_api.transaction.reevaluate import Reevaluation  # noqa: PLC0415 - something is to be done
 
         return Reevaluation(self._parts)
+
+    @cached_property
+    def _turn(self) -> Turn:
+        from resource_api.transaction.turn import Turn  # noqa: PLC0415 - something is to be done
+
+        return Turn(self._plan, self._snapshot, self._results)
 
     def run(self) -> Report:
         """Carry out every operation and return what happened. An interrupt is kept in ``stopped``, not raised."""
@@ -171,10 +178,10 @@ class Transaction:
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
         """Re-evaluate the operations of a segment; return those that have something to do."""
         runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
-        if changed := [run for run in runs if run.step.action is not Action.SAME or self._may_have_changed(run)]:
-            with self._cancel_when_stopped(changed):
-                self._reevaluation.decide(changed)
-            self._remove_late(changed)
+        if changing := [run for run in runs if run.step.action is not Action.SAME or self._turn.is_due(run)]:
+            with self._cancel_when_stopped(changing):
+                self._reevaluation.decide(changing, self._turn.names_ahead(changing))
+            self._remove_late(changing)
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
 
     def _remove_late(self, runs: Sequence[OperationRun]) -> None:
@@ -199,15 +206,6 @@ class Transaction:
         elif not self._results.skip_if_blocked(run):
             return run
         return None
-
-    def _may_have_changed(self, run: OperationRun) -> bool:
-        """Return whether a resource that was in sync may not be any more: something that it depends on has changed.
-
-        An imperative resource cannot be read back: any change may concern it.
-        """
-        if "imperative" in run.step.definition.features:
-            return bool(self._results.changed)
-        return self._results.affected(run.number)
 
     def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
         """End operations that have nothing to do and return the others.

@@ -8,7 +8,6 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
-from resource_api.render import plan as plan_text
 from resource_api.runtime import saved_plan, shown_plan
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
     shown = shown_plan.from_document(document, plan, session.registry)
     session.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
-        lambda: plan_text.lines(shown, session.output.style),
+        lambda: session.plan_lines(shown),
     )
     if why := shown_plan.find_stale(document, session.runtime.store):
         session.log.write("warning", "", f"{plan}: the plan is stale: {why}; plan again")
