@@ -1,11 +1,30 @@
-"""The attributes that services of the machine and those of users have in common."""
+"""The attributes that services of the machine and those of users have in common, and the packages of units."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from resource_api import Attribute
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The kinds of units (systemd.unit(5)) that have files.
+SUFFIXES = ("service", "socket", "timer", "target", "path", "mount", "automount", "swap", "slice")
 
 #: The characters of unit names (systemd.unit(5)); no option, no path, no glob, and no template without an instance.
 NAME = r"Pattern[/\A[A-Za-z0-9:_.\\][A-Za-z0-9:_.\\-]{0,255}(@[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,255})?\z/]"
+
+
+def packages(should: Mapping[str, Any]) -> list[str]:
+    """Return the titles that the package of a unit may have: the unit's name without suffix, and without instance.
+
+    A drop-in, `nginx.service.d/limits.conf`, is of its unit.
+    """
+    stem = str(should["name"]).partition(".d/")[0]
+    for suffix in SUFFIXES:
+        stem = stem.removesuffix(f".{suffix}")
+    return list(dict.fromkeys((stem, stem.partition("@")[0])))
 
 
 def name_attribute() -> Attribute:

@@ -41,5 +41,6 @@ the files in /etc/logrotate.d.
             must_be="paths, the first one absolute, or a setting's word",
         ),
     },
+    autorequires={"package": ["logrotate", "$name"]},
     features={"canonicalize", "preflight", "simple_get_filter"},
 )

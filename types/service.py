@@ -1,6 +1,6 @@
 """Services: whether they run, and whether they are started with the machine."""
 
-from lib.unit_attributes import name_attribute, refresh_attribute, unit_file_attribute
+from lib.unit_attributes import name_attribute, packages, refresh_attribute, unit_file_attribute
 from resource_api import Attribute, TypeDefinition
 
 TYPE = TypeDefinition(
@@ -60,5 +60,6 @@ scripts.
         ),
         "unit_file": unit_file_attribute(),
     },
+    autorequires={"package": packages},
     features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "simple_get_filter"},
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lib.unit_attributes import SUFFIXES, packages
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-KINDS = "service|socket|timer|target|path|mount|automount|swap|slice"
+KINDS = "|".join(SUFFIXES)
 VALUE = r"Variant[Pattern[/\A[^\x00-\x08\x0a-\x1f\x7f]*\z/], Integer, Boolean]"
 
 
@@ -64,6 +65,7 @@ the directory of a drop-in stays. `resource systemd_unit` lists the files in /et
         ),
         "outdated": Attribute("Boolean", "Whether systemd still has an older version of the unit.", kind="read_only"),
     },
+    autorequires={"package": packages},
     autobefore={"service": services},
     features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib.unit_attributes import name_attribute, refresh_attribute, unit_file_attribute
+from lib.unit_attributes import name_attribute, packages, refresh_attribute, unit_file_attribute
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ enabled. Units of the machine are `service`; the kinds of units, `mask`, refresh
         "unit_file": unit_file_attribute(),
     },
     title_patterns=[{"pattern": r"(?P<name>\S+) (?P<user>\S+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
-    autorequires={"user": "$user", "file": files},
+    autorequires={"user": "$user", "file": files, "package": packages},
     features={
         *("canonicalize", "custom_insync", "not_rehearsable", "preflight"),
         *("refreshable", "simple_get_filter"),
