@@ -55,13 +55,13 @@ class ProviderCaller:
         self._calls = calls
         #: The names that a ``set`` of this caller has got to: with no other has anything begun.
         self.begun: set[Name] = set()
-        #: What was reported in calls whose result is verified.
+        #: The reports of calls whose lines of success wait for the verification.
         self._verified: list[CallOutcomes] = []
 
     @property
     def holds_lines(self) -> bool:
         """Whether a provider has reported a success that is shown only once it is confirmed."""
-        return any(outcomes.held for outcomes in self._verified)
+        return bool(self._verified)
 
     def log_held(self, confirmed: Collection[Name]) -> None:
         """Show the successes that were reported of ``confirmed`` names."""
@@ -83,7 +83,6 @@ class ProviderCaller:
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = []
-            self._verified.append(context.outcomes)
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
@@ -91,6 +90,8 @@ class ProviderCaller:
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
+            if context.outcomes.held:
+                self._verified.append(context.outcomes)
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
         """Call ``refresh`` and return what it raised, or None; earlier reports are dropped. Raises ``CallStopped``."""
