@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.recorder import Recorder
     from resource_api.transaction.reevaluate import Reevaluation
     from resource_api.transaction.refreshes import Refreshes
-    from resource_api.transaction.turn import Turn
+    from resource_api.transaction.rereading import Rereading
 
 
 class Parts(NamedTuple):
@@ -95,10 +95,10 @@ class Transaction:
         return Reevaluation(self._parts)
 
     @cached_property
-    def _turn(self) -> Turn:
-        from resource_api.transaction.turn import Turn  # noqa: PLC0415 - something is to be done
+    def _rereading(self) -> Rereading:
+        from resource_api.transaction.rereading import Rereading  # noqa: PLC0415 - something is to be done
 
-        return Turn(self._plan, self._snapshot, self._results)
+        return Rereading(self._plan, self._snapshot, self._results)
 
     def run(self) -> Report:
         """Carry out every operation and return what happened. An interrupt is kept in ``stopped``, not raised."""
@@ -178,9 +178,9 @@ class Transaction:
     def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
         """Re-evaluate the operations of a segment; return those that have something to do."""
         runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
-        if changing := [run for run in runs if run.step.action is not Action.SAME or self._turn.is_due(run)]:
+        if changing := [run for run in runs if run.step.action is not Action.SAME or self._rereading.is_due(run)]:
             with self._cancel_when_stopped(changing):
-                self._reevaluation.decide(changing, self._turn.names_ahead(changing))
+                self._reevaluation.decide(changing, self._rereading.names_ahead(changing))
             self._remove_late(changing)
         return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
 

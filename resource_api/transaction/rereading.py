@@ -1,4 +1,4 @@
-"""The turn of a resource that was in sync: whether it is read again, and which later ones are read with it.
+"""Reading again what was in sync: which resources, when their turn comes, and together with which later ones.
 
 In order, a resource is read again if anything was changed since it was read, as people from Puppet and Ansible expect;
 side by side, if something that it depends on was. Nothing is read or decided here.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.results import Results
 
 
-class Turn:
+class Rereading:
     """Which resources in sync are read again in one run."""
 
     def __init__(self, plan: Plan, snapshot: Snapshot, results: Results) -> None:
