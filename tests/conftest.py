@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(Path(__file__).resolve().parent.parent / ".hypothesis")
 pytest.register_assert_rewrite("resource_api.testing")
+# A shell starts what runs in the background of a script with these ignored, and every program under test would inherit
+# that.
+for ignored in (signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture

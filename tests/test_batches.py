@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,19 @@ def test_a_failure_is_shown_and_decides_the_exit_code(tmp_path: Path, law: str, 
     done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, f"{counts}, 0 skipped"), done.stdout + done.stderr
     assert ("ZeroDivisionError" in done.stdout) == bool(code)
+
+
+@pytest.mark.process
+def test_the_tests_can_run_in_the_background_of_a_script() -> None:
+    """A shell starts them with interrupts ignored there, which the programs under test must not inherit."""
+    law = "tests/scenarios/test_set_failure.py::test_a_signal_ends_the_running_call_and_skips_the_rest"
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", law]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.process

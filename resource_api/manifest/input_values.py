@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import build as datatypes
+from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
@@ -73,10 +74,11 @@ def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents:
     datatype = datatypes.parse(declared.type)
     if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
+    default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
     if name in given:
         value = given[name]
-    elif declared.default is not MISSING:
-        value = declared.default
+    elif default is not MISSING:
+        value = default
     elif datatype.optional:
         value = None
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values import document
-from resource_api.model.values.expression import Expression, Path, escape_expressions
+from resource_api.model.values.expression import Expression, Index, Path, escape_expressions
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, map_leaves
 
@@ -41,7 +41,8 @@ class PendingValue:
         if before or isinstance(last, str):
             msg = f"{self.expression} is text, and has no '{key}'"
             raise TypeError(msg)
-        return PendingValue(Expression((last._replace(keys=(*last.keys, str(key))),)))
+        step = Index(key) if isinstance(key, int) else str(key)
+        return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
 
     def __str__(self) -> NoReturn:
         """Raise ``TypeError``: text cannot be made of it yet."""
@@ -220,7 +221,10 @@ class ManifestApi:
         _check_type_name(type_name)
         reference = Reference(type_name[:1].lower() + type_name[1:], _title(type_name, title))
         body = {**(attributes or {}), **more}
-        plain = {name: _relation(value) if name in METAPARAMETERS else _plain(value) for name, value in body.items()}
+        plain = {
+            _plain_key(name): _relation(value) if name in METAPARAMETERS else _plain(value)
+            for name, value in body.items()
+        }
         self._declare("resources", escape_expressions(f"{capitalize_type(reference.type)}[{title}]"), plain)
         return DeclaredResource(self._qualified(reference))
 
@@ -329,7 +333,18 @@ def _title(type_name: str, title: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a value as manifests write it: pending ones as ``${...}``, literal text escaped."""
-    return map_leaves(value, _plain_leaf)
+    return map_leaves(value, _plain_leaf, _plain_key)
+
+
+def _plain_key(key: Any) -> Any:
+    """Return the key of a mapping as manifests write it. Raise ``TypeError`` for a pending value and a secret."""
+    if isinstance(key, str):
+        return escape_expressions(key)
+    if isinstance(key, (PendingValue, Sensitive)):
+        why = "a secret" if isinstance(key, Sensitive) else f"{key!r}, which is not known yet"
+        msg = f"the key of a mapping cannot be {why}; make the whole mapping one value, such as the answer of m.invoke"
+        raise TypeError(msg)
+    return key
 
 
 def _plain_leaf(leaf: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.python_api import ManifestApi, PendingValue
-from resource_api.manifest.python_manifest import run_author_code
+from resource_api.manifest.python_manifest import check_executed, run_author_code
 from resource_api.manifest.python_positions import positions, source
 from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.component import LoadedComponent
@@ -89,7 +89,7 @@ def blueprint(
         on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
         m = ComponentApi(file, parent, title, inputs, facts)
         with read_only("a component"):
-            run_author_code(file, None, lambda: function(m))
+            run_author_code(file, None, lambda: check_executed(function, function(m)))
         declared, calls = m.data()
         return mapping_reader.read(declared, file, lambda: positions(calls, source(file), (line, 1)))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.input_values import input_values
-from resource_api.manifest.python_api import ManifestApi, PendingValue
+from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
 from resource_api.manifest.python_positions import CONSTANTS, positions, raised_at, source
 from resource_api.manifest.sections import assemble
 from resource_api.model.values import document
@@ -46,7 +46,7 @@ def read(
     checked = _inputs(_document(data, file, raw, {}), inputs)
     on_inputs(checked)
     m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts)
-    run_author_code(file, raw, lambda: _check_executed(function(m)))
+    run_author_code(file, raw, lambda: check_executed(function, function(m)))
     declared, calls = m.data()
     return _document({**data, **declared}, file, raw, calls)
 
@@ -99,11 +99,20 @@ def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> 
         raise document.manifest_error(file, place, "python", message) from error
 
 
-def _check_executed(answer: Any) -> None:
-    """Raise ``TypeError`` for a generator or a coroutine: its code has not been executed and has declared nothing."""
-    kind = type(answer)
+def check_executed(function: Callable[..., object], answer: Any) -> None:
+    """Raise ``ManifestError`` for an answer of an author's function, which declares nothing.
+
+    A generator's or a coroutine's code has not even been executed. A declared resource is what a ``lambda`` returns.
+    """
+    kind, name = type(answer), getattr(function, "__name__", "manifest")
     if hasattr(kind, "__next__") or hasattr(kind, "__await__"):
         if hasattr(kind, "close"):
             answer.close()
-        msg = "manifest(m) must be a plain function: it has a yield, or is async, and has declared nothing"
-        raise TypeError(msg)
+        message = "must be a plain function: it has a yield, or is async, and has declared nothing"
+    elif answer is None or isinstance(answer, DeclaredResource):
+        return
+    else:
+        message = f"returns a value of the type {kind.__name__}, which declares nothing; call m.resource(...)"
+    code = getattr(function, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+    raise document.manifest_error(file, (line, 1), "python", f"{name}(m) {message}")

@@ -40,6 +40,7 @@ SECTIONS: Final = (
     "removed",
     "outputs",
 )
+_SECTION_NAMES: Final = frozenset(SECTIONS)
 #: The file name of a manifest that a program gives as a mapping.
 MAPPING: Final = "<mapping>"
 
@@ -47,8 +48,8 @@ _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of exactly these keys is a value and whether it is a secret.
 _OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
-#: The sections whose items are left out if they are invalid.
-_DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
+#: Section → the length of the path to a part that leaves out what the rest of the manifest refers to, if it is invalid.
+_LEFT_OUT: Final = {"include": 2, "inputs": 2, "defaults": 2, "providers": 3, "values": 2, "resources": 1}
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
 #: What the attributes of a resource may be; nothing: it has none.
@@ -153,7 +154,7 @@ class ManifestBuilder:
         if violation := validate.document_violation(data):
             self._report(violation)
             return
-        self._check_sections(data)
+        data = self._sections(data)
         self._add_project(data.get("project"), first=first)
         for name, body in self._section("inputs", data).items():
             if self._is_new("inputs", name):
@@ -174,8 +175,9 @@ class ManifestBuilder:
     def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
         self.problems.append(self._problem(violation, named, code, value=value))
         path = violation.path
-        # Of two declarations of one name the first is there; to a moved or removed name nothing refers.
-        self.lacks_names |= code != "duplicate" and (len(path) < 2 or path[0] not in _DECLARATIONS)  # noqa: PLR2004 - a section and a name
+        # Of two declarations of one name the first is there, and beside an unknown key the known ones.
+        if code not in {"duplicate", "unknown_key"}:
+            self.lacks_names |= not path or len(path) <= _LEFT_OUT.get(str(path[0]), 0)
 
     def _problem(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> Problem:
         """Return a violation with its position."""
@@ -198,13 +200,27 @@ class ManifestBuilder:
         for violation in validate.unknown_keys(path, mapping, known, place):
             self._report(violation, code="unknown_key")
 
-    def _check_sections(self, data: dict[str, Any]) -> None:
-        """Report unknown sections; of resources that stand beside the sections, only the first."""
+    def _sections(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the sections, a misspelt one under its name; report unknown ones.
+
+        Of resources that stand beside the sections only the first is reported.
+        """
+        if data.keys() <= _SECTION_NAMES:
+            return data
         strays = [key for key in data if key[-1:] == "]" and "[" in key]
         if strays:
             message = f"{document.quote_key(strays[0])} is a resource and stands beside the sections of the manifest"
             self._error((strays[0],), message, "write resources: above it, and indent it under that")
-        self._check_keys((), {key: value for key, value in data.items() if key not in strays}, SECTIONS, "section")
+            self.incomplete |= {key[:1].lower() + key[1:].partition("[")[0] for key in strays}
+        unknown = {key: value for key, value in data.items() if key not in strays}
+        self._check_keys((), unknown, SECTIONS, "section")
+        from resource_api.model.values.suggestions import closest  # noqa: PLC0415 - only when something is wrong
+
+        missing = [name for name in SECTIONS if name not in data]
+        meant = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
+        self._source = self._source.renamed({key: name for key, name in meant.items() if name})
+        renamed: dict[str, Any] = self._source.data
+        return renamed
 
     def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""

@@ -25,6 +25,9 @@ _NO_COLON: Final = regex(r"(\s*(?:- +)*)([A-Za-z][\w.-]*)( *=>? *| *:(?=\S)| +)(
 _RESOURCE: Final = regex(r"\s*([A-Za-z]\w*\[.*\])\s*\Z")
 #: The first line of a resource in Puppet's language.
 _PUPPET: Final = regex(r"\s*([a-z]\w*)\s*\{\s*(['\"])(.*)\2\s*:")
+#: Escapes of JSON: the two halves of a character beyond U+FFFF, and any half.
+_SURROGATES: Final = regex(r"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})")
+_SURROGATE: Final = regex(r"\\u[dD][89a-fA-F]")
 _ENDS: Final = {"[": "]", "{": "}"}
 #: A value inside ``[...]`` or ``{...}``.
 _ITEM: Final = regex(r"([^,\[\]{}#\"']+)[,\]}]")
@@ -204,6 +207,22 @@ def _escape(failure: Failure) -> Advice | None:
     return Advice(failure.place, "a backslash in double quotes begins an escape sequence; use single quotes", paste)
 
 
+def _surrogate(failure: Failure) -> Advice | None:
+    """Explain an escape of JSON for a character beyond U+FFFF, as two halves."""
+    line = failure.line(failure.place[0])
+    whole = _SURROGATES.sub(lambda pair: f"\\U{_joined(pair[1], pair[2]):08X}", line)
+    if whole == line:
+        half = "invalid Unicode character: this escape is half of one"
+        return Advice(failure.place, half) if _SURROGATE.search(line) else None
+    message = "invalid Unicode character: YAML has no escapes for halves of one; write it itself, or \\U and 8 digits"
+    return Advice(failure.place, message, whole.strip())
+
+
+def _joined(high: str, low: str) -> int:
+    """Return the code point of a surrogate pair (The Unicode Standard, 3.9)."""
+    return 0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00
+
+
 def _open_bracket(failure: Failure) -> Advice | None:
     line = failure.line(failure.begun[0])
     bracket = line[failure.begun[1] - 1 : failure.begun[1]]
@@ -227,6 +246,7 @@ _RULES: Final[tuple[tuple[str, Callable[[Failure], Advice | None]], ...]] = (
     ("scanning a tag", _construct),
     ("scanning a block scalar", _construct),
     ("unknown escape character", _escape),
+    ("invalid Unicode character escape code", _surrogate),
     ("scanning a quoted scalar", _open_quote),
     ("parsing a flow", _open_bracket),
     ("mapping values are not allowed", _second_colon),

@@ -71,7 +71,7 @@ def finite(text: str) -> float:
     """Return the float of ``text``. Raises ``ValueError`` where it would become infinite."""
     number = float(text)
     if number - number != 0:
-        msg = "the number is too large for a float"
+        msg = "the number is too large for a float; in quotes it is a string"
         raise ValueError(msg)
     return number
 

@@ -35,6 +35,8 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "check_config": "context, config",
     "diff_config": "context, is_, should",
     "set": "context, changes",
+    "cancel": "",
+    "close": "",
 }
 #: The same of the methods that ``set`` of ``SimpleProvider`` calls.
 _SIMPLE: Final = {
@@ -80,9 +82,10 @@ def interface_problems(definition: TypeDefinition, provider: type[Any]) -> Seque
         problems += _signature_problems(type_name, features, provider)
     arguments = {name: ", ".join(["context", *each.inputs.attributes]) for name, each in definition.functions.items()}
     simple = _SIMPLE if getattr(provider, "set", None) is SimpleProvider.set else {}
-    methods = {**_ARGUMENTS, **simple, **arguments}
+    get = "context, names" if "simple_get_filter" in features else "context"
+    methods = {"get": get, **_ARGUMENTS, **simple, **arguments}
     return problems or [
-        *_plain_problems(type_name, provider, ("get", *methods)),
+        *_plain_problems(type_name, provider, methods),
         *_argument_problems(type_name, provider, methods),
     ]
 
@@ -232,13 +235,13 @@ def _argument_problems(type_name: str, provider: type[Any], methods: Mapping[str
         code = getattr(function, "__code__", None)
         if code is None or isinstance(function, (staticmethod, classmethod)) or code.co_flags & 0x0C:
             continue
-        most, number = code.co_argcount + code.co_kwonlyargcount - 1, arguments.count(",") + 1
+        most, number = code.co_argcount + code.co_kwonlyargcount - 1, len(arguments.split())
         # Whether the parameter of a feature is right is checked with the feature.
         required = code.co_varnames[1 : code.co_argcount - len(function.__defaults__ or ())]
         least = sum(name != _NOOP for name in required)
         if not least <= number <= most:
             problems.append(
-                f"provider of '{type_name}': {method} is called with {arguments}, but takes {least}"
+                f"provider of '{type_name}': {method} is called with {arguments or 'no arguments'}, but takes {least}"
                 f"{'' if least == most else f' to {most}'} argument{'' if most == 1 else 's'} beside self"
             )
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -370,6 +371,20 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
         ("m.output('a', [*m.widget('a').serial])", "${Widget[a].serial} is not known yet: its items cannot be "),
         ("for each in m.widget('a').serial['x']: m.widget(each)", "${Widget[a].serial.x} is not known yet: its items"),
         ("m.output('a', len(m.invoke('x.y')))", "${values.y-1} is not known yet: its items cannot be counted"),
+        (
+            "m.output('a', {m.widget('a').serial: 1})",
+            "the key of a mapping cannot be ${Widget[a].serial}, which is not",
+        ),
+        (
+            "m.widget('a', {m.widget('b').serial: 1})",
+            "the key of a mapping cannot be ${Widget[b].serial}, which is not",
+        ),
+        ("m.widget('a', labels={'x': {m.inputs.pw: 1}})", "the key of a mapping cannot be a secret; make the whole"),
+        (
+            "return {'resources': {}}",
+            "manifest(m) returns a value of the type dict, which declares nothing; call m.res",
+        ),
+        ("return [m.widget('a')]", "manifest(m) returns a value of the type list, which declares nothing; call m.res"),
         ("m.output('a', ','.join(m.widget('a').serial))", "can only join an iterable"),
         ("m.output('a', 'at ' + m.widget('a').serial)", "${Widget[a].serial} is not known yet; write m.text('"),
         ("m.output('a', m.widget('a').serial + '!')", "${Widget[a].serial} is not known yet; write m.text('"),
@@ -377,10 +392,12 @@ def test_a_file_that_is_no_manifest_is_refused_with_its_position(bench: Bench, t
 )
 def test_a_wrong_python_declaration_is_reported_with_its_line(bench: Bench, statement: str, words: str) -> None:
     """A wrong call in a Python manifest is reported with file and line."""
-    bench.write("site.py", f"X = 1\n\ndef manifest(m):\n    m.widget('sound')\n    {statement}\n")
+    secret = "INPUTS = {'pw': {'type': 'Sensitive[String]', 'default': 'hunter22'}}"
+    bench.write("site.py", f"{secret}\n\ndef manifest(m):\n    m.widget('sound')\n    {statement}\n")
     done = bench.run("validate", "site.py")
     assert done.code == 65
-    assert re.search(rf"site\.py:[56]:[1-9]\d*: {re.escape(words)}", done.err), done.err
+    assert "hunter22" not in done.err
+    assert re.search(rf"site\.py:[356]:[1-9]\d*: {re.escape(words)}", done.err), done.err
 
 
 def test_wrong_python_constants_are_reported_with_their_position(bench: Bench) -> None:
@@ -533,3 +550,82 @@ def test_a_mistake_in_defaults_is_reported_once(bench: Bench) -> None:
         ("7:15", "Widget[d]", "size"),
         ("7:38", "Widget[d]", "unknown"),
     ]
+
+
+def test_a_handle_is_read_under_any_key(bench: Bench) -> None:
+    """A key of a Python manifest is one key, whatever it holds, and so is one in ``${...}``."""
+    bench.write(
+        "site.py",
+        """
+        def manifest(m):
+            labels = m.widget("w", ensure="present", labels={"a.b": 1, "it's": 2, "${x}": 3}).labels
+            for number, name in enumerate(("a.b", "it's", "${x}")):
+                m.output(f"o{number}", labels[name])
+        """,
+    )
+    done = bench.run("apply", "site.py", "--json")
+    assert done.code == 0, done.out
+    assert done.events("outputs")[0]["outputs"] == {"o0": 1, "o1": 2, "o2": 3}
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_an_input_has_no_reference_as_its_default(bench: Bench, suffix: str) -> None:
+    """At any depth, whether it is used or not; the message has the remedy. An escaped one is literal."""
+    inputs = {"a": {"default": "x${facts.os.name}"}, "b": {"default": [{"${": 1}]}, "c": {"default": "$${HOME}"}}
+    manifest = {"inputs": inputs, "outputs": {"c": "${inputs.c}"}, "resources": {"Widget[a]": {"sise": 1}}}
+    bench.write(f"site.{suffix}", json.dumps(manifest))
+    for given in ([], ["-i", "a=1"]):
+        done = bench.run("validate", f"site.{suffix}", *given)
+        assert done.code == 65
+        remedy = (
+            "a default cannot hold ${...}; write it under values and use ${values.NAME}, or write $${ for a literal"
+        )
+        assert f"input 'a': {remedy}" in done.err
+        assert "input 'b': the key '${' of a mapping cannot hold ${...}; make the whole mapping one value" in done.err
+        assert "unknown attribute 'sise'" in done.err
+    del inputs["a"], inputs["b"], manifest["resources"]
+    bench.write(f"site.{suffix}", json.dumps(manifest))
+    assert bench.run("apply", f"site.{suffix}", "--json").events("outputs")[0]["outputs"] == {"c": "${HOME}"}
+
+
+def test_an_unknown_section_hides_no_other_problem(bench: Bench) -> None:
+    """A misspelt one is read as the one that is meant; so are a wrong project and unknown keys of declarations."""
+    done = bench.validate(
+        """
+        project: -x
+        resource:
+          Widget[a]: {sise: 1}
+          Widget[b]: {colour: "${inputs.x}", require: "Widget[c]"}
+        bogus: {a: 1}
+        input:
+          x: {typ: String, default: a}
+        Widget[c]: {size: 1}
+        """
+    )
+    assert done.code == 65
+    assert [line.removeprefix(f"{bench.home}/").split("; ")[0] for line in done.lines] == [
+        "site.yaml:1:1: project must be 1 to 100 letters, digits, '.', '_' and '-'",
+        "site.yaml:2:1: unknown key 'resource'",
+        "site.yaml:3:15: Widget[a]: unknown attribute 'sise'",
+        "site.yaml:5:1: unknown key 'bogus'",
+        "site.yaml:6:1: unknown key 'input'",
+        "site.yaml:7:7: unknown key 'typ'",
+        "site.yaml:8:1: 'Widget[c]' is a resource and stands beside the sections of the manifest",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("12e4567", "the number is too large for a float; in quotes it is a string"),
+        (
+            '"\\ud83d\\ude00!"',
+            'halves of one; write it itself, or \\U and 8 digits; write Widget[a]: {colour: "\\U0001F600!"}',
+        ),
+        ('"\\ud83d!"', "invalid Unicode character: this escape is half of one\n"),
+    ],
+)
+def test_the_remedy_fits_the_mistake(bench: Bench, written: str, words: str) -> None:
+    """A commit that looks like a number, and an escape of JSON."""
+    done = bench.validate(f"resources:\n  Widget[a]: {{colour: {written}}}\n")
+    assert (done.code, words in done.err) == (65, True), done.err

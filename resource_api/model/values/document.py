@@ -90,6 +90,19 @@ class Document:
         """Return a document with other data, whose parts keep their positions in this one."""
         return Document(data, self.file, self.raw, self._index, self._heads)
 
+    def renamed(self, names: Mapping[str, str]) -> Document:
+        """Return a document whose top-level keys have other names, by key; its parts keep their positions."""
+        if not names:
+            return self
+        data = {names.get(key, key): value for key, value in self.data.items()}
+        heads = {names.get(key, key): places for key, places in self._heads.items()}
+
+        def index() -> Node:
+            found = self.root or Node((0, 0), {})
+            return found._replace(children={names.get(str(key), key): part for key, part in found.children.items()})
+
+        return Document(data, self.file, self.raw, index, heads)
+
     def position(self, path: Sequence[str | int], *, value: bool = False) -> Position:
         """Return line and column, from 1, of the key at ``path``, or of its value.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values import reference
+from resource_api.model.values import document, reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import hint
@@ -22,18 +22,22 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 _OPEN: Final = regex(r"\$\$\{|\$\{")
-_SCOPE: Final = regex(r"(inputs|values|facts|host)((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
+#: The keys of a path: ``.name``, ``[0]``, ``[-1]``, or in quotes ``['a.b']``, where ``''`` is one quote.
+_KEYS: Final = r"(?:\.[A-Za-z0-9_-]+|\[-?[0-9]+\]|\['(?:[^']|'')*'\])*"
+_SCOPE: Final = regex(rf"(inputs|values|facts|host)(\.[A-Za-z0-9_-]+{_KEYS})\}}")
 _STACK: Final = regex(
     r"stacks\.((?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*)\.outputs"
-    r"((?:\.[A-Za-z0-9_-]+)(?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}"
+    rf"(\.[A-Za-z0-9_-]+{_KEYS})\}}"
 )
+_SCOPES: Final = ("inputs", "values", "facts", "host", "stacks")
 _WORD: Final = regex(r"[A-Za-z_]+")
 _HEAD: Final = regex(r"[A-Za-z][a-z0-9_]*\[")
 _TAIL: Final = regex(r"\]\.([a-z_][a-z0-9_]*)")
-_REST: Final = regex(r"((?:\.[A-Za-z0-9_-]+|\[[0-9]+\])*)\}")
-_KEY: Final = regex(r"\.([A-Za-z0-9_-]+)|\[([0-9]+)\]")
-#: Digits of an index; a number with more of them is none of a list's.
-_LONGEST_INDEX: Final = 10
+_REST: Final = regex(rf"({_KEYS})\}}")
+_KEY: Final = regex(r"\.([A-Za-z0-9_-]+)|\[(-?[0-9]+)\]|\['((?:[^']|'')*)'\]")
+_NAME: Final = regex(r"[A-Za-z0-9_-]+\Z")
+#: An index of a list; a number with more digits is none of a list's.
+_INDEX: Final = regex(r"-?[0-9]{1,9}\Z")
 
 
 class EvaluationError(ValueError):
@@ -41,7 +45,7 @@ class EvaluationError(ValueError):
 
 
 class Index(str):
-    """A key of a path that is written in brackets: ``${values.z[0]}``."""
+    """A number in a path that is written in brackets: ``${values.z[0]}``."""
 
     __slots__ = ()
 
@@ -57,7 +61,7 @@ class Path(NamedTuple):
 
     def __str__(self) -> str:
         """Return it as it was written."""
-        keys = [f"[{key}]" if isinstance(key, Index) else f".{key}" for key in self.keys]
+        keys = list(map(_written_key, self.keys))
         if self.root == "stacks":
             keys.insert(1, ".outputs")
         return "${" + "".join((str(self.root), *keys)) + "}"
@@ -97,7 +101,9 @@ def escape_expressions(text: str) -> str:
 
 def literal(value: Any) -> Any:
     """Return a value in which ``evaluate`` finds no path."""
-    return map_leaves(value, lambda leaf: escape_expressions(leaf) if isinstance(leaf, str) else leaf)
+    return map_leaves(
+        value, lambda leaf: escape_expressions(leaf) if isinstance(leaf, str) else leaf, escape_expressions
+    )
 
 
 def parse(text: str) -> str | Expression:
@@ -133,22 +139,60 @@ def _path(text: str, start: int) -> tuple[Path, int]:
     rest = _REST.match(text, tail.end()) if tail else None
     if head is None or tail is None or rest is None:
         shown = text[start - 2 : start + 40]
+        word = _WORD.match(text, start)
+        if word and "}" not in text[start:].partition("${")[0]:
+            msg = f"'{shown}' is not a reference; write the }} that it lacks, or $${{ for a literal ${{"
+            raise ValueError(msg)
         msg = (
             f"'{shown}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
             " ${Type[title].attribute}, or $${ for a literal ${"
         )
-        word = _WORD.match(text, start)
         if word and word[0] == "stacks":
             msg = f"'{shown}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
-        elif word:
-            msg += hint(word[0], ("inputs", "values", "facts", "host", "stacks"), "scope")
+        elif word and word[0] not in _SCOPES:
+            msg += hint(word[0], _SCOPES, "scope")
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
     return Path(target, (tail[1], *_keys(rest[1]))), rest.end()
 
 
 def _keys(text: str) -> tuple[str, ...]:
-    return tuple(found[1] or Index(found[2]) for found in _KEY.finditer(text))
+    return tuple(
+        found[1] or (Index(found[2]) if found[2] else found[3].replace("''", "'")) for found in _KEY.finditer(text)
+    )
+
+
+def _written_key(key: str) -> str:
+    """Return a key as ``_keys`` reads it."""
+    if isinstance(key, Index):
+        return f"[{key}]"
+    return f".{key}" if _NAME.match(key) else "['{}']".format(key.replace("'", "''"))
+
+
+def literal_text(text: str, refusal: str) -> str:
+    """Return a text that can hold no path, with ``$${`` replaced by ``${``; ``refusal`` begins the message.
+
+    Raises ``ValueError`` where it holds one, or begins one that is invalid.
+    """
+    if "${" not in text:
+        return text
+    if "${" in text.replace("$${", ""):
+        msg = f"{refusal} ${{values.NAME}}, or write $${{ for a literal ${{"
+        raise ValueError(msg)
+    return text.replace("$${", "${")
+
+
+def _key_text(key: str) -> str:
+    """Return a key of a mapping. Raises ``ValueError`` where it holds a path."""
+    if "${" not in key:
+        return key
+    refusal = f"the key {document.quote_key(key)} of a mapping cannot hold ${{...}}"
+    return literal_text(key, f"{refusal}; make the whole mapping one value, such as a function's answer under values,")
+
+
+def literal_value(value: Any, refusal: str) -> Any:
+    """Return ``value`` with every text and key in it as ``literal_text`` returns it. Raises ``ValueError``."""
+    return map_leaves(value, lambda leaf: literal_text(leaf, refusal) if isinstance(leaf, str) else leaf, _key_text)
 
 
 def is_literal(value: Any) -> bool:
@@ -176,6 +220,8 @@ def find_paths(value: Any) -> Iterator[Path]:
     elif isinstance(value, Sensitive):
         yield from find_paths(value.reveal())
     elif isinstance(value, (dict, list)):
+        for key in value if isinstance(value, dict) else ():
+            _key_text(key)
         for item in value.values() if isinstance(value, dict) else value:
             yield from find_paths(item)
 
@@ -191,7 +237,7 @@ def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
         parsed = parse(value)
         return parsed if isinstance(parsed, str) else _join(parsed, resolve)
     if isinstance(value, dict):
-        return {key: evaluate(item, resolve) for key, item in value.items()}
+        return {_key_text(key): evaluate(item, resolve) for key, item in value.items()}
     if isinstance(value, list):
         return [evaluate(item, resolve) for item in value]
     if isinstance(value, Expression):
@@ -233,7 +279,7 @@ def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
             return UNKNOWN
         if isinstance(inner, dict) and key in inner:
             value = inner[key]
-        elif isinstance(inner, list) and key.isdecimal() and len(key) < _LONGEST_INDEX and int(key) < len(inner):
+        elif isinstance(inner, list) and _INDEX.match(key) and -len(inner) <= int(key) < len(inner):
             value = inner[int(key)]
         else:
             msg = f"{path}: there is no '{key}'" + ("" if secret else _available_keys(inner, key))

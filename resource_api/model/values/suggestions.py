@@ -31,7 +31,7 @@ def suggest(word: str, known: Iterable[str], place: str = "", about: str = "") -
     ``place`` and ``about`` select the words of other tools: ``attribute`` and a type, ``option``, and so on.
     """
     names = sorted(known)
-    return _of_another_tool(word, names, place, about) or _question(_nearest(word, names))
+    return _of_another_tool(word, names, place, about) or _question(closest(word, names))
 
 
 def _of_another_tool(word: str, known: Collection[str], place: str, about: str) -> str:
@@ -45,7 +45,7 @@ def _of_another_tool(word: str, known: Collection[str], place: str, about: str) 
     return ""
 
 
-def _nearest(word: str, known: Collection[str]) -> str:
+def closest(word: str, known: Collection[str]) -> str:
     """Return the known word that is nearest; an empty string if none is near."""
     spelt = {_plain(each): each for each in known}
     plain = _plain(word)

@@ -155,15 +155,19 @@ def reveal(value: Any) -> Any:
     return value
 
 
-def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return ``value`` with ``change(leaf)`` for all in it that is no mapping, no sequence and no sensitive wrapper."""
+def map_leaves(value: Any, change: Callable[[Any], Any], change_key: Callable[[Any], Any] | None = None) -> Any:
+    """Return ``value`` with ``change(leaf)`` for all in it that is no mapping, no sequence and no sensitive wrapper.
+
+    ``change_key`` is called with the keys of mappings; None: they stay.
+    """
     if isinstance(value, Sensitive):
-        return Sensitive(map_leaves(value.reveal(), change))
+        return Sensitive(map_leaves(value.reveal(), change, change_key))
     if isinstance(value, dict):
         # Where it is the inputs of a Python manifest, ``items`` may be one of them.
-        return {key: map_leaves(value[key], change) for key in value}
+        keys = value if change_key is None else map(change_key, value)
+        return {key: map_leaves(value[own], change, change_key) for key, own in zip(keys, value, strict=True)}
     if isinstance(value, (list, tuple)):
-        return [map_leaves(item, change) for item in value]
+        return [map_leaves(item, change, change_key) for item in value]
     return change(value)
 
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.model.values.expression import Expression, Path, evaluate, find_paths, literal, parse
+from resource_api.model.values.expression import (
+    Expression,
+    Index,
+    Path,
+    evaluate,
+    find_paths,
+    follow_keys,
+    literal,
+    parse,
+)
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
@@ -83,6 +92,51 @@ def test_an_invalid_reference_is_refused_with_advice(text: str) -> None:
     """Also for a literal."""
     with pytest.raises(ValueError, match=r"is not a reference; write .* or \$\$\{ for a literal"):
         parse(text)
+
+
+@pytest.mark.parametrize("text", ["${inputs.x", "a ${File[/x].a", "${facts.os and ${inputs.x}", "${stacks.a.outputs.b"])
+def test_a_reference_without_its_end_is_refused_with_what_it_lacks(text: str) -> None:
+    """No other word is offered for its first one, which is right; nor is it where the mistake is further behind."""
+    with pytest.raises(ValueError, match="write the } that it lacks, or") as refused:
+        parse(text)
+    assert "did you mean" not in str(refused.value)
+
+
+def test_a_known_scope_is_not_offered_again() -> None:
+    """Only a word that is none is answered with the nearest."""
+    with pytest.raises(ValueError, match="is not a reference") as refused:
+        parse("${inputs.a b}")
+    assert "did you mean" not in str(refused.value)
+    with pytest.raises(ValueError, match="did you mean 'inputs'"):
+        parse("${input.a}")
+
+
+@given(st.lists(st.text(max_size=5) | st.integers(-99, 99).map(Index), min_size=1, max_size=3))
+def test_every_key_parses_from_its_text(keys: list[str]) -> None:
+    """Whatever it holds: one that is no name is written in quotes."""
+    path = Path("values", ("x", *keys))
+    assert parse(str(path)) == Expression((path,))
+    assert [*map(type, parse(str(path)).parts[0].keys)] == [str, *map(type, keys)]
+
+
+def test_a_key_chooses_an_element() -> None:
+    """Of a mapping whatever it holds, and of a list counted from either end."""
+    value = {"a.b": [1, 2, 3], "it's": {"}": 4}}
+    wanted = {"${inputs.x['a.b'][-1]}": 3, "${inputs.x['a.b'][0]}": 1, "${inputs.x['it''s']['}']}": 4}
+    for text, found in wanted.items():
+        assert evaluate(text, lambda path: follow_keys({"x": value}, path, path.keys)) == found
+    with pytest.raises(ValueError, match=r"it has 3 elements, from \[0\] to \[2\]"):
+        evaluate("${inputs.x['a.b'][-4]}", lambda path: follow_keys({"x": value}, path, path.keys))
+
+
+@pytest.mark.parametrize("value", [{"${inputs.a}": 1}, [{"x": {"a ${inputs.a}": 1}}], Sensitive({"${": 1})])
+def test_a_key_of_a_mapping_holds_no_reference(value: object) -> None:
+    """At any depth; the message has the remedy."""
+    for check in (lambda: evaluate(value, resolve), lambda: list(find_paths(value))):
+        with pytest.raises(ValueError, match=r"of a mapping cannot hold \$\{...\}; make .* under values") as refused:
+            check()
+        assert "write $${ for a literal ${" in str(refused.value)
+    assert evaluate({"$${x}": 1}, resolve) == {"${x}": 1}
 
 
 def test_references_are_found_at_any_depth() -> None:
