@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-    #: The comment of a key, its target and its user.
-    Name = tuple[str, str, str]
+    #: The comment of a key, its target, its user and its type.
+    Name = tuple[str, str, str, str]
+    #: The comment of a key and its type.
+    Key = tuple[str, str]
 
 TARGET = "~/.ssh/authorized_keys"
 KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
 OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
-#: So many keys of one comment are enough to know that it is not unique: a file may have very many.
+#: The type of an absent key that may have any.
+ANY = "any"
+#: So many keys of one comment and type are enough to know that it is not unique: a file may have very many.
 AMBIGUOUS = 2
 
 
@@ -32,83 +36,119 @@ class Provider(BaseProvider):
     """The keys with a comment in the authorized_keys files of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Replace short names of key types by the long ones."""
+        """Replace short names of key types by the long ones; write the names of options in small letters, as sshd."""
         for resource in resources:
             if "type" in resource:
                 resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
+            if resource.get("options") is not None:
+                resource["options"] = list(map(_canonical_option, resource["options"]))
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
         """Refuse a key of another type than declared: a key begins with the name of its type (RFC 4253, 6.6)."""
-        return list(ssh_key_types.problems(should))
+        if should.get("type") != ANY:
+            return list(ssh_key_types.problems(should))
+        present = should.get("ensure") != "absent"
+        return [Problem("type", "type: is missing; only an absent key needs none")] if present else []
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Require that no other line with the key comes first: sshd takes the options of the first one."""
+        if attribute == "ensure" and should["ensure"] == "present" and is_.get("overridden_by"):
+            return False, f"changed: {is_['overridden_by']} has the same key with other options, and comes first"
+        return None
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return the keys of the files in ``names``, or those of all users; a file that cannot be read fails its keys.
 
-        Keys of one file that share a comment can be neither read nor changed.
+        Keys of one file that share a comment and a type can be neither read nor changed.
         """
-        places = _usual_places() if names is None else dict.fromkeys((target, user) for _, target, user in names)
-        for target, user in places:
+        places = _usual_places() if names is None else dict.fromkeys(name[1:3] for name in names)
+        for place in places:
             try:
-                keys = _keys(target, user)
+                keys = _keys(*place)
             except (OSError, ResourceError) as error:
-                wanted = [name for name in names or () if name[1:] == (target, user)]
-                why = f"the keys of '{user}' cannot be read: {files.describe_error(error, '')}"
+                wanted = [name for name in names or () if name[1:3] == place]
+                why = f"the keys of '{place[1]}' cannot be read: {files.describe_error(error, '')}"
                 file_parts.report_unreadable(context, wanted, why, names)
                 continue
-            for name, rows in keys.items():
+            for name in {name for name, _ in keys} if names is not None else ():
+                yield {"ensure": "present", "name": name, "target": place[0], "user": place[1], "type": ANY}
+            for (name, kind), rows in keys.items():
                 if len(rows) > 1:
-                    why = f"several keys of '{user}' have the comment '{name}'; change it so that only one has it"
-                    file_parts.report_unreadable(context, [(name, target, user)], why, names)
+                    why = f"several keys of '{place[1]}' with the type {kind} have the comment '{name}'; change it"
+                    file_parts.report_unreadable(context, [(name, *place, kind)], why, names)
+                elif names is None and (line := rows[0].get("overridden_by")):
+                    context.warning(
+                        f"the key '{name}' of '{place[1]}' is left out: {line} has it with other options, and counts"
+                    )
                 elif (row := context.type.accepted_row(rows[0])) is not None:
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a key: its user."""
+        """Yield what is missing for a key, its user, and the line that would count in its place."""
         from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
 
-        for name in changes:
+        paths = {}
+        for name, should in changes.items():
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
-        with suppress(KeyError):
-            paths = {name: _path(name[1], pwd.getpwnam(name[2])) for name in changes}
-            yield from prerequisites.written_in_place(paths)
+            with suppress(KeyError, OSError):
+                paths[name] = _path(name[1], pwd.getpwnam(name[2]))
+                yield from ((name, problem) for problem in _earlier_lines(paths[name], name, should))
+        yield from prerequisites.written_in_place(paths)
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_files(changes, lambda name: (name[1:], name[0]), _rewrite)
+        file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), _rewrite)
 
 
-def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the keys in ``wanted``, by comment, to the wanted state; None removes a key."""
+def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the keys in ``wanted``, and put each before the line that sshd would take in its place."""
+    _change(lines, wanted)
+    for number, first in _overridden(lines):
+        if wanted.get(_identity(_entry(lines[number]) or {})) is not None:
+            text = lines[number]
+            del lines[number]
+            lines.insert(first, text)
+
+
+def _change(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+    """Change the lines of the keys in ``wanted`` to the wanted state; None removes a key."""
     removed: list[int] = []
-    missing = dict(wanted)
+    missing = {key: should for key, should in wanted.items() if should is not None}
     for number, line in enumerate(lines):
-        key = parse_line(line)
-        name = files.printable(key["name"]) if key else ""
-        if key is None or name not in wanted:
+        entry = parse_line(line)
+        name = _identity(entry) if entry else ("", "")
+        if entry is None or not wanted.keys() & {name, (name[0], ANY)}:
             continue
+        should = wanted.get(name)
         missing.pop(name, None)
-        should = wanted[name]
         if should is None:
             removed.append(number)
-        elif any(should.get(attribute, value) != value for attribute, value in key.items() if attribute != "name"):
-            lines[number] = format_line({**key, **should, "name": key["name"]})
+        elif any(should.get(attribute, value) != value for attribute, value in _canonical(entry).items()):
+            lines[number] = format_line({**entry, **should, "name": entry["name"]})
     file_parts.remove_lines(lines, removed)
     for name, should in missing.items():
-        if should is not None:
-            lines.append(format_line({**should, "name": name}))
+        lines.append(format_line({**should, "name": name[0]}))
 
 
 def parse_line(line: str) -> Resource | None:
     """Return the key of a line; None for every other line, and for a key without a comment."""
+    entry = _entry(line)
+    return entry if entry is not None and entry["name"] else None
+
+
+def _entry(line: str) -> Resource | None:
+    """Return the key of a line, perhaps without a comment; None for every other line."""
     text, options = line.strip(" \t"), ""
     found = KEY.fullmatch(text)
     if (found is None or not ssh_key_types.matches(found[1], found[2])) and (optional := OPTIONS.fullmatch(text)):
         options = optional[1]
         found = KEY.fullmatch(optional[2])
-    if found is None or not found[3] or text.startswith("#") or not ssh_key_types.matches(found[1], found[2]):
+    if found is None or text.startswith("#") or not ssh_key_types.matches(found[1], found[2]):
         return None
-    return {"name": found[3], "type": found[1], "key": found[2], "options": OPTION.findall(options)}
+    return {"name": found[3] or "", "type": found[1], "key": found[2], "options": OPTION.findall(options)}
 
 
 def format_line(key: Mapping[str, Any]) -> str:
@@ -117,25 +157,66 @@ def format_line(key: Mapping[str, Any]) -> str:
     return " ".join([*([options] if options else []), key["type"], key["key"], key["name"]])
 
 
-def _keys(target: str, user: str) -> dict[str, list[Resource]]:
-    """Return the different keys by comment in the file that ``target`` means for a user; none for an unknown user.
+def _identity(entry: Mapping[str, Any]) -> Key:
+    """Return the comment and the type of the key of a line, empty for no key."""
+    return files.printable(entry.get("name", "")), entry.get("type", "")
+
+
+def _canonical(entry: Resource) -> Resource:
+    """Return the values of the key of a line that are compared, as they are declared."""
+    return {"key": entry["key"], "options": list(map(_canonical_option, entry["options"]))}
+
+
+def _canonical_option(option: str) -> str:
+    name, equals, value = files.printable(option).partition("=")
+    return name.lower() + equals + value
+
+
+def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
+    """Yield the number of each line whose options do not count, and of the one that sshd takes: the first of its key.
+
+    A line of a certificate authority is for other logins than that of the same key.
+    """
+    first: dict[tuple[str, bool], tuple[int, list[str]]] = {}
+    for number, line in enumerate(lines):
+        if (entry := _entry(line)) is not None:
+            options = _canonical(entry)["options"]
+            found = first.setdefault((entry["key"], "cert-authority" in options), (number, options))
+            if found[1] != options:
+                yield number, found[0]
+
+
+def _earlier_lines(path: str, name: Name, should: Mapping[str, Any]) -> Iterator[Problem]:
+    """Yield the line that sshd would take in place of that of a declared key, which is put before it."""
+    lines, key = files.read_lines(path), (name[0], name[3])
+    _change(lines, {key: should})
+    for number, first in _overridden(lines):
+        if _identity(_entry(lines[number]) or {}) == key:
+            why = f"line {first + 1} of {path} has the same key with other options, and sshd takes the first one"
+            yield Problem("options", f"{why}; the declared one is put before it", severity="warning")
+
+
+def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
+    """Return the different keys by comment and type in the file that ``target`` means; none for an unknown user.
 
     Raise ``OSError`` for a file that cannot be read, ``ResourceError`` for one of another user.
     """
-    keys: dict[str, list[Resource]] = {}
+    keys: dict[Key, list[Resource]] = {}
     try:
         path = _path(target, pwd.getpwnam(user))
     except KeyError:
         return keys
     lines = files.read_lines(path)
     _check_owner(path, target, user)
-    for line in lines:
-        if key := parse_line(line):
-            name, options = files.printable(key["name"]), [files.printable(option) for option in key["options"]]
-            row = {"ensure": "present", "target": target, "user": user, **key, "name": name, "options": options}
-            found = keys.setdefault(name, [])
-            if len(found) < AMBIGUOUS and row not in found:
-                found.append(row)
+    overridden = dict(_overridden(lines))
+    for number, line in enumerate(lines):
+        if entry := parse_line(line):
+            name, kind = _identity(entry)
+            row = {"ensure": "present", "name": name, "target": target, "user": user, "type": kind, **_canonical(entry)}
+            found = keys.setdefault((name, kind), [])
+            if len(found) < AMBIGUOUS and all({**each, **row} != each for each in found):
+                place = {"overridden_by": f"line {overridden[number] + 1} of {path}"} if number in overridden else {}
+                found.append({**row, **place})
     return keys
 
 
@@ -170,7 +251,7 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
 
 
-def _rewrite(place: tuple[str, str], wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+def _rewrite(place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
     target, user = place
     try:
         entry = pwd.getpwnam(user)

@@ -25,11 +25,15 @@ TYPE = TypeDefinition(
     docs="""
         Manage the public keys in users' authorized_keys files. Lines without a comment stay as they are.
 
-        The title is the key's comment, the last part of its line. A key is identified by its comment, its user and its
-        file: the same comment in the file of another user is another key, and nothing of one file is ever used for
-        another. In one file a comment must be unique. The directory `~/.ssh` and the file are created when needed,
-        accessible to the user only. A file that cannot be read, such as a symbolic link that the user has put there,
-        is a failure of the keys in it, also of those that are declared absent.
+        The title is the key's comment, the last part of its line. A key is identified by its comment, its type, its
+        user and its file: the same comment in the file of another user is another key, and nothing of one file is ever
+        used for another. In one file only one key of each type may have a comment. To declare two keys with one
+        comment, give them other titles and the comment as `name`.
+
+        sshd takes the options of the first line with a key. Where another line with the same key comes first and has
+        other options, the plan names it, and the declared line is put before it. The directory `~/.ssh` and the file
+        are created when needed, accessible to the user only. A file that cannot be read, such as a symbolic link that
+        the user has put there, is a failure of the keys in it, also of those that are declared absent.
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the key allows a login.", default="present"),
@@ -56,8 +60,11 @@ TYPE = TypeDefinition(
             """Enum['ssh-ed25519', 'ssh-rsa', 'ssh-dss', 'ecdsa-sha2-nistp256', 'ecdsa-sha2-nistp384',
             'ecdsa-sha2-nistp521', 'sk-ssh-ed25519@openssh.com', 'sk-ecdsa-sha2-nistp256@openssh.com',
             'ssh-ed25519-cert-v01@openssh.com', 'ssh-rsa-cert-v01@openssh.com', 'ssh-dss-cert-v01@openssh.com',
-            ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk']""",
-            "The type of the key as in its line, or one of the short names at the end.",
+            ed25519, rsa, dsa, 'ed25519-sk', 'ecdsa-sk', any]""",
+            "The type of the key as in its line, or one of the short names at the end. A key that is absent needs none:"
+            " keys of any type with the comment are removed.",
+            kind="namevar",
+            default="any",
         ),
         "key": Attribute(
             r"Pattern[/\A[A-Za-z0-9+\/]+={0,2}\z/]",
@@ -69,11 +76,14 @@ TYPE = TypeDefinition(
             'Restrictions: `no-pty`, `from="10.0.0.0/8"`; a quote inside is `\\"`. An empty list removes them.',
             must_be='an option such as no-pty or from="10.0.0.0/8"',
         ),
+        "overridden_by": Attribute(
+            "Optional[String]", "The line that sshd takes, as it has the same key and comes first.", kind="read_only"
+        ),
     },
     title_patterns=[
         {"pattern": r"(?P<name>[\s\S]+) (?P<target>~?/\S+)\z"},
         {"pattern": r"(?P<name>[\s\S]+)\z"},
     ],
     autorequires={"user": "$user", "file": files},
-    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -202,6 +202,10 @@ def _key(*options: str) -> dict[str, Any]:
     return {"user": "ra-owner", "type": "ssh-ed25519", "key": SSH_KEY, "options": list(options)}
 
 
+def _other_key(*options: str) -> dict[str, Any]:
+    return {**_key(*options), "key": f"{SSH_KEY[:-4]}AAAB"}
+
+
 CASES: Final[dict[str, Case]] = {
     "acl": case(
         {
@@ -555,11 +559,11 @@ CASES: Final[dict[str, Case]] = {
         watched=("socket:",),
     ),
     "ssh_authorized_key": case(
-        {"Ssh_authorized_key[changed]": _key(), "Ssh_authorized_key[deleted]": _key("no-pty")},
+        {"Ssh_authorized_key[changed]": _key(), "Ssh_authorized_key[deleted]": _other_key("no-pty")},
         {
             "Ssh_authorized_key[created]": {**_key(), "user": "ra-second"},
             "Ssh_authorized_key[changed]": _key('from="192.0.2.1"'),
-            "Ssh_authorized_key[deleted]": {**_key(), "ensure": "absent"},
+            "Ssh_authorized_key[deleted]": {**_other_key(), "ensure": "absent"},
         },
     ),
     "sudo_rule": case(

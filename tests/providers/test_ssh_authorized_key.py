@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
+from tests.providers.applied import converge, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -80,7 +82,8 @@ def public(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def read(*names: str, target: str = TARGET, user: str = ALICE) -> dict[str, Any]:
     """Return the keys of a user, or of all users, by comment, or the reason of a failure."""
     context = Context(TYPE, RunContext(Log("off")), reading=True)
-    rows = ssh.Provider().get(context, [(name, target, user) for name in names] or None)
+    wanted = [(name, target, user, kind) for name in names for kind in ("ssh-rsa", "ssh-ed25519")]
+    rows = ssh.Provider().get(context, wanted or None)
     found = {row["name"]: row for row in rows}
     return found | {name[0]: outcome.reason for name, outcome in context.outcomes.items()}
 
@@ -89,7 +92,7 @@ def write(*wanted: Mapping[str, Any], target: str = TARGET) -> None:
     """Apply changes to keys of one user and check that the result is as declared."""
     user = wanted[0].get("user", ALICE)
     is_, provider = read(*(should["name"] for should in wanted), target=target, user=user), ssh.Provider()
-    resources = [{"ensure": "present", "target": target, "user": user, **should} for should in wanted]
+    resources = [{"ensure": "present", "target": target, "user": user, "type": "any", **should} for should in wanted]
     names = {TYPE.name_of(should): should for should in provider.canonicalize(None, resources)}
     for should in names.values():
         assert all(TYPE.accepts[key](value) for key, value in should.items())
@@ -140,11 +143,12 @@ def test_a_key_is_created_changed_and_deleted_without_a_trace(file: Path) -> Non
     key = {"name": NAME, "user": "ra-test-alice", "type": "rsa", "key": RSA}
     write(key)
     assert file.read_bytes() == people + f"\nssh-rsa {RSA} {NAME}".encode()
-    write({"name": NAME, "type": "ed25519", "key": ED25519, "options": ["no-pty", 'from="10.0.0.0/8,::1"']})
-    assert file.read_bytes() == people + f'\nno-pty,from="10.0.0.0/8,::1" ssh-ed25519 {ED25519} {NAME}'.encode()
-    write({"name": NAME, "options": []}, {"name": "dup", "options": ["restrict"]})
+    other = f"{RSA[:-1]}D"
+    write({"name": NAME, "type": "rsa", "key": other, "options": ["no-pty", 'from="10.0.0.0/8,::1"']})
+    assert file.read_bytes() == people + f'\nno-pty,from="10.0.0.0/8,::1" ssh-rsa {other} {NAME}'.encode()
+    write({"name": NAME, "type": "rsa", "options": []}, {"name": "dup", "type": "rsa", "options": ["restrict"]})
     assert file.read_bytes().count(b"restrict ssh-rsa") == 2
-    write({"name": NAME, "ensure": "absent"}, {"name": "dup", "options": []})
+    write({"name": NAME, "ensure": "absent"}, {"name": "dup", "type": "rsa", "options": []})
     write({"name": "dup", "ensure": "absent"})
     assert file.read_bytes() == people.replace(b" ssh-rsa   " + RSA.encode() + b"\tdup\n", b"").replace(
         b"\nssh-rsa " + RSA.encode() + b" dup", b""
@@ -178,7 +182,7 @@ def test_nothing_of_another_users_file_is_carried_over(file: Path) -> None:
 def test_another_users_line_blocks_neither_a_change_nor_a_revocation(file: Path, neighbour: Path) -> None:
     """Both have lines of that comment; bob's stay as they are."""
     before = neighbour.read_bytes()
-    write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
+    write({"name": NAME, "user": ALICE, "type": "ed25519", "key": ED25519.replace("A" * 43, "B" * 43)})
     assert apply(key={"user": ALICE, "type": "ed25519", "key": ED25519})["key"].status == "success"
     assert file.read_text() == f"ssh-ed25519 {ED25519} {NAME}\n"
     assert apply(key={"user": ALICE, "ensure": "absent"})["key"].status == "success"
@@ -194,10 +198,12 @@ def test_the_same_comment_of_two_users_is_two_keys(file: Path, homes: dict[str, 
     assert (homes[BOB] / ".ssh" / "authorized_keys").read_text() == f"no-pty ssh-rsa {RSA} {NAME}\n"
 
 
-def test_two_keys_of_one_comment_in_a_file_are_an_error_with_the_user(file: Path, homes: dict[str, Path]) -> None:
+def test_two_keys_of_one_comment_and_type_in_a_file_are_an_error_with_the_user(
+    file: Path, homes: dict[str, Path]
+) -> None:
     """Other keys, and keys of others, are not affected."""
     write({"name": NAME, "user": ALICE, "type": "rsa", "key": RSA})
-    file.write_bytes(file.read_bytes() + f"ssh-ed25519 {ED25519} {NAME}\nssh-rsa {RSA} ra-test other\n".encode())
+    file.write_bytes(file.read_bytes() + f"ssh-rsa {RSA[:-1]}D {NAME}\nssh-rsa {RSA} ra-test other\n".encode())
     assert f"several keys of '{ALICE}'" in read(NAME)[NAME]
     assert read("ra-test other")["ra-test other"]["user"] == ALICE
     assert NAME not in read()
@@ -429,13 +435,128 @@ def test_an_added_key_is_read_back_and_removed_without_a_trace(
     should = {"name": f"{comment} ra-test", "type": key[0], "key": key[1], "options": options}
     assert all(TYPE.accepts[attribute](value) for attribute, value in should.items())
     file = Lines(content)
-    ssh.edit(file, {should["name"]: should})
+    key_name = (should["name"], should["type"])
+    ssh.edit(file, {key_name: should})
     added = file.content
     assert [found for line in file if (found := ssh.parse_line(line)) and found["name"] == should["name"]] == [should]
-    ssh.edit(file, {should["name"]: should})
+    ssh.edit(file, {key_name: should})
     assert file.content == added
-    ssh.edit(file, {should["name"]: None})
+    ssh.edit(file, {key_name: None})
     assert file.content == content
+
+
+def test_two_keys_of_one_person_have_one_comment(tmp_path: Path, public: dict[str, str]) -> None:
+    """Both are declared and read back; each is revoked by itself, or both by their comment."""
+    place = {"name": "ann@home", "user": "root", "target": f"{tmp_path}/keys"}
+    keys = {f"Ssh_authorized_key[{kind}]": {**place, "type": kind, "key": public[kind]} for kind in public}
+    converge(keys)
+    assert (tmp_path / "keys").read_text() == "".join(f"{kind} {key} ann@home\n" for kind, key in public.items())
+    kind = "ssh-ed25519"
+    converge({f"Ssh_authorized_key[{kind}]": {**place, "type": kind, "ensure": "absent"}})
+    assert kind not in (tmp_path / "keys").read_text()
+    converge({"Ssh_authorized_key[all]": {**place, "ensure": "absent"}})
+    assert (tmp_path / "keys").read_bytes() == b""
+
+
+def test_a_present_key_needs_its_type() -> None:
+    """The message names it; a key of another type is no key of this one."""
+    with pytest.raises(ManifestError, match="type: is missing"):
+        apply(a={"user": ALICE, "key": RSA})
+
+
+@pytest.fixture(scope="module")
+def login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str, Callable[[], str]]]:
+    """Return a file of keys, a key, and what a login with it answers: a real sshd reads the file."""
+    directory = tmp_path_factory.mktemp("sshd")
+    for name in ("host", "own"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True)
+    keys = directory / "keys"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    options = {
+        "HostKey": directory / "host",
+        "AuthorizedKeysFile": keys,
+        "PidFile": "none",
+        "ListenAddress": "127.0.0.1",
+        "UsePAM": "no",
+        "StrictModes": "no",
+        "PermitRootLogin": "prohibit-password",
+        "PrintMotd": "no",
+    }
+    Path("/run/sshd").mkdir(exist_ok=True)
+    given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    server = subprocess.Popen(["/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-p", port, *given], stderr=-3)
+
+    def answer() -> str:
+        command = ["ssh", "-p", port, "-i", directory / "own", "-o", "BatchMode=yes", "-o", "IdentitiesOnly=yes"]
+        command += ["-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-o", "LogLevel=ERROR"]
+        done = subprocess.run(
+            [*command, "root@127.0.0.1", "echo free"], capture_output=True, text=True, check=False, timeout=30
+        )
+        return done.stdout.strip() or done.stderr.strip()
+
+    try:
+        yield keys, (directory / "own.pub").read_text().split()[1], answer
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@pytest.mark.parametrize(
+    "earlier", ["{kind} {key} other", "{kind} {key}", 'environment="A=b" {kind} {key} other', "no-pty {kind} {key} x"]
+)
+def test_a_declared_restriction_holds_whatever_stands_above(
+    login: tuple[Path, str, Callable[[], str]], earlier: str
+) -> None:
+    """The plan names the line that sshd would take, and after apply sshd takes the declared one."""
+    file, key, answer = login
+    line = earlier.format(kind="ssh-ed25519", key=key)
+    file.write_text(f"# all\n{line}\n")
+    deadline = monotonic() + 20
+    while answer() != "free" and monotonic() < deadline:
+        pass
+    assert answer() == "free"
+    restricted = {
+        "Ssh_authorized_key[ann@home]": {
+            "user": "root",
+            "target": str(file),
+            "type": "ed25519",
+            "key": key,
+            "options": ['command="echo restricted"', "No-PTY"],
+        }
+    }
+    assert [each for each in warned(restricted) if f"line 2 of {file} has the same key" in each]
+    converge(restricted)
+    assert answer() == "restricted"
+    assert file.read_text().splitlines()[2] == line
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[2], lines[1]]) + "\n")
+    report, logged = run(restricted)
+    assert report.summary.updated == 1
+    assert any(f"line 2 of {file} has the same key" in each for each in logged), logged
+    assert answer() == "restricted"
+
+
+def test_two_declared_keys_that_exclude_each_other_fail(tmp_path: Path) -> None:
+    """Only one of two lines with one key counts."""
+    place = {"user": "root", "target": f"{tmp_path}/keys", "type": "ed25519", "key": ED25519}
+    report, _ = run(
+        {
+            "Ssh_authorized_key[a]": {**place, "options": ["no-pty"]},
+            "Ssh_authorized_key[b]": {**place, "options": ["restrict"]},
+        }
+    )
+    assert sorted(step.status for step in report.steps) == ["failed", "success"]
+
+
+def test_a_certificate_authority_is_no_other_line_of_a_key(tmp_path: Path) -> None:
+    """Sshd takes it for certificates alone."""
+    file = tmp_path / "keys"
+    file.write_text(f"cert-authority ssh-ed25519 {ED25519} ca\n")
+    declared = {"user": "root", "target": str(file), "type": "ed25519", "key": ED25519, "options": ["restrict"]}
+    assert warned({"Ssh_authorized_key[a]": declared}) == []
+    converge({"Ssh_authorized_key[a]": declared})
+    assert file.read_text().startswith("cert-authority")
 
 
 class TestSshAuthorizedKey(ProviderCompliance):
