@@ -56,14 +56,15 @@ class _Copier:
             self._add(path[:3], "limit", f"nested deeper than {document.MAX_DEPTH}")
             return None
         if isinstance(value, Mapping):
-            keys = [(key, self._key(key, path)) for key in value]
-            return {text: self.copy(value[key], (*path, text)) for key, text in keys}
+            return {(text := self._key(key, path)): self.copy(value[key], (*path, text)) for key in value}
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
     def _key(self, key: Any, path: tuple[str, ...]) -> str:
         """Return a key as text, another value as it is shown; report what cannot be a key."""
-        text = str(key) if isinstance(key, str) else f"{key!r:.80}"
-        message = document.character_problem(text, key=True) if isinstance(key, str) else "a key must be a string"
+        if isinstance(key, str):
+            text, message = str(key), document.character_problem(key, key=True)
+        else:
+            text, message = f"{key!r:.80}", "a key must be a string"
         if message:
             self._add(path, "encoding", message, text)
         return text

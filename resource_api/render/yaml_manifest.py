@@ -143,7 +143,7 @@ def _comment(value: Any) -> str:
 
 
 def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
-    quoted = key if _bare(key) else _literal(key)
+    quoted = key if _bare(key) else _quoted(key)
     if isinstance(value, dict) and value:
         yield f"{indent}{quoted}:"
         for inner, item in value.items():
@@ -189,21 +189,16 @@ def _scalar(value: Any) -> str:
 
 def _flow(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_literal(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
+        return "{" + ", ".join(f"{_quoted(str(k))}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_flow(item) if not isinstance(item, str) else _quoted(item) for item in value) + "]"
     return _scalar(value)
 
 
 def _quoted(text: str) -> str:
-    return _literal(text.replace("${", "$${"))
-
-
-def _literal(text: str) -> str:
-    """Return text in quotes, without escaping ``${``, which has no meaning in a key."""
     import json  # noqa: PLC0415 - few values need quotes
 
-    quoted = json.dumps(text, ensure_ascii=False)
+    quoted = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 
 

@@ -412,7 +412,7 @@ def test_elements_of_results_and_values_are_named_in_brackets(dns: Site) -> None
         ("${values.z[0].kee}", 65, "${values.z[0].kee}: there is no 'kee'; did you mean 'key'?"),
         ("${values.z[1][0]}", 65, "${values.z[1][0]}: there is no '0'; it is no list and no mapping"),
         ("${facts.os[0]}", 65, "${facts.os[0]}: there is no '0'"),
-        ("${values.z[-1]}", 65, "is not a reference"),
+        ("${values.z[-3]}", 65, "${values.z[-3]}: there is no '-3'; it has 2 elements"),
         ("${values.found[2]}", 1, "site.yaml:5:12: output 'o': ${values.found[2]}: there is no '2'; it has 2 elements"),
     ],
 )
