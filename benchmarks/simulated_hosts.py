@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
 
 _FAILING = 1000
-_COUNTS = ("created", "updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "unchanged", "skipped")
+_COUNTS = ("created", "updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "ran", "unchanged", "skipped")
 
 
 class Answering:

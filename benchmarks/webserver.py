@@ -82,7 +82,7 @@ TOOLS = {
         webserver.HOME / "site.yaml",
         _OURS,
         (*_OURS, "--noop"),
-        r"(\d+) (?:created|updated|replaced|deleted|refreshed)",
+        r"(\d+) (?:created|updated|replaced|deleted|refreshed|run)",
         times=9,
         beside=(_READ, (*_READ, "all")),
     ),

@@ -21,8 +21,8 @@ _STATUS, _PAUSED = "status.json", "paused.json"
 STALE: Final = 2
 #: Exit codes for monitoring; drift and failures together are their sum.
 GOOD, UNKNOWN, DRIFT, FAILING = 0, 1, 2, 4
-#: Counts of a summary that are no changes.
-_NO_CHANGES: Final = frozenset(("unchanged", "failed", "skipped", "noop", "exit_code", "run"))
+#: Counts of a summary that are no changes of the machine.
+_NO_CHANGES: Final = frozenset(("outputs_changed", "unchanged", "failed", "skipped", "noop", "exit_code", "run"))
 #: What is asked of a recorded run, and of which type it is.
 _RUN: Final[Mapping[str, Any]] = {
     **dict.fromkeys(("source", "manifest", "mode", "problem", "failure", "signer", "boot_id"), str),

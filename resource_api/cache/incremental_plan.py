@@ -179,7 +179,9 @@ class _IncrementalPlan:
             if acts and not (self._only_shown and number in self._affected):
                 return False
         prior = made.prior
-        if prior.undeclared or prior.orphans or prior.moved_keys or not prior.instances.commit.empty:
+        if made.output_changes or prior.undeclared or prior.orphans or prior.moved_keys:
+            return False
+        if not prior.instances.commit.empty:
             return False
         return self._only_shown or not _would_record(made, self._several)
 

@@ -52,7 +52,8 @@ def of_plan(plan: Plan, *, detailed: bool) -> int:
     """Return the code of a plan: 1 where something in it fails; if ``detailed``, 2 where something would change."""
     if plan.summary.failed or plan.problems:
         return 1
-    return _CHANGED if detailed and plan.summary.changed else 0
+    changed = plan.summary.changed or plan.summary.outputs_changed
+    return _CHANGED if detailed and changed else 0
 
 
 def of_refresh(drifted: Collection[str], *, detailed: bool) -> int:

@@ -34,8 +34,8 @@ _LEVELS: Final = ("debug", "info", "notice", "warning", "err")
 #: What differs from run to run, whatever was done.
 _PASSING: Final = ("timestamp", "received", "seconds", "run", "host")
 #: What a plan has of its host and is not shown, and the whole manifest in one that is saved.
-_OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "manifest")
-_CHANGES: Final = frozenset(SUMMARY_FIELDS.values())
+_OF_ONE_HOST: Final = ("lineage", "serial", "outputs", "output_changes", "unknown", "manifest")
+_CHANGES: Final = frozenset({*SUMMARY_FIELDS.values(), "outputs_changed"})
 _LARGEST: Final = 2**31
 #: Characters of the reason why a document cannot be read.
 _MAX_REASON: Final = 300

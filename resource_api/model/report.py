@@ -65,8 +65,24 @@ SUMMARY_FIELDS: Final[Mapping[Action, str]] = {
     Action.IMPORT: "imported",
     Action.FORGET: "forgotten",
     Action.REFRESH: "refreshed",
-    Action.RUN: "updated",
+    Action.RUN: "ran",
 }
+#: Count → its word after a run, where that is not its name.
+DONE: Final[Mapping[str, str]] = {"ran": "run", "outputs_changed": "outputs changed"}
+
+
+def count_words(counts: Mapping[str, Any], words: Mapping[str, str], *, always: str = "") -> list[str]:
+    """Return each count that is not 0 with its word, ``2 created``; also the one that is named ``always``.
+
+    Outputs are counted only where nothing else is: a run is about resources.
+    """
+    found = []
+    for name, count in counts.items():
+        hidden = name == "outputs_changed" and any(counts.get(other) for other in SUMMARY_FIELDS.values())
+        if (count or name == always) and not hidden:
+            word = words.get(name, name)
+            found.append(f"{count} {word.replace('outputs', 'output') if count == 1 else word}")
+    return found
 
 
 class Summary(NamedTuple):
@@ -79,6 +95,10 @@ class Summary(NamedTuple):
     imported: int = 0
     forgotten: int = 0
     refreshed: int = 0
+    #: Imperative resources.
+    ran: int = 0
+    #: Outputs of the stack, which are no resources.
+    outputs_changed: int = 0
     unchanged: int = 0
     failed: int = 0
     skipped: int = 0
@@ -86,8 +106,7 @@ class Summary(NamedTuple):
 
     def __str__(self) -> str:
         """Return the counts that are not 0: ``1 created, 12 unchanged``."""
-        counts = [f"{count} {word}" for word, count in self._asdict().items() if word != "noop" and count]
-        return ", ".join(counts) or "no resources"
+        return ", ".join(count_words(self._replace(noop=False)._asdict(), DONE)) or "no resources"
 
     def __repr__(self) -> str:
         """Show the counts that are not 0."""
@@ -98,7 +117,7 @@ class Summary(NamedTuple):
         """The number of resources that were changed, or would be."""
         return (
             self.created + self.updated + self.replaced + self.deleted
-            + self.imported + self.forgotten + self.refreshed
+            + self.imported + self.forgotten + self.refreshed + self.ran
         )  # fmt: skip
 
 
@@ -140,5 +159,6 @@ class Report(NamedTuple):
 
     @property
     def changed(self) -> bool:
-        """Whether anything was changed, or would be: also by a replacement of which only one half was done."""
-        return bool(self.summary.changed) or any(step.half_done for step in self.steps)
+        """Whether anything was changed, or would be: also an output, or one half of a replacement."""
+        counts = self.summary
+        return bool(counts.changed or counts.outputs_changed) or any(step.half_done for step in self.steps)

@@ -25,6 +25,7 @@ from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
 from resource_api.plan.decide import decide, effective_should, reason_to_forget
 from resource_api.plan.decision_inputs import DecisionInputs, InputCollector
 from resource_api.plan.drift import find_drift, is_corrective
+from resource_api.plan.output_changes import output_changes
 from resource_api.plan.replacement import (
     check_untargeted_dependents,
     fail_with_untargeted_dependents,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
     from resource_api.model.options import Options
@@ -59,6 +61,8 @@ class Plan(NamedTuple):
     #: Whether every entry was selected.
     complete: bool = True
     outputs: Mapping[str, Any] = {}
+    #: How the outputs will differ from those that are recorded; of a plan that fails or is partial those stay.
+    output_changes: Sequence[Difference] = ()
     drift: Sequence[Drift] = ()
     #: The indexes of entries that are in sync and recorded as they are: a run does and writes nothing for them.
     in_sync: Collection[int] = ()
@@ -80,7 +84,9 @@ class Plan(NamedTuple):
     def summary(self) -> Summary:
         """How many steps there are of each kind."""
         found = summarize(self.steps, self.blocked, noop=self.options.noop)
-        return found._replace(unchanged=found.unchanged + self.cached_unchanged)
+        # What no step makes known does not become known.
+        outputs = [each for each in self.output_changes if found.changed or not is_unknown(each.should)]
+        return found._replace(unchanged=found.unchanged + self.cached_unchanged, outputs_changed=len(outputs))
 
     @property
     def blocked(self) -> Mapping[int, str]:
@@ -152,8 +158,13 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     read = (each for each in entries if not (each.index in bulk.in_sync or each.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
-    planned = Plan(catalog, prior, options, steps, operations, waits, selected is None, outputs, drift, bulk.in_sync)
-    return planned._replace(problems=problems) if problems else planned
+    planned = Plan(
+        catalog, prior, options, steps, operations, waits, selected is None, outputs, drift=drift, in_sync=bulk.in_sync
+    )
+    if problems:
+        return planned._replace(problems=problems)
+    changes = output_changes(prior.state.outputs, outputs, prior.state.salt)
+    return planned._replace(output_changes=changes) if changes and planned.complete and planned.applicable else planned
 
 
 def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:

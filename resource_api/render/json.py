@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model import event
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
+from resource_api.model.values.values import is_unknown
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def plan(planned: Plan) -> dict[str, Any]:
         "steps": [step(each, may_change=each.entry.index in may_change) for each in planned.steps],
         "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
+        "output_changes": {
+            name: {"is": plain(is_), "should": plain(should)} for name, is_, should, _ in planned.output_changes
+        },
+        "unknown": [name for name, value in planned.outputs.items() if is_unknown(value)],
         **_stacks(planned),
         "summary": summary(planned.summary),
         "complete": planned.complete,

@@ -65,7 +65,7 @@ def echo(planned: Plan) -> Callable[[LogEvent], bool]:
 
 
 def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Iterator[Sequence[str]]:
-    """Yield the lines of each step that acts, or would be refreshed if it could, then those about each drift.
+    """Yield the lines of each step that acts, or would be refreshed if it could, of each drift, and of the outputs.
 
     ``may_change``: the resources in sync that are shown too, see ``Plan.may_change``.
     """
@@ -79,6 +79,8 @@ def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Itera
             yield [f"  {style.paint(escape(str(step.reference)), _BOLD)} (read again after {after})"]
     for drift in planned.drift:
         yield list(_drift(drift, style))
+    if changes := planned.output_changes:
+        yield ["Changes to outputs:", *_attributes([part for each in changes for part in nested_parts(each)], style)]
 
 
 def step_lines(planned: Plan, step: Step, style: Style) -> Sequence[str]:
@@ -135,15 +137,20 @@ def _details(step: Step, style: Style) -> Iterator[str]:
     parameters = _parameters(step) if runs else {}
     differences = [part for each in (*step.changes, *step.predictions) for part in _parts(step.definition, each)]
     width = max(map(len, (*parameters, *(each.attribute for each in differences))), default=0)
-    left = SCREEN
-    for difference in differences:
-        shown = list(_attribute(difference, width, style, left))
-        left = max(0, left - (len(shown) - 1))
-        yield from shown
+    yield from _attributes(differences, style, width)
     for name, value in parameters.items():
         yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
     for attribute in step.decision.replaces_because:
         yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
+
+
+def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
+    """Yield the lines of attributes, the names at least so wide; together they show one screen of changed texts."""
+    width, left = max((width, *(len(each.attribute) for each in differences))), SCREEN
+    for difference in differences:
+        shown = list(_attribute(difference, width, style, left))
+        left = max(0, left - (len(shown) - 1))
+        yield from shown
 
 
 def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Difference]:

@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.report import DONE, count_words
 from resource_api.model.values.text import escape, escape_lines, show
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ PLANNED: Final[Mapping[str, str]] = {
     "imported": "to import",
     "forgotten": "to forget",
     "refreshed": "to refresh",
+    "ran": "to run",
+    "outputs_changed": "outputs to change",
 }
 #: The counts that the line of a finished run shows.
 CHANGES: Final = (*PLANNED, "failed", "skipped")
@@ -38,15 +41,13 @@ def plan_summary(summary: Summary) -> str:
 
 def report(done: Report) -> str:
     """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out."""
-    counts = done.summary._replace(noop=False)._asdict().items()
-    shown = ", ".join(f"{count} {name}" for name, count in counts if count or name == "unchanged")
+    shown = ", ".join(count_words(done.summary._replace(noop=False)._asdict(), DONE, always="unchanged"))
     return f"Applied in {done.seconds:.1f} s: {shown}.{' (noop)' if done.summary.noop else ''}"
 
 
 def planned_counts(summary: Summary) -> str:
     """Return the counts of a plan: ``1 to create; 12 unchanged``, or ``nothing to do; 12 unchanged``."""
-    counts = summary._replace(noop=False, unchanged=0)._asdict().items()
-    shown = ", ".join(f"{count} {PLANNED.get(name, name)}" for name, count in counts if count)
+    shown = ", ".join(count_words(summary._replace(noop=False, unchanged=0)._asdict(), PLANNED))
     return f"{shown or 'nothing to do'}; {summary.unchanged} unchanged"
 
 
@@ -101,7 +102,7 @@ def run_outcome(found: Mapping[str, Any]) -> str:
     counts = found.get("summary")
     if not counts:
         return command
-    changes = ", ".join(f"{counts[name]} {name}" for name in CHANGES if counts.get(name))
+    changes = ", ".join(count_words({name: counts.get(name) for name in CHANGES}, DONE))
     code = counts.get("exit_code")
     return f"{command}: {changes or 'nothing changed'}{f' (exit code {code})' if code else ''}"
 

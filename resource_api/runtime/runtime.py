@@ -439,6 +439,8 @@ class Runtime(ResourceReader):
             queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)
+        if isinstance(self.store, NoStore):
+            planned = planned._replace(output_changes=())  # no output is recorded
         if snapshot.providers.several:
             planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
         return policies.check_plan(planned) if policies else planned
@@ -545,7 +547,7 @@ class Runtime(ResourceReader):
             }
             finished = {**run, "stacks": sorted(used)} if used else run
             self.store.finish_run(StackName(about["project"], about["stack"]), finished)
-        kept = recorded and bool(report.summary.changed or report.exit_code)
+        kept = recorded and bool(report.changed or report.exit_code)
         if not kept and self.on_document is None:
             return
         from resource_api.render.runs import document as run_document  # noqa: PLC0415 - only for a run that has changed something

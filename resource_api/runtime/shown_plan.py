@@ -26,7 +26,7 @@ from resource_api.runtime.results import Plan
 from resource_api.runtime.saved_plan import refused, state_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from resource_api.plugins.registry import Registry
     from resource_api.state.store import StateStore
@@ -68,13 +68,14 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
         drift = [_drift(each) for each in document["drift"]]
         numbers: dict[str, Any] = {name: int(count) for name, count in document["summary"].items()}
         counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})
+        outputs = [_output(name, each, document.get("unknown", ())) for name, each in document.get("output_changes", {}).items()]
         used = {(each["stack"], each["output"]): None for each in document.get("stacks", ())}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
     entries, scope = [step.entry for step in steps], SimpleNamespace(stack_outputs=used)
     catalog: Any = SimpleNamespace(subscribes=subscribed, requires=requires, entries=entries, scope=scope)
     prior: Any = SimpleNamespace(orphans={}, state=None)
-    plan = ShownPlan(catalog, prior, Options(), steps, drift=drift)
+    plan = ShownPlan(catalog, prior, Options(), steps, drift=drift, output_changes=outputs)
     plan.counts = counts
     return plan
 
@@ -134,6 +135,10 @@ def _declared(attribute: Attribute | None, value: Any) -> bool:
 def _difference(saved: Mapping[str, Any], unknown: list[str]) -> Difference:
     should = UNKNOWN if saved["attribute"] in unknown and saved["should"] is None else _value(saved["should"])
     return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
+
+
+def _output(name: str, saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:
+    return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
 
 
 def _drift(saved: Mapping[str, Any]) -> Drift:

@@ -13,6 +13,7 @@ from resource_api.model.record import Commit, Intent
 from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.decide import imports
+from resource_api.plan.output_changes import output_changes
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.prior.former_names import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused_instances
@@ -195,20 +196,21 @@ class Recorder:
         recorded = {record.reference for record in self._plan.prior.state.records.values()}
         return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 
-    def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> None:
+    def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> int:
         """Write what was only read or refreshed and differs from state, and ``outputs``; None: they stay as they are.
 
-        Nothing is written when all is as recorded.
+        Return how many outputs have changed. Nothing is written when all is as recorded.
         """
         if self._store is None:
-            return
+            return 0
         plan, state = self._plan, self._plan.prior.state
         if results.nothing_to_do:
             unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in plan.in_sync]
         else:
             unchanged = [*self._next_unchanged(results), *results.refreshed_runs]
         kept = seal_secrets(outputs, state.salt) if outputs is not None else None
-        new_outputs = kept != state.outputs or (state.encrypted and count_digests(kept) < count_digests(state.outputs))
+        changes = output_changes(state.outputs, outputs, state.salt) if outputs is not None else ()
+        new_outputs = changes or (state.encrypted and count_digests(kept) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
             [*plan.prior.moved_keys, *self._vanished(unchanged)],
@@ -223,6 +225,7 @@ class Recorder:
         self._commit(commit)
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
+        return len(changes)
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return records of what is not declared whose title is taken, or that refer to a resource by a former name."""

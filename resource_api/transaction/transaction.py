@@ -122,7 +122,10 @@ class Transaction:
         outputs, problems = self._outputs(failed=failed)
         exit_code = 1 if failed or problems else 0
         whole = self._plan.complete and not exit_code
-        self._recorder.finish(self._results, outputs if whole else None)
+        changed = self._recorder.finish(self._results, outputs if whole else None)
+        if self._plan.options.noop:
+            changed = self._plan.summary.outputs_changed
+        summary = summary._replace(outputs_changed=changed)
         if not whole:
             outputs = self._plan.prior.state.outputs
         if outputs:

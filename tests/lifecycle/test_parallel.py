@@ -412,7 +412,7 @@ def test_fail_fast_starts_nothing_after_the_first_failure() -> None:
     report = side.apply({f"Errand[e{number}]": {} for number in range(30)}, parallel=2, fail_fast=True)
     assert report.summary.failed == 1
     assert report.summary.skipped >= 25
-    assert report.summary.failed + report.summary.skipped + report.summary.updated == 30
+    assert report.summary.failed + report.summary.skipped + report.summary.ran == 30
 
 
 def test_a_base_exception_ends_the_run_in_order() -> None:

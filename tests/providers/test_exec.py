@@ -144,10 +144,10 @@ def test_a_command_runs_when_every_guard_allows_it(tmp_path: Path, guards: dict[
     """With noop the decision is the same, and nothing runs."""
     file = tmp_path / "file"
     manifest = {"resources": {"Exec[it]": {"command": append(file), "shell": True, **guards}}}
-    assert Ran(manifest, noop=True).report.summary.updated == runs
+    assert Ran(manifest, noop=True).report.summary.ran == runs
     assert not file.exists()
     summary = Ran(manifest).report.summary
-    assert (summary.updated, summary.unchanged) == (runs, not runs)
+    assert (summary.ran, summary.unchanged) == (runs, not runs)
     assert file.exists() == runs
 
 
@@ -155,7 +155,7 @@ def test_creates_makes_a_command_run_once(tmp_path: Path) -> None:
     """The second run finds the file that the first has created."""
     file = tmp_path / "file"
     command = {"command": f"touch {file}", "creates": str(file)}
-    assert Ran({"resources": {"Exec[it]": command}}).report.summary.updated == 1
+    assert Ran({"resources": {"Exec[it]": command}}).report.summary.ran == 1
     assert Ran({"resources": {"Exec[it]": command}}).report.summary.unchanged == 1
 
 

@@ -69,9 +69,9 @@ def left(top: Path) -> set[str]:
 def test_exactly_what_is_declared_is_removed(tree: Path, attributes: dict[str, Any], removed: set[str]) -> None:
     """What a link leads to stays, and so do FIFOs; a noop run removes nothing; a second run has nothing to do."""
     before, resources = left(tree), {f"Tidy[{tree}]": attributes}
-    assert run(resources, noop=True)[0].summary.updated == bool(removed)
+    assert run(resources, noop=True)[0].summary.ran == bool(removed)
     assert left(tree) == before
-    assert run(resources)[0].summary.updated == bool(removed)
+    assert run(resources)[0].summary.ran == bool(removed)
     assert before - left(tree) == removed
     assert (tree.parent / "outside" / "kept").exists()
     assert run(resources)[0].summary.unchanged == 1

@@ -47,9 +47,9 @@ def test_a_wait_ends_when_its_condition_holds(tmp_path: Path) -> None:
     writer.start()
     report, lines = run({"Wait_for[x]": declared})
     writer.join()
-    assert (report.exit_code, report.summary.updated) == (0, 1)
+    assert (report.exit_code, report.summary.ran) == (0, 1)
     assert lines == ["notice: Wait_for[x]: Holds now"]
-    assert run({"Wait_for[x]": declared})[0].summary.updated == 0
+    assert run({"Wait_for[x]": declared})[0].summary.ran == 0
 
 
 def test_a_wait_fails_when_its_time_is_over(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.report import DONE, count_words
 from resource_api.render import text
 from resource_api.render.fleet import ORDER, counts, hosts_of
 from resource_api.render.html.elements import Page, Row, Section, e, row_ids, rows_section, table, write
@@ -100,4 +101,4 @@ def _host(found: Mapping[str, Any]) -> Row:
 
 
 def _resources(summary: Mapping[str, Any]) -> str:
-    return ", ".join(f"{summary[name]:,} {name}" for name in _COUNTS if summary.get(name))
+    return ", ".join(count_words({name: summary.get(name) for name in _COUNTS}, DONE))

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, Difference, is_text_change
+from resource_api.model.report import count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style
@@ -191,7 +192,7 @@ def plan(found: Mapping[str, Any]) -> str:
         _notifications(("changes", "is refreshed"), pairs, ids),
         rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in other], ids),
     ]
-    shown = ", ".join(f"{counts[name]} {words}" for name, words in text.PLANNED.items() if counts.get(name))
+    shown = ", ".join(count_words({name: counts.get(name) for name in text.PLANNED}, text.PLANNED))
     facts = [
         ("unchanged", str(counts["unchanged"])),
         ("failed", str(counts["failed"] or "")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.values.text import escape, show_attribute
 from resource_api.render import text
 from resource_api.render.runs.text import change_lines
@@ -49,7 +50,7 @@ def _seconds(run: Mapping[str, Any]) -> float:
 
 def _changed(run: Mapping[str, Any]) -> int:
     counts = run.get("summary") or {}
-    return sum(counts.get(name, 0) for name in text.CHANGES if name not in {"failed", "skipped"})
+    return sum(counts.get(name, 0) for name in SUMMARY_FIELDS.values())
 
 
 def _bar(value: float, largest: float) -> str:

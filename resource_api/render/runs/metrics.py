@@ -21,6 +21,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     labels = {name: str(found.get(name) or "") for name in ("project", "stack", "command")}
     counts = dict(found["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
+    outputs = counts.pop("outputs_changed", 0)
     failed = counts["failed"] or len(found.get("problems") or ())
     corrective = sum(bool(step.get("corrective")) for step in found.get("steps") or ())
     seconds, ended = found.get("seconds") or 0, found.get("ended") or 0
@@ -35,6 +36,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         "run_exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
         "run_noop": (int(bool(noop)), "1: nothing was to be changed."),
         "run_changes": (sum(count for name, count in counts.items() if name not in _UNCHANGED), "Resources changed."),
+        "run_outputs_changed": (outputs, "Outputs that differ from those that were recorded."),
         "run_failures": (failed, "Resources that failed, or problems that ended the command before there was one."),
         "run_corrective": (corrective, "Resources whose change corrected drift."),
         "run_drifted_resources": (len(found["drift"]), "Resources that differed from what was recorded."),
