@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from resource_api.fleet.job import Job
 
 _FAILING = 1000
-_COUNTS = ("created", "updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "ran", "unchanged", "skipped")
+_CHANGES = ("created", "updated", "replaced", "deleted", "imported", "forgotten", "refreshed", "ran")
+_COUNTS = (*_CHANGES, "unchanged", "skipped")
 
 
 class Answering:

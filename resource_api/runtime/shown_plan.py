@@ -68,7 +68,10 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
         drift = [_drift(each) for each in document["drift"]]
         numbers: dict[str, Any] = {name: int(count) for name, count in document["summary"].items()}
         counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})
-        outputs = [_output(name, each, document.get("unknown", ())) for name, each in document.get("output_changes", {}).items()]
+        outputs = [
+            _output(name, each, document.get("unknown", ()))
+            for name, each in document.get("output_changes", {}).items()
+        ]
         used = {(each["stack"], each["output"]): None for each in document.get("stacks", ())}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error

@@ -46,7 +46,7 @@ def test_outputs_alone_are_a_change(bench: Bench, before: dict[str, Any], after:
 
 
 def test_the_document_has_both_values_and_what_is_unknown(bench: Bench) -> None:
-    """``output_changes`` has null for none and for what is not known yet, which ``unknown`` lists; secrets are masked."""
+    """None and what is not known yet are null in ``output_changes``, that in ``unknown``; secrets are masked."""
     secret = {"value": "hidden", "sensitive": True}
     bench.apply(site({"a": 1, "gone": "x"}), STORE)
     bench.write("site.yaml", site({"a": 2, "new": "${Widget[w].serial}", "s": secret}, w={}))
