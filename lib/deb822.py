@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_parts
 from resource_api import ResourceError, files
@@ -10,7 +10,7 @@ from resource_api import ResourceError, files
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Context
+    from resource_api import Change, Context
 
 
 class Field(NamedTuple):
@@ -49,6 +49,18 @@ def read_each(
         else:
             if fields:
                 yield name, fields
+
+
+def differing(change: Change) -> dict[str, Any]:
+    """Return the declared attributes that differ: a field of the same meaning keeps its spelling."""
+    return {key: value for key, value in change.should.items() if change.is_ is None or change.is_.get(key) != value}
+
+
+def edited(path: str, wanted: Mapping[str, str]) -> bytes:
+    """Return the content of a file as ``edit`` would make it. Raise ``OSError`` and ``ResourceError`` as ``read``."""
+    lines = files.read_lines(path)
+    edit(lines, wanted)
+    return lines.content
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, str]) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import whole_directory
 from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
-#: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
-STAGE = "/run/resource-api.stage"
 #: Largest file in bytes.
 LARGEST = 1024 * 1024
 
@@ -26,9 +23,13 @@ def write_texts(resources: list[Resource], format_sections: Callable[[Any], str]
     for resource in resources:
         content = resource.get("content")
         if content is not None:
-            text = content if isinstance(content, str) else format_sections(content)
-            resource["content"] = text if text.endswith("\n") else f"{text}\n"
+            resource["content"] = ended(content if isinstance(content, str) else format_sections(content))
     return resources
+
+
+def ended(text: str) -> str:
+    """Return a text with a line end, which a file that somebody else wrote may lack."""
+    return text if text.endswith("\n") else f"{text}\n"
 
 
 def read_rows(context: Context, directory: str, names: Collection[str]) -> Iterator[Resource]:
@@ -36,7 +37,7 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
     for name in names:
         path = f"{directory}/{name}"
         try:
-            content = files.read(path, LARGEST).decode("utf-8", "replace")
+            content = ended(files.read(path, LARGEST).decode("utf-8", "replace"))
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -45,27 +46,20 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
         yield {"ensure": "present", "name": name, "content": content}
 
 
+def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
+    """Return the new contents of files by their names, None for one that is to be absent."""
+    wanted = ((name, change.should) for name, change in changes.items())
+    return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in wanted}
+
+
 @contextmanager
 def staged(changes: Mapping[str, Change]) -> Iterator[str]:
     """Return a directory of root with the files that are to be present, under their names, until the block ends."""
-    import shutil  # noqa: PLC0415 - only for changes
-
-    # Others cannot open it: who can, could hold the lock.
-    with os.fdopen(os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        shutil.rmtree(STAGE, ignore_errors=True)
-        try:
-            Path(STAGE).mkdir(mode=0o700)
-            for name, change in changes.items():
-                if change.should["ensure"] == "present":
-                    place = Path(STAGE, name)
-                    place.parent.mkdir(exist_ok=True)
-                    place.write_text(change.should["content"], encoding="utf-8")
-                    # Whatever the umask is: some programs ignore files that others can write.
-                    place.chmod(0o644)
-            yield STAGE
-        finally:
-            shutil.rmtree(STAGE, ignore_errors=True)
+    with whole_directory.stage() as place:
+        for name, content in contents(changes).items():
+            if content is not None:
+                whole_directory.write(f"{place}/{name}", content)
+        yield place
 
 
 def write(directory: str, name: str, should: Mapping[str, Any]) -> None:

@@ -9,20 +9,35 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import deb822, file_parts
-from resource_api import BaseProvider, files
+from lib.whole_directory import WholeDirectory
+from resource_api import BaseProvider, Command, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from lib.whole_directory import Copy
     from resource_api import Change, Context, Resource
 
 DIRECTORY = Path("/etc/apt/preferences.d")
+MAIN = "/etc/apt/preferences"
 SUFFIX = ".pref"
+NONE = "/dev/null"
+#: Neither the lists of repositories nor the installed packages are read, and no cache of them is written.
+WITHOUT_PACKAGES = (
+    *("-o", f"Dir::State::status={NONE}"),
+    *("-o", f"Dir::State::lists={NONE}/"),
+    *("-o", "Dir::Cache::pkgcache="),
+    *("-o", "Dir::Cache::srcpkgcache="),
+)
+#: How apt begins the line of an error, as it does with `W` that of a warning.
+LEVEL = "E: "
 INTEGER = re.compile(r"[-+]?\d{1,5}", re.ASCII)
 
 
 class Provider(BaseProvider):
     """The priorities in files of one record in ``/etc/apt/preferences.d``."""
+
+    apt_cache = Command("apt-cache", read_only=True, timeout=60)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Remove what means nothing: repeated packages, blanks, quotes around a host."""
@@ -41,14 +56,31 @@ class Provider(BaseProvider):
         return context.accepted(_row(name, fields) for name, fields in found)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Edit or remove the file of each priority."""
+        """Have apt read all priorities as they will be, then edit or remove the file of each."""
+        edits = {
+            _path(name): _edits(deb822.differing(change)) for name, change in changes.items() if _is_present(change)
+        }
+        removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
+        if edits:
+            contents = {path: deb822.edited(path, edit) for path, edit in edits.items()} | dict.fromkeys(removed)
+            by_name = {Path(path).name: content for path, content in contents.items()}
+            WholeDirectory(str(DIRECTORY), MAIN, "", self._errors).verify(by_name)
         with files.Batch() as batch:
-            for name, change in changes.items():
-                if change.should["ensure"] == "absent":
-                    for path in _existing(name):
-                        batch.remove(path)
-                else:
-                    file_parts.edit_file(_path(name), partial(deb822.edit, wanted=_edits(change.should)))
+            for path, edit in edits.items():
+                file_parts.edit_file(path, partial(deb822.edit, wanted=edit))
+            for path in removed:
+                batch.remove(path)
+
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return what apt does not understand in a copy of the directory; it looks for no versions of packages."""
+        places = {"preferences": copy.main, "preferencesparts": copy.directory, "sourcelist": NONE, "sourceparts": NONE}
+        options = [each for key, path in places.items() for each in ("-o", f"Dir::Etc::{key}={path}")]
+        done = self.apt_cache.attempt(*options, *WITHOUT_PACKAGES, "policy", log="debug")
+        return [line[len(LEVEL) :] for line in done.stderr.splitlines() if line.startswith(("E: ", "W: "))]
+
+
+def _is_present(change: Change) -> bool:
+    return bool(change.should["ensure"] == "present")
 
 
 def _path(name: str) -> str:
@@ -89,8 +121,11 @@ def _edits(should: Mapping[str, Any]) -> dict[str, str]:
 def _pin(text: str) -> str:
     """Return a pin with one blank after each word, none around commas in a release, and no quotes around a host."""
     kind, _, rest = " ".join(text.split()).partition(" ")
+    kind = kind.lower()
     if kind == "release":
         rest = ",".join(each.strip() for each in rest.split(","))
-    if kind == "origin" and len(rest) > 1 and rest[0] == rest[-1] == '"':
-        rest = rest[1:-1]
-    return f"{kind} {rest}"
+    if kind == "origin":
+        rest = rest[1:-1] if len(rest) > 1 and rest[0] == rest[-1] == '"' else rest
+        # No host is that of the packages that were installed from a file.
+        rest = rest or '""'
+    return f"{kind} {rest}".rstrip()

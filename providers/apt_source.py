@@ -8,14 +8,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lib import deb822, file_parts, listing
+from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from lib.whole_directory import Copy
     from resource_api import Change, Context, Resource
 
 DIRECTORY = "/etc/apt/sources.list.d"
+MAIN = "/etc/apt/sources.list"
 SUFFIX = ".sources"
 #: The fields that are lists of words, by attribute, in the order in which they are written.
 LISTS = {
@@ -30,6 +33,8 @@ FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
 FALSE = {"no", "false", "without", "off", "disable", "0"}
 #: How apt begins the line of an error.
 ERROR = "E: "
+#: It follows every other error of the sources.
+UNREADABLE = "The list of sources could not be read."
 #: Only the staged files, nothing of other repositories is removed, and the caches of all repositories stay.
 OPTIONS = (
     *("-q", "--error-on=any"),
@@ -87,25 +92,35 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in missing)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Fetch from all new and changed repositories at once, then write their files."""
+        """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""
         wanted = {name: change.should for name, change in changes.items()}
-        edits = {name: _edits(name, should) for name, should in wanted.items() if should["ensure"] != "absent"}
-        self._fetch({name: edit for name, edit in edits.items() if wanted[name]["update"]})
+        present = [name for name, should in wanted.items() if should["ensure"] != "absent"]
+        edits = {name: _edits(name, deb822.differing(changes[name])) for name in present}
+        contents = {name: deb822.edited(_path(name), edit) for name, edit in edits.items()}
+        if contents:
+            changed = {f"{name}{SUFFIX}": contents.get(name) for name in wanted}
+            WholeDirectory(DIRECTORY, MAIN, "", self._errors).verify(changed)
+        self._fetch({name: content for name, content in contents.items() if wanted[name]["update"]})
         for name, edit in edits.items():
             file_parts.edit_file(_path(name), partial(deb822.edit, wanted=edit))
         with files.Batch() as batch:
             for name in wanted.keys() - edits.keys():
                 batch.remove(_path(name))
 
-    def _fetch(self, edits: Mapping[str, Mapping[str, str]]) -> None:
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return why apt cannot read the repositories of a copy of the directory."""
+        options = ("-o", f"Dir::Etc::sourcelist={copy.main}", "-o", f"Dir::Etc::sourceparts={copy.directory}")
+        done = self.apt_get.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
+        lines = [line.removeprefix(ERROR) for line in done.stderr.splitlines() if line.startswith(ERROR)]
+        return [line for line in lines if line != UNREADABLE]
+
+    def _fetch(self, contents: Mapping[str, bytes]) -> None:
         """Fetch the lists of the repositories as they will be."""
+        if not contents:
+            return
         with TemporaryDirectory(prefix="apt-source-") as directory:
-            for name, edit in edits.items():
-                lines = files.read_lines(_path(name))
-                deb822.edit(lines, edit)
-                Path(directory, f"{name}{SUFFIX}").write_bytes(lines.content)
-            if not edits:
-                return
+            for name, content in contents.items():
+                Path(directory, f"{name}{SUFFIX}").write_bytes(content)
             done = self.apt_get.attempt(*OPTIONS, "-o", f"Dir::Etc::sourceparts={directory}", "update")
         if done.exit_code:
             reasons = [line[len(ERROR) :] for line in done.stderr.splitlines() if line.startswith(ERROR)]

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, program_checked_files
-from resource_api import BaseProvider, Command, ResourceError
+from lib.whole_directory import WholeDirectory
+from resource_api import BaseProvider, Command
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from lib.whole_directory import Copy
     from resource_api import Change, Context, Problem, Resource
 
 DIRECTORY = "/etc/logrotate.d"
+MAIN = "/etc/logrotate.conf"
+#: The line of an error in a file.
+ERROR = re.compile(r"error: (?P<file>[^\s:]+)(?P<line>:\d+(?= )|(?=:))[ :](?P<text>.*)")
 NAME = re.compile(r"\w[\w-]*", re.ASCII)
 #: Settings that are several lines, up to one that ends them.
 SCRIPTS = {"prerotate", "postrotate", "firstaction", "lastaction", "preremove"}
@@ -40,26 +46,25 @@ class Provider(BaseProvider):
             yield from context.accepted(list(program_checked_files.read_rows(context, DIRECTORY, listed)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
-        """Verify and write each file."""
-        with program_checked_files.staged(changes) as stage:
-            for name, (is_, should) in changes.items():
-                with context.processing(name, is_, should):
-                    if should["ensure"] == "present":
-                        self._verify(f"{stage}/{name}", name)
-                    program_checked_files.write(DIRECTORY, name, should)
+        """Verify all rules as they will be, with those of others, and write each file."""
+        contents = program_checked_files.contents(changes)
+        if any(contents.values()):
+            WholeDirectory(DIRECTORY, MAIN, "include {}", self._errors).verify(contents)
+        for name, (is_, should) in changes.items():
+            with context.processing(name, is_, should):
+                program_checked_files.write(DIRECTORY, name, should)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that rules cannot be verified."""
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
         yield from ((name, problem) for name in changes for problem in missing)
 
-    def _verify(self, path: str, name: str) -> None:
-        """Raise ``ResourceError`` with the errors of a file; what the logs themselves lack now is none."""
-        output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", path, log="debug").stderr
-        own = f"error: {path}:"
-        if found := [line.removeprefix(own).strip() for line in output.splitlines() if line.startswith(own)]:
-            msg = "logrotate: " + "; ".join(f"{name}:{line}" for line in found)
-            raise ResourceError(msg)
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return the errors of all rules, each with its file and line; what the logs themselves lack now is none."""
+        output = self.logrotate.attempt("--debug", "--state", "/dev/null", "--", copy.main, log="debug").stderr
+        found = filter(None, map(ERROR.fullmatch, output.splitlines()))
+        # It changes into the directory, and prints bare names.
+        return [f"{Path(copy.directory, line['file'])}{line['line']}: {line['text']}" for line in found]
 
 
 def format_sections(sections: Mapping[str, Mapping[str, Any]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts, prerequisites
+from lib import file_parts, prerequisites, program_checked_files
 from resource_api import BaseProvider, Command, CommandError, ResourceError, files
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ class Provider(BaseProvider):
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """End text with a line end."""
         for resource in resources:
-            if "content" in resource and not resource["content"].endswith("\n"):
-                resource["content"] += "\n"
+            if "content" in resource:
+                resource["content"] = program_checked_files.ended(resource["content"])
         return resources
 
     def insync(
@@ -54,7 +54,7 @@ class Provider(BaseProvider):
         """Return the files in ``names``, or ``/etc/nftables.conf``, and whether the kernel has their tables."""
         for path in [FILE] if names is None else names:
             try:
-                content = files.read(path, LARGEST).decode("utf-8", "replace")
+                content = program_checked_files.ended(files.read(path, LARGEST).decode("utf-8", "replace"))
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:

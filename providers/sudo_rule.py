@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts
+from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from lib.whole_directory import Copy
     from resource_api import Change, Context, Resource
 
 DIRECTORY = Path("/etc/sudoers.d")
+MAIN = "/etc/sudoers"
 #: Other files are ignored by sudo.
 NAME = re.compile(r"[\w-]+", re.ASCII)
 LARGEST = 1024 * 1024  # bytes
@@ -27,6 +30,8 @@ RULE = re.compile(
     r"(?:\((?P<runas>(?:\\.|[^()\\])*)\))?[ \t]*(?P<tags>(?:[A-Z_]+:[ \t]*)*)(?P<commands>[^:].*)"
 )
 COMMA = re.compile(r"(?<!\\),")
+#: Where visudo says that an error is.
+PLACE = re.compile(r"\S+:\d+:\d+: ")
 BLANK = re.compile(r"(\\.)|[ \t]+")
 ATTRIBUTES = ("user", "hosts", "runas", "commands", "nopasswd", "tags")
 
@@ -94,17 +99,27 @@ class Provider(BaseProvider):
             yield from ((name, problem) for problem in missing)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
-        """Check all rules at once, then write and remove their files."""
+        """Check all rules as they will be, with those of others, then write and remove their files."""
         texts = {name: _text(name, *change) for name, change in changes.items()}
-        if checked := "".join(filter(None, texts.values())):
-            self.visudo("-c", "-f", "-", input=checked.encode("utf-8", "surrogateescape"))
+        contents = {
+            name: text if text is None else text.encode("utf-8", "surrogateescape") for name, text in texts.items()
+        }
+        if any(contents.values()):
+            WholeDirectory(str(DIRECTORY), MAIN, "@includedir {}", self._errors, 0o440).verify(contents)
         with files.Batch() as batch:
-            for name, text in texts.items():
-                if text is None:
+            for name, content in contents.items():
+                if content is None:
                     batch.remove(str(DIRECTORY / name))
                 else:
-                    content = text.encode("utf-8", "surrogateescape")
                     batch.replace(str(DIRECTORY / name), content, mode=0o440, uid=0, gid=0)
+
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return what sudo does not accept in a copy of the directory, each with its file and line."""
+        done = self.visudo.attempt("-c", "-f", copy.main, log="debug")
+        if done.exit_code == 0:
+            return []
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        return [line for line in lines if PLACE.match(line)] or lines or [f"visudo ended with {done.exit_code}"]
 
 
 def _read(path: str) -> str | None:

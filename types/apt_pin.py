@@ -14,7 +14,8 @@ TYPE = TypeDefinition(
       priority: 700
 
 The title is the name of the file in /etc/apt/preferences.d, without `.pref`. Comments, explanations and other fields of
-the file stay as they are. A file with several records is neither read nor changed.
+the file stay as they are. A file with several records is neither read nor changed. apt reads all files as they will be
+before one is written; a priority that makes it complain is a failure.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the priority counts.", default="present"),
@@ -32,15 +33,16 @@ the file stay as they are. A file with several records is neither read nor chang
         ),
         "pin": Attribute(
             r"Pattern[/\A(version|origin|release) [^[:cntrl:]]*[^\s[:cntrl:]]\z/]",
-            "The versions that get the priority: `version 5.10*`, `origin deb.example.org`,"
+            'The versions that get the priority: `version 5.10*`, `origin deb.example.org`, `origin ""` for what was'
+            " installed without a repository,"
             " `release n=bookworm, l=Debian` with `a` for the suite, `n` codename, `v` version,"
             " `c` component, `o` origin, `l` label.",
             must_be="a text that begins with 'version', 'origin' or 'release'",
         ),
         "priority": Attribute(
-            "Integer[-32768, 32767]",
+            "Variant[Integer[-32768, -1], Integer[1, 32767]]",
             "The priority: below 0 never, 100 only if no other version is installed, 500 the usual one, 990 before the"
-            " target release, above 1000 also an older version.",
+            " target release, above 1000 also an older version. apt does not accept 0.",
         ),
         "explanation": Attribute(
             r"Optional[Pattern[/\A([^\s[:cntrl:]]([^[:cntrl:]]*[^\s[:cntrl:]])?)?\z/]]",

@@ -18,11 +18,12 @@ TYPE = TypeDefinition(
       signed_by: /etc/apt/keyrings/example.asc
       before: Package[example]
 
-The title is the name of the file, without `.sources`. Before a file is written or changed, `apt-get update` fetches the
-lists of exactly this repository: one that cannot be reached, or whose signature is wrong, is a failure, and the file
-stays as it was. Packages of the repository can be installed by the same run. Comments and fields that are not declared
-stay as they are. A file with several repositories, and files of the older format (`.list`), are neither read nor
-changed; manage them with `file`.
+The title is the name of the file, without `.sources`. Before a file is written or changed, apt reads all repositories
+as they will be, and `apt-get update` fetches the lists of exactly this one. It is a failure, and the file stays as it
+was, if another file has the repository with other options, such as another `Signed-By`, so that apt could read none; if
+the repository cannot be reached; and if its signature is wrong. Packages of the repository can be installed by the same
+run. Comments and fields that are not declared stay as they are. A file with several repositories, and files of the
+older format (`.list`), are neither read nor changed; manage them with `file`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether apt uses the repository.", default="present"),

@@ -20,11 +20,11 @@ TYPE = TypeDefinition(
           create: 0640 www-data adm
           postrotate: systemctl reload nginx
 
-A section begins with the paths of its logs, with blanks between them. Settings are those of logrotate(8): `true` is
-the word alone, `false` the word that forbids it (`nocompress`, `notifempty`), anything else follows the word.
+A section begins with the paths of its logs, with blanks between them. Settings are those of logrotate(8): `true` is the
+word alone, `false` the word that forbids it (`nocompress`, `notifempty`), anything else follows the word.
 `rotate_every` is `hourly`, `daily`, `weekly`, `monthly` or `yearly`. A script, such as `postrotate`, is a line or a
-list of lines. A file is written only if `logrotate --debug` reads it without an error. `resource logrotate_rule` lists
-the files in /etc/logrotate.d.
+list of lines. A file is written only if `logrotate --debug` reads the whole directory with it without another error: a
+log that another file has is a failure that names both. `resource logrotate_rule` lists the files in /etc/logrotate.d.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

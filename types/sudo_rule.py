@@ -24,9 +24,10 @@ TYPE = TypeDefinition(
       content: |
         Defaults:%admin timestamp_timeout=5
 
-Everything is checked by `visudo` before it is written: what sudo cannot read is a failure, and no file changes. A file
-has the mode 0440 and belongs to root; one that others can write is ignored by sudo, and is written anew. Comments stay
-unless `content` is declared. A file that is not one rule of this form is shown with its `content`.
+`visudo` checks /etc/sudoers and the whole directory as they will be before a file is written: what sudo cannot read,
+such as an alias that another file has too, is a failure that names the files, and none changes. A file has the mode
+0440 and belongs to root; one that others can write is ignored by sudo, and is written anew. Comments stay unless
+`content` is declared. A file that is not one rule of this form is shown with its `content`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the rule counts.", default="present"),

@@ -41,11 +41,11 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
 
 
 def manifest(
-    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]], differing: Mapping[str, str] = _NONE
+    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]], unlisted: Mapping[str, str] = _NONE
 ) -> Iterator[str]:
     """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one.
 
-    ``differing``: reference → why, of resources that would be changed by it, and are comments therefore.
+    ``unlisted``: reference → why, of resources that cannot be declared so, and are comments therefore.
     """
     yield "resources:"
     found = False
@@ -53,10 +53,7 @@ def manifest(
         attributes = sorted(definition.attributes.items(), key=_rank)
         for text, row in sorted((definition.title_of(row), row) for row in rows):
             named = str(Reference(definition.name, text))
-            why = _undeclarable(definition, text, row)
-            if not why and named in differing:
-                why = f"it would be changed ({differing[named]})"
-            if why:
+            if why := _undeclarable(definition, text, row) or unlisted.get(named, ""):
                 yield f"  # {escape(named)} is left out: {escape(why)}"
                 continue
             found = True
@@ -102,6 +99,9 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]
         reference.parse(str(Reference(definition.name, title)))
     except ValueError as error:
         return str(error)
+    read = [name for name in definition.mandatory if definition.attributes[name].kind != "parameter"]
+    if missing := [name for name in read if row.get(name) is None and row.get("ensure") != "absent"]:
+        return f"what it has as '{missing[0]}' cannot be declared"
     needed = [name for name in (*definition.namevars, *definition.mandatory) if not is_secret(row.get(name))]
     return character_problem(title, key=True) or next(
         filter(None, (_value_problem(row.get(name)) for name in needed)), ""

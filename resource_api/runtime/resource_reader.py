@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.provider_functions import canonical_names
-from resource_api.model.values.errors import ProviderError, UsageError
+from resource_api.model.values.errors import Problem, ProviderError, UsageError
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import copy_resource
 from resource_api.plugins.provider_pool import ProviderPool
@@ -119,29 +119,30 @@ class ResourceReader:
             raise ProviderError("\n".join(f"{reference}: {why}" for reference, why in failures.items()))
         return rows
 
-    def differing(
+    def unlisted(
         self, definition: TypeDefinition, rows: Sequence[Mapping[str, Any]], selected: SelectedProvider | None = None
     ) -> dict[str, str]:
-        """Return reference → why, of the resources that would be changed if they were declared as they were read.
+        """Return reference → why, of the resources that would be changed or refused if declared as they were read.
 
-        Only a provider's own comparison finds one, such as a file whose rules the kernel has not loaded.
+        Only a provider's own comparison or check finds one, such as a file whose rules the kernel has not loaded.
         """
-        if "custom_insync" not in definition.features or not rows:
+        if not definition.features & {"custom_insync", "validate"} or not rows:
             return {}
         defaults = {name: attribute.fresh_default() for name, attribute in definition.defaults}
         declared = [defaults | {key: row[key] for key in row.keys() - definition.read_only} for row in rows]
         names = [[name for name in definition.compared if name in should] for should in declared]
         with ProviderPool(self.registry, self.run) as providers:
-            insync = self._tools(providers, definition.name, selected).insync
+            tools = self._tools(providers, definition.name, selected)
             identities = map(definition.name_of, rows)
             questions = zip(identities, names, map(copy_resource, rows), map(copy_resource, declared), strict=True)
-            answers = list(insync(questions)) if insync is not None else []
-        found = {}
-        for row, compared, verdicts in zip(rows, names, answers, strict=False):
-            whys = _differences(compared, verdicts)
-            if whys:
-                found[str(Reference(definition.name, definition.title_of(row)))] = "; ".join(whys)
-        return found
+            verdicts = list(tools.insync(questions)) if tools.insync is not None else []
+            checks = list(tools.validate(list(map(copy_resource, declared)))) if tools.validate is not None else []
+        references = [str(Reference(definition.name, definition.title_of(row))) for row in rows]
+        asked = zip(references, names, verdicts, strict=False)
+        changed = {each: _differences(compared, verdict) for each, compared, verdict in asked}
+        refused = {each: _messages(problems) for each, problems in zip(references, checks, strict=False)}
+        found = {each: f"it would be changed ({'; '.join(whys)})" for each, whys in changed.items() if whys}
+        return found | {each: f"it would be refused ({'; '.join(whys)})" for each, whys in refused.items() if whys}
 
     def suitability(self, type_name: str) -> list[Suitability]:
         """Return for each of several providers of a type whether it is suitable here; empty for an ordinary type.
@@ -172,6 +173,11 @@ def _differences(names: Sequence[str], verdicts: list[Any] | Exception) -> list[
     answers = [] if isinstance(verdicts, Exception) else zip(names, verdicts, strict=False)
     given = [(name, answer if isinstance(answer, tuple) else (answer, "")) for name, answer in answers]
     return [f"{name}: {answer[1]}" if answer[1] else name for name, answer in given if answer[0] is False]
+
+
+def _messages(problems: list[Problem] | Exception) -> list[str]:
+    """Return the messages of a provider's check; none where it fails."""
+    return [] if isinstance(problems, Exception) else [problem.message for problem in problems]
 
 
 def _canonical(names: Sequence[Any], tools: ProviderFunctions) -> list[Name]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from resource_api import Registry, Runtime
+from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 
@@ -68,6 +68,19 @@ def test_a_file_with_several_records_fails_and_stays() -> None:
     report = apply("ra-test", ensure="absent")
     assert "2 paragraphs" in str(report.steps[0].error)
     assert (DIRECTORY / "ra-test").exists()
+
+
+def test_what_apt_does_not_understand_is_refused_and_another_file_does_not_matter() -> None:
+    """The file that apt cannot read already is not held against a new one, which has no fault."""
+    declared = {"packages": ["a"], "pin": 'origin ""', "priority": 1}
+    (DIRECTORY / "broken").write_text("Package: a\nPin: version 1\n")
+    assert [apply("ra-test", **declared).summary.unchanged for _ in range(2)] == [0, 1]
+    assert (DIRECTORY / "ra-test.pref").read_text() == 'Package: a\nPin: origin ""\nPin-Priority: 1\n'
+    (DIRECTORY / "ra-test-2").write_text("Package: a\nPin: shape 1\nPin-Priority: 1\n")
+    assert apply("ra-test-2", **{**declared, "pin": "version 2"}).exit_code == 0
+    for wrong in ({"priority": 0}, {"pin": "shape 1"}):
+        with pytest.raises(ManifestError):
+            apply("ra-test", **declared | wrong)
 
 
 class TestAptPin(ProviderCompliance):

@@ -84,6 +84,33 @@ def test_what_cannot_be_fetched_changes_no_file(repository: str, uri: str) -> No
         assert (path.read_text() if path.exists() else None) == before
 
 
+SOURCE: Final = "Types: deb\nURIs: http://a.example/x\nSuites: stable\nComponents: main\n"
+LINE: Final = "deb [signed-by=/b.gpg] http://a.example/x stable main\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (DIRECTORY / "a.sources", f"{SOURCE}Signed-By: /b.gpg\n"),
+        (DIRECTORY / "z.sources", f"{SOURCE}Trusted: no\n"),
+        (DIRECTORY / "old.list", LINE),
+        (DIRECTORY.with_name("sources.list"), LINE),
+    ],
+)
+def test_another_file_with_the_repository_and_other_options_is_named(path: Path, text: str) -> None:
+    """With it apt could read no repository at all; one that is wrong already is not held against it."""
+    path.write_text(text)
+    (DIRECTORY / "other.sources").write_text(SOURCE.replace("a.example", "b.example"))
+    declared = {"uris": ["http://a.example/x"], "suites": ["stable"], "components": ["main"], "update": False}
+    option = {"options": {"Trusted": True}} if "Trusted" in text else {"signed_by": KEY}
+    why = error(apply("ra-test", **declared, **option))
+    assert why.startswith("Conflicting values set for option ")
+    assert why.endswith(f"(together with {path})")
+    assert not (DIRECTORY / "ra-test.sources").exists()
+    path.with_name("broken.sources").write_text("rubbish\n")
+    assert apply("ra-test", **{**declared, "uris": ["http://c.example/x"]}).exit_code == 0
+
+
 def test_only_the_declared_fields_of_a_file_change() -> None:
     """Comments, the order of fields and further fields stay; the spelling of names does not matter."""
     path = DIRECTORY / "ra-test.sources"

@@ -56,9 +56,12 @@ def test_a_rule_rotates_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ({"/x": {"compres": True}}, "logrotate: ra-test:2 unknown option 'compres' -- ignoring line"),
-        ({"/x": {"size": "many"}}, "ra-test:2 unknown unit"),
-        ("/x {\n  postrotate\n    true\n}\n", "without endscript"),
+        ({"/x": {"compres": True}}, "/etc/logrotate.d/ra-test:2: unknown option 'compres' -- ignoring line"),
+        ({"/x": {"size": "many"}}, "/etc/logrotate.d/ra-test:2: unknown unit"),
+        (
+            "/x {\n  postrotate\n    true\n}\n",
+            "/etc/logrotate.d/ra-test: prerotate, postrotate or preremove without endscript",
+        ),
         ({"/x": {"create": "0640 ra-nobody root"}}, "ra-nobody"),
     ],
 )
@@ -70,6 +73,26 @@ def test_what_logrotate_would_not_accept_is_not_written(content: Any, why: str) 
     assert [line for line in lines if line.startswith("warning")] == []
     assert not (PLACE / "ra-test").exists()
     (PLACE / "ra-good").unlink()
+
+
+RULES = [("ra-a", "weekly"), ("ra-z", "rotate 1"), ("../logrotate.conf", "weekly\n    missingok")]
+
+
+@pytest.mark.parametrize(("name", "setting"), RULES)
+def test_a_log_that_another_file_rotates_is_refused_with_its_name(name: str, setting: str) -> None:
+    """Whichever of both logrotate reads first, it would leave out one; what is wrong already is not held against it."""
+    path = PLACE / name
+    before = path.read_text() if path.exists() else None
+    path.write_text(f"{before or ''}{next(iter(RULE))} {{\n    {setting}\n}}\n")
+    why = reason(run({"Logrotate_rule[ra-test]": {"content": RULE}})[0])
+    assert "duplicate log entry for /srv/ra-test/*.log" in why
+    assert os.path.realpath(path) in why
+    assert not (PLACE / "ra-test").exists()
+    (PLACE / "ra-wrong").write_text("/x {\n    rubbish\n}\n")
+    assert run({"Logrotate_rule[ra-test]": {"content": {"/srv/more.log": {}}}})[0].summary.created == 1
+    for each in (PLACE / "ra-test", PLACE / "ra-wrong"):
+        each.unlink()
+    path.write_text(before) if before else path.unlink()
 
 
 def test_what_a_killed_run_has_left_is_removed() -> None:

@@ -70,9 +70,35 @@ def test_what_sudo_cannot_read_is_not_written(wrong: dict[str, Any]) -> None:
             (DIRECTORY / "ra-test").write_text(before)
         resources = {"Sudo_rule[ra-test]": wrong, "Sudo_rule[ra-test-good]": RULE}
         report = Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources})
-        assert (report.steps[0].status, "stdin:1" in str(report.steps[0].error)) == ("failed", True)
+        assert (report.steps[0].status, "/etc/sudoers.d/ra-test:1:" in str(report.steps[0].error)) == ("failed", True)
         assert (DIRECTORY / "ra-test").read_text() == before if before else not (DIRECTORY / "ra-test").exists()
         assert (DIRECTORY / "ra-test-good").exists()
+
+
+ALIAS: Final = "Cmnd_Alias RA_TEST = /bin/true\n"
+
+
+@pytest.mark.parametrize("name", ["ra-test-a", "ra-test-z", "../sudoers"])
+def test_an_alias_that_another_file_has_is_refused_with_its_name(name: str) -> None:
+    """Whichever of both sudo reads first, every sudo would complain."""
+    path = DIRECTORY / name
+    before = path.read_text() if path.exists() else ""
+    path.chmod(0o640) if before else None
+    path.write_text(before + ALIAS)
+    why = str(apply(content=ALIAS).steps[0].error)
+    assert 'Alias "RA_TEST" already defined' in why
+    assert (f"{path.resolve()}:" in why, f"(together with {path.resolve()})" in why).count(True) == 1
+    assert not (DIRECTORY / "ra-test").exists()
+    path.write_text(before)
+
+
+def test_an_alias_of_another_file_can_be_used() -> None:
+    """What is wrong in a third file already is not held against a rule, but does not hide what is wrong with it."""
+    (DIRECTORY / "ra-test-wrong").write_text("nobody ALL = \n")
+    (DIRECTORY / "ra-test-a").write_text(ALIAS)
+    assert [apply(user="nobody", commands=["RA_TEST"]).summary.unchanged for _ in range(2)] == [0, 1]
+    assert allowed("/bin/true")
+    assert 'Alias "RA_TEST" already defined' in str(apply("ra-test-b", content=ALIAS).steps[0].error)
 
 
 def test_a_rule_by_hand_is_read_and_keeps_its_comments() -> None:

@@ -180,7 +180,8 @@ def _finish(
 ) -> int:
     """Show resources, those that the options select, or edit them; return the exit code.
 
-    A ``listing`` can be applied without a change: what would be changed is a comment in it. One resource is shown.
+    A ``listing`` can be applied without a change: what would be changed or refused is a comment in it. One resource is
+    shown.
     """
     settings = session.settings
     if pattern or settings["filters"]:
@@ -196,10 +197,10 @@ def _finish(
 
         resource_list.show(session, listed, settings["form"] or "json")
         return 0
-    differing: dict[str, str] = {}
+    unlisted: dict[str, str] = {}
     for definition, rows in listed if listing else ():
-        differing |= session.reader.differing(definition, rows, selected)
-    session.output.print_paged(list(yaml_manifest.manifest(listed, differing)))
+        unlisted |= session.reader.unlisted(definition, rows, selected)
+    session.output.print_paged(list(yaml_manifest.manifest(listed, unlisted)))
     return 0
 
 

@@ -1,0 +1,125 @@
+"""A directory of files that a program reads as one: verified as it will be, in a copy, before a file is written."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from lib import listing
+from resource_api import ResourceError, files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+#: Only root can write beside it. One directory for all runs, so that a killed one leaves no other than this.
+STAGE = "/run/resource-api.stage"
+#: The name of a file does not go on where it ends in a text.
+END = r"(?![\w.~-])"
+
+
+class Copy(NamedTuple):
+    """The copy of a directory and of the main file that reads it, both by their paths."""
+
+    directory: str
+    main: str
+
+
+@contextmanager
+def stage() -> Iterator[str]:
+    """Return an empty directory of root for one run at a time; it is removed when the block ends."""
+    import shutil  # noqa: PLC0415 - only for changes
+
+    # Others cannot open it: who can, could hold the lock.
+    with os.fdopen(os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(STAGE, ignore_errors=True)
+        try:
+            Path(STAGE).mkdir(mode=0o700)
+            yield STAGE
+        finally:
+            shutil.rmtree(STAGE, ignore_errors=True)
+
+
+def write(path: str, content: bytes, mode: int = 0o644) -> None:
+    """Write a file of a stage, whatever the umask is: some programs ignore files that others can write."""
+    place = Path(path)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(content)
+    place.chmod(mode)
+
+
+class WholeDirectory(NamedTuple):
+    """A directory, the main file that reads it, and what returns the errors of a program that reads a copy of both.
+
+    ``include`` is the statement of the main file that reads a directory, with ``{}`` for its path, or empty.
+    """
+
+    path: str
+    main: str
+    include: str
+    errors: Callable[[Copy], list[str]]
+    mode: int = 0o644
+
+    def verify(self, contents: Mapping[str, bytes | None]) -> None:
+        """Raise ``ResourceError`` with the errors that new contents of files cause, and the other files involved.
+
+        ``contents`` are by the names of the files, None for one that is removed. What is wrong without the change too
+        is no error of it.
+        """
+        present = [path.name for path in listing.matching(self.path)]
+        others = [name for name in present if name not in contents]
+        with stage() as place:
+            found = self._read(f"{place}/new", contents, others)
+            known = self._read(f"{place}/old", {}, present) if found else {}
+            if broken := {name for name in others if _names(f"{self.path}/{name}", "\n".join(known))}:
+                # Of what follows a file that it cannot read, a program may say nothing.
+                others, present = ([name for name in names if name not in broken] for names in (others, present))
+                found = self._read(f"{place}/rest", contents, others)
+                known = self._read(f"{place}/old-rest", {}, present) if found else {}
+            if new := {line: None for line in found if line not in known}:
+                text, involved = "; ".join(new), self._involved(place, contents, others, set(new))
+                more = ", ".join(path for path in involved if not _names(path, text))
+                raise ResourceError(f"{text} (together with {more})" if more else text)
+
+    def _involved(
+        self, place: str, contents: Mapping[str, bytes | None], others: Iterable[str], errors: set[str]
+    ) -> Iterator[str]:
+        """Yield the files each of which alone makes errors of the contents that are none without other files."""
+        if errors & set(self._read(f"{place}/alone", contents, [], main=False)):
+            return
+        if errors & set(self._read(f"{place}/main", contents, [])):
+            yield self.main
+        for number, name in enumerate(others):
+            if errors & set(self._read(f"{place}/{number}", contents, [name], main=False)):
+                yield f"{self.path}/{name}"
+
+    def _read(
+        self, place: str, contents: Mapping[str, bytes | None], others: Iterable[str], *, main: bool = True
+    ) -> dict[str, None]:
+        """Return the errors of a copy in ``place``, with the paths of what is copied: new contents, others, main."""
+        copy = Copy(place + self.path, place + self.main)
+        Path(copy.directory).mkdir(parents=True)
+        for name in others:
+            Path(copy.directory, name).symlink_to(os.path.realpath(f"{self.path}/{name}"))
+        for name, content in contents.items():
+            if content is not None:
+                write(f"{copy.directory}/{name}", content, self.mode)
+        write(copy.main, self._main(copy) if main else self.include.format(copy.directory).encode() + b"\n", self.mode)
+        return {line.replace(place, ""): None for line in self.errors(copy)}
+
+    def _main(self, copy: Copy) -> bytes:
+        """Return a main file that reads the copy, also where the present one does not read the directory."""
+        text = files.read_lines(self.main).content.decode("utf-8", "surrogateescape")
+        changed = re.sub(re.escape(self.path) + END, copy.directory, text)
+        if self.include and copy.directory not in changed:
+            changed = f"{text}\n{self.include.format(copy.directory)}\n"
+        return changed.encode("utf-8", "surrogateescape")
+
+
+def _names(path: str, text: str) -> bool:
+    """Return whether a text names a path."""
+    return re.search(re.escape(path) + END, text) is not None

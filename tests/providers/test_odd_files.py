@@ -1,0 +1,98 @@
+"""The corpus of odd files: a listing of each is a manifest that plans nothing, and an edit keeps every other byte."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests import command
+from tests.namespaces import private_kernel
+from tests.providers.applied import converge
+from tests.providers.odd_files import JOBS, LOGS, ODD_FILES, PARAMETERS, PINS, RULES, SOURCES, UNITS, OddFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TYPES = {
+    SOURCES: "apt_source",
+    PINS: "apt_pin",
+    RULES: "sudo_rule",
+    LOGS: "logrotate_rule",
+    UNITS: "systemd_unit",
+    PARAMETERS: "sysctl",
+    JOBS: "cron",
+}
+#: crontab(1) of Debian writes it above a table.
+HEADER = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root changes /etc")
+
+
+@pytest.fixture(scope="module")
+def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let /etc be a copy, and crontabs be in memory, for this thread and its programs."""
+    copy = tmp_path_factory.mktemp("odd") / "etc"
+    subprocess.run(["cp", "-a", "/etc", copy], check=True)
+    with private_kernel():
+        subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "none", Path(JOBS).parent], check=True)
+        Path(JOBS).mkdir()
+        for place in (SOURCES, PINS):
+            shutil.rmtree(place)
+            Path(place).mkdir()
+        yield
+
+
+def place(odd: OddFile) -> Path:
+    """Write an odd file, with the permissions that such files have."""
+    path = Path(odd.path)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(odd.text)
+    path.chmod(0o440 if odd.path.startswith(RULES) else 0o600 if odd.path.startswith(JOBS) else 0o644)
+    return path
+
+
+def kind(odd: OddFile) -> str:
+    """Return the type that manages the file."""
+    return next(name for directory, name in TYPES.items() if odd.path.startswith(directory))
+
+
+@pytest.mark.usefixtures("_private_directories")
+@pytest.mark.parametrize("odd", ODD_FILES, ids=[f"{kind(odd)}-{number}" for number, odd in enumerate(ODD_FILES)])
+class TestOddFile:
+    """A file that nobody expects."""
+
+    def test_a_listing_is_a_manifest_that_plans_nothing(self, odd: OddFile, tmp_path: Path) -> None:
+        """Whatever the file holds, and a file that cannot be read fails no listing."""
+        path = place(odd)
+        environment = command.environment_of(tmp_path)
+        try:
+            listed = command.run(["resource", kind(odd)], cwd=tmp_path, env=environment, text=True, timeout=60)
+            assert (listed.returncode, "Traceback" in listed.stderr) == (0, False), listed.stderr
+            (tmp_path / "site.yaml").write_text(listed.stdout)
+            planned = command.run(["plan", "site.yaml"], cwd=tmp_path, env=environment, text=True, timeout=60)
+            assert planned.returncode == 0, (listed.stdout, planned.stdout, planned.stderr)
+            assert path.read_bytes() == odd.text
+            if odd.resource:
+                assert odd.resource.rstrip("]") in listed.stdout
+        finally:
+            path.unlink()
+
+    def test_an_edit_keeps_every_other_byte(self, odd: OddFile) -> None:
+        """Comments, order, line ends, and what the type does not know."""
+        if not odd.resource:
+            pytest.skip("nothing of it can be declared")
+        path = place(odd)
+        quiet = {"update": False} if kind(odd) == "apt_source" else {}
+        try:
+            converge({odd.resource: {**odd.attributes, **quiet}})
+            assert odd.text.count(odd.old) == 1
+            assert HEADER.sub(b"", path.read_bytes()).rstrip(b"\n") == odd.text.replace(odd.old, odd.new).rstrip(b"\n")
+        finally:
+            path.unlink()
