@@ -55,7 +55,7 @@ def ignored(patterns: str | Sequence[str] | None) -> Callable[[str], bool]:
 def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
     """Return what is in a directory, without following links in it.
 
-    Raise ``OSError``, and ``ResourceError`` for more than ``most`` members, too many levels, or another filesystem.
+    Raise ``OSError``, and ``ResourceError`` for more than ``most`` members, too many levels, or a mount point.
     """
     with files.Directories() as directories:
         directory = directories.reach(top)
@@ -63,17 +63,25 @@ def read_tree(top: str, is_ignored: Callable[[str], bool], most: int) -> Tree:
         try:
             members = {"": _member(fd, "", os.fstat(fd))}
             with_ignored: set[str] = set()
-            _visit(fd, "", members, with_ignored, (top, is_ignored, most, directory.device))
+            mounted = files.mounts_beneath(directory)
+            _visit(fd, "", members, with_ignored, _Limits(top, is_ignored, most, files.mount_id(fd), mounted))
         finally:
             os.close(fd)
     return Tree(members, frozenset(with_ignored))
 
 
-_Limits = tuple[str, "Callable[[str], bool]", int, int]
+class _Limits(NamedTuple):
+    """Where a tree ends: what is ignored, how many members it has at most, and its only mount."""
+
+    top: str
+    is_ignored: Callable[[str], bool]
+    most: int
+    mount: int
+    mounted: set[str]
 
 
 def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str], limits: _Limits) -> None:
-    top, is_ignored, most, device = limits
+    top, is_ignored, most, mount, mounted = limits
     for name in sorted(os.listdir(fd)):
         inner = f"{path}/{name}" if path else name
         if is_ignored(inner):
@@ -84,18 +92,23 @@ def _visit(fd: int, path: str, members: dict[str, Member], with_ignored: set[str
             msg = f"'{top}' has more than {most} files and directories; raise max_files if that is right"
             raise ResourceError(msg)
         members[inner] = _member(fd, name, seen)
+        if inner in mounted:
+            raise _mounted(top, inner)
         if members[inner].kind == "directory":
-            if seen.st_dev != device:
-                msg = f"another filesystem is mounted at '{top}/{inner}'; name it in 'ignore'"
-                raise ResourceError(msg)
             if inner.count("/") >= DEEPEST:
                 msg = f"'{top}' has directories more than {DEEPEST} levels deep"
                 raise ResourceError(msg)
             below = os.open(name, DIRECTORY, dir_fd=fd)
             try:
+                if files.mount_id(below) != mount:
+                    raise _mounted(top, inner)
                 _visit(below, inner, members, with_ignored, limits)
             finally:
                 os.close(below)
+
+
+def _mounted(top: str, inner: str) -> ResourceError:
+    return ResourceError(f"another filesystem is mounted at '{top}/{inner}'; name it in 'ignore'")
 
 
 def _above(path: str) -> Iterator[str]:

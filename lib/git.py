@@ -14,6 +14,8 @@ from resource_api import Command, CommandError, ResourceError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+#: Whatever a repository is set to, it names no program that is executed when something of it is read or checked out.
+SETTINGS = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 #: Ask nobody, write nothing while reading, and end with the work: a garbage collection would go on alone.
 ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
@@ -59,7 +61,7 @@ def resolve(should: Mapping[str, Any], user: str | None) -> Target:
     wanted = ["HEAD"] if revision is None else _refs(revision)
     with access(should, user) as (options, variables):
         patterns = [*wanted, *(f"{ref}^{{}}" for ref in wanted)]
-        argv = (*options, "ls-remote", "--symref", "--", source, *patterns)
+        argv = (*SETTINGS, *options, "ls-remote", "--symref", "--", source, *patterns)
         answer = query(*argv, user=user, env=variables, log="debug").stdout
     lines = [line.split("\t") for line in answer.splitlines()]
     found = {line[1]: line[0] for line in lines if not line[0].startswith("ref: ")}

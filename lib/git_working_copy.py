@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import git
-from resource_api import ResourceError
+from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -17,27 +18,63 @@ if TYPE_CHECKING:
 SHOWN = 20
 #: The last commit that was checked out here; a commit that no branch of the source leads to is not the user's own then.
 OURS = "refs/resource-api/checkout"
+#: The mode of a submodule in the index.
+LINK = "160000 "
+#: Bytes of a file that names a directory of git.
+LONGEST = 8192
 #: How many fields there are before the name in a record of ``git status --porcelain=v2``, by its kind.
 FIELDS = {"1": 8, "2": 9, "u": 10}
 
 
 class WorkingCopy(NamedTuple):
-    """A directory and the user whom git runs as there; None is the user of the run."""
+    """A directory and the user whom git runs as there; None is the user of the run.
+
+    ``checked``: the directories of it and of its submodules, once it was checked who can change them.
+    """
 
     path: str
     user: str | None
+    checked: tuple[str, ...] = ()
+
+    def check(self) -> WorkingCopy:
+        """Return the same working copy after a check that nobody else decides which programs git executes there.
+
+        git executes programs that its own directory names, also in each submodule; the directories of tracked files
+        decide where it writes. Raise ``CommandError`` for what others can change.
+        """
+        if self.user is not None:
+            return self
+        checked: list[str] = []
+        todo = [self.path]
+        while todo:
+            path = todo.pop()
+            git.query.check_code(*_git_directories(path))
+            if os.path.lexists(f"{path}/.git"):
+                checked.append(path)
+                listed = self._replace(path=path, checked=(path,)).ask("ls-files", "-z", "--stage").stdout
+                entries = [entry.split("\t", 1) for entry in listed.split("\0")[:-1]]
+                inside = {f"{path}/{name}".rpartition("/")[0] for _, name in entries}
+                git.query.check_code(f"{path}/.gitmodules", places=sorted(inside))
+                todo += [f"{path}/{name}" for about, name in entries if about.startswith(LINK)]
+        return self._replace(checked=tuple(checked))
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         """Run git in the directory. Raise ``CommandError`` for a failure."""
-        git.git(*arguments, **self._options(env))
+        git.git(*self._settings, *arguments, **self._options(env))
 
     def attempt(self, *arguments: str) -> int:
         """Run git in the directory and return its exit code."""
-        return git.git.attempt(*arguments, **self._options()).exit_code
+        return git.git.attempt(*self._settings, *arguments, **self._options()).exit_code
 
     def ask(self, *arguments: str) -> CommandResult:
         """Run git in the directory to read something, under noop too, and return how it ended."""
-        return git.query.attempt(*arguments, **self._options())
+        return git.query.attempt(*self._settings, *arguments, **self._options())
+
+    @property
+    def _settings(self) -> tuple[str, ...]:
+        """The settings of every call; git itself refuses what belongs to others, also where they are trusted."""
+        safe = (word for path in self.checked for word in ("-c", f"safe.directory={path}"))
+        return (*git.SETTINGS, *safe)
 
     def _options(self, variables: Mapping[str, str] | None = None) -> Any:
         """Return the options of every call: git looks for no repository in the directories above."""
@@ -115,6 +152,16 @@ class WorkingCopy(NamedTuple):
             with git.access(should, self.user) as (options, variables):
                 self.run("submodule", "-q", "sync", "--recursive")
                 self.run(*options, "submodule", "-q", "update", "--init", "--recursive", *depth, *forced, env=variables)
+
+
+def _git_directories(path: str) -> Iterator[str]:
+    """Yield ``.git`` of a working copy, and the directories of git to which it leads if it is a file."""
+    yield (place := f"{path}/.git")
+    for name, start in (("", "gitdir: "), ("/commondir", "")):
+        with suppress(OSError):  # a directory, or nothing
+            text = files.read(f"{place}{name}", LONGEST).decode("utf-8", "surrogateescape")
+            base = path if start else place
+            yield (place := os.path.normpath(os.path.join(base, text.removeprefix(start).rstrip("\n"))))  # noqa: PTH118 - text
 
 
 def _changed(records: list[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from lib import executed_code
 from resource_api import Command, Problem, ResourceError
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ def of_new_content(batch: files.Batch, path: str, command: str | Sequence[str]) 
 def check(command: str | Sequence[str], path: str, new: str) -> None:
     """Run a command for the content of ``path`` that is complete at ``new``. Raise ``ResourceError`` if it fails."""
     argv = [word.replace(PLACEHOLDER, new) for word in words(command)]
-    done = Command(argv[0]).attempt(*argv[1:])
+    program = Command(argv[0])
+    executed_code.check(program, argv)
+    done = program.attempt(*argv[1:])
     if done.exit_code:
         lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()][-TAIL:]
         how = "; ".join(lines) or f"exit code {done.exit_code}"

@@ -7,7 +7,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from lib import regular_expressions
+from lib import executed_code, regular_expressions
 from resource_api import Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -106,7 +106,9 @@ def _command(should: Mapping[str, Any], seconds: float) -> str:
     command = should["command"]
     words = shlex.split(command) if isinstance(command, str) else command
     try:
-        result = Command(words[0], read_only=True, timeout=seconds).attempt(*words[1:])
+        program = Command(words[0], read_only=True, timeout=seconds)
+        executed_code.check(program, words)
+        result = program.attempt(*words[1:])
     except CommandError as error:
         return str(error)
     return "" if result.exit_code == 0 else f"'{shlex.join(words)}' returned {result.exit_code}"

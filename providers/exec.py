@@ -8,7 +8,7 @@ import time
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites
+from lib import executed_code, prerequisites
 from lib.imperative import ImperativeProvider
 from lib.sensitive import has_secret
 from resource_api import Command, CommandError, Problem, ResourceError, Sensitive
@@ -158,6 +158,7 @@ def _run(
     variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
     command = Command(program, timeout=300.0 if deadline is None else inf)
     user = should.get("user") or None
+    executed_code.check(command, argv, should.get("cwd"), variables, user)
     return command.attempt(*argv[1:], env=variables, cwd=should.get("cwd"), input=text, user=user, log=log)
 
 

@@ -226,21 +226,15 @@ def _status(directories: files.Directories, path: str) -> os.stat_result | None:
 
 
 def _working_copy(path: str) -> WorkingCopy:
-    """Return the working copy in a directory. Raise ``ResourceError`` if git may not run there as root.
+    """Return the working copy in a directory. Raise ``CommandError`` if git may not run there.
 
     It runs as the owner of the directory, as nobody else has written its hooks and settings; git itself refuses a
     repository of yet another user.
     """
     with files.Directories() as directories:
         parent, name = directories.place(path)
-        seen = os.lstat(name, dir_fd=parent.fd)
-        if seen.st_uid != os.geteuid():
-            return WorkingCopy(path, files.user_name(seen.st_uid))
-        inside = _status(directories, f"{path}/.git")
-        if seen.st_uid == 0 and not (parent.trusted and not (inside and inside.st_mode & 0o022)):
-            msg = "belongs to root, but other users can write to it or to a directory above; git does not run there"
-            raise ResourceError(msg)
-    return WorkingCopy(path, None)
+        owner = os.lstat(name, dir_fd=parent.fd).st_uid
+    return WorkingCopy(path, None if owner == os.geteuid() else files.user_name(owner)).check()
 
 
 def _aside(path: str, suffix: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Problem, Resource
 
 FSTAB = "/etc/fstab"
-#: Of the calling thread: its mount namespace may be its own.
-MOUNTED = Path("/proc/thread-self/mountinfo")
 FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
 NEW = {"fstype": "auto", "options": "defaults", "dump": 0, "pass": 0}
 #: Digits of a field that counts as a number.
@@ -55,7 +52,7 @@ class Provider(BaseProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Return the entries, and what of ``names`` is mounted without one."""
-        mounted = _mounted()
+        mounted = files.mount_points()
         rows: dict[str, Resource] = {}
         for line in files.read_lines(FSTAB):
             if entry := parse_line(files.printable(line)):
@@ -98,7 +95,8 @@ class Provider(BaseProvider):
         """Mount again what is mounted, with the options of its entry."""
         for name in names:
             with context.updating(name, message="Remounting"):
-                if name in _mounted():
+                if name in files.mount_points():
+                    _check_place(name)
                     self.mount("-o", "remount", "--", name)
                     context.updated(name, message="Remounted")
                 else:
@@ -113,7 +111,7 @@ class Provider(BaseProvider):
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
         """Mount or unmount what an entry says; ``present`` is the entry of before."""
-        name, mounted = entry["name"], entry["name"] in _mounted()
+        name, mounted = entry["name"], entry["name"] in files.mount_points()
         if entry["ensure"] == "unmounted":
             self._unmount(name)
         elif entry["ensure"] == "mounted":
@@ -129,8 +127,13 @@ class Provider(BaseProvider):
 
     def _unmount(self, name: str) -> None:
         for _ in range(LAYERS):
-            if name in _mounted():
-                self.umount("--", name)
+            if name in files.mount_points():
+                with files.Directories() as directories:
+                    parent, last = directories.place(name)
+                    if parent.trusted:
+                        self.umount("--", name)
+                    else:  # others could have another place unmounted by that name
+                        files.unmount(parent, last)
 
 
 def parse_line(line: str) -> dict[str, Any] | None:
@@ -166,12 +169,6 @@ def _escape(text: str) -> str:
 
 def _unescape(text: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found[1], 8)), text)
-
-
-def _mounted() -> set[str]:
-    """Return the places where something is mounted."""
-    lines = MOUNTED.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    return {_unescape(line.split(" ")[4]) for line in lines}
 
 
 def _check_place(name: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from lib import listing
+from lib import listing, python_environment
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
 
@@ -149,7 +149,18 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
         msg = f"{venv} is no environment"
         raise ResourceError(msg)
     owner = files.user_name(Path(venv).stat().st_uid)
-    return Command(f"{venv}/bin/python", timeout=3600)(*PIP, *arguments, user=owner)
+    python = Command(f"{venv}/bin/python", timeout=3600)
+    python.check_code(*python_environment.code(venv), *_local(arguments), user=owner)
+    return python(*PIP, *arguments, user=owner)
+
+
+def _local(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield the files and directories that arguments of pip name: what is in them is built, or names packages."""
+    for argument in arguments:
+        path = unquote(argument.rpartition("file://")[2]) if "file://" in argument else argument.rpartition("=")[2]
+        for each in (path, path.rpartition("[")[0], argument[2:]):
+            if each[:1] == "/" and os.path.lexists(each):
+                yield each
 
 
 def _packages(venv: str, wanted: Collection[str]) -> Iterator[Resource]:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lib import python_environment
 from resource_api import BaseProvider, CannotList, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -90,7 +91,9 @@ class Provider(BaseProvider):
         system = should.get("system_site_packages", (is_ or {}).get("system_site_packages"))
         options = [*["--system-site-packages"] * bool(system), *["--without-pip"] * (not should["pip"])]
         _begin(path, is_, owner)
-        Command(should["python"], timeout=3600)("-m", "venv", *options, "--", path, user=owner)
+        python = Command(should["python"], timeout=3600)
+        python.check_code(path, *python_environment.of_interpreter(python.locate()), user=owner)
+        python("-m", "venv", *options, "--", path, user=owner)
         if not all(os.path.islink(f"{path}/bin/{name}") for name in _interpreters(path)):  # noqa: PTH114 - text in, text out
             msg = "the interpreter could not be linked"  # which the module takes as a reason to copy it
             raise ResourceError(msg)

@@ -1,4 +1,4 @@
-"""Find and remove files by age, size and name, without following links or entering other filesystems."""
+"""Find and remove files by age, size and name, without following links or crossing mount points."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _Tidying:
         try:
             with files.Directories() as directories:
                 top = directories.reach(path)
-                self._device = top.device
+                self._mount = files.mount_id(top.fd)
                 fd = os.open(".", DIRECTORY, dir_fd=top.fd)
             try:
                 self._visit(fd, path, 0)
@@ -111,10 +111,13 @@ class _Tidying:
     def _examine(self, directory: int, name: str, status: os.stat_result, path: str, depth: int) -> bool:
         """Tidy one entry of an open directory; return whether it is gone, or would be."""
         if stat.S_ISDIR(status.st_mode):
-            if depth >= self._depth or status.st_dev != self._device:
+            if depth >= self._depth:
                 return False
             fd = os.open(name, DIRECTORY, dir_fd=directory)
             try:
+                # What is mounted there may be a directory of the same filesystem.
+                if files.mount_id(fd) != self._mount:
+                    return False
                 empty = os.path.samestat(os.fstat(fd), status) and self._visit(fd, path, depth + 1)
             finally:
                 os.close(fd)

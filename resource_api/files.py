@@ -30,7 +30,7 @@ from resource_api.system.filesystem.files import (
 )
 from resource_api.system.filesystem.in_place import why_not_replaced
 from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
-from resource_api.system.filesystem.mount_points import mount_points
+from resource_api.system.filesystem.mount_points import mount_id, mount_points, mounts_beneath, unmount
 from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
 from resource_api.system.filesystem.permissions import directory_mode
 from resource_api.system.filesystem.remove_tree import PROTECTED_DIRECTORIES
@@ -61,7 +61,9 @@ __all__ = [
     "fetch",
     "group_id",
     "group_name",
+    "mount_id",
     "mount_points",
+    "mounts_beneath",
     "open_source",
     "owner_number",
     "parts",
@@ -74,6 +76,7 @@ __all__ = [
     "sha256",
     "stat_and_read",
     "stat_attributes",
+    "unmount",
     "unpack",
     "user_id",
     "user_name",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.agent import bundle, signing
-from resource_api.agent.root_only_files import Untrusted
+from resource_api.agent.root_only_files import Untrusted, make_directory
 from resource_api.agent.versions import Version
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.assets import Limits
@@ -63,7 +63,7 @@ class Repository:
         Raise ``ResourceError``, ``OSError``.
         """
         self._path = path
-        os.makedirs(path, 0o700, exist_ok=True)
+        make_directory(path)
         for lock in Path(path).rglob("*.lock"):  # left by a killed run
             lock.unlink(missing_ok=True)
         self._run("init", "--quiet", "--bare", "--template=", path)

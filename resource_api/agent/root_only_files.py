@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError, StateError
+from resource_api.system.filesystem import directories
 from resource_api.system.filesystem.code_trust import CodeTrust
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def check_tree(directory: str, exempt: Iterable[str]) -> None:
     A link to a directory is not followed: what it leads to is checked where it is code.
     """
     trust = CodeTrust(exempt)
-    for place, directories, names in os.walk(directory, onerror=_fail):
-        directories[:] = sorted(set(directories) - IGNORED)
+    for place, inner, names in os.walk(directory, onerror=_fail):
+        inner[:] = sorted(set(inner) - IGNORED)
         for name in (".", *sorted(names)):
             if why := trust.why_not(os.path.abspath(f"{place}/{name}")):
                 msg = f"{directory}: is not used, because others could have changed it: {why}"
@@ -48,7 +49,7 @@ def make_directory(directory: str) -> None:
     Raise ``Untrusted`` for one that others can write to, ``StateError`` for one that cannot be made.
     """
     try:
-        os.makedirs(directory, 0o700, exist_ok=True)
+        directories.make_directory(directory)
         check_file(directory)
     except OSError as error:
         msg = f"{error.filename or directory}: cannot be made: {error.strerror}"

@@ -81,8 +81,7 @@ class Versions:
         """
         if not self.has_files(version):
             new = f"{self.path(version)}.new"
-            with suppress(FileExistsError):
-                os.mkdir(self._trees, 0o700)
+            make_directory(self._trees)
             shutil.rmtree(new, ignore_errors=True)
             write(new)
             private_files.rename(new, self.path(version))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import BUNDLED
+from resource_api.system.filesystem import directories, files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,10 +70,9 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
     written: list[Path] = []
     try:
         for path, template in paths.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                written.append(path)
-                file.write(_with_name(template.read_text(encoding="utf-8"), name))
+            directories.make_directory(str(path.parent), 0o777)
+            files.write_new(str(path), _with_name(template.read_text(encoding="utf-8"), name).encode())
+            written.append(path)
     except OSError as error:
         for path in written:
             with suppress(OSError):

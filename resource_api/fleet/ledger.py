@@ -13,13 +13,13 @@ import sqlite3
 import time
 from contextlib import ExitStack, closing, contextmanager
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.fleet.merge import SUCCEEDED
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ class Ledger:
         """Open the database, made if it is missing. Raise ``StateError`` where it cannot be used."""
         self.path = f"{directory}/{FILE}"
         with self._errors():
-            Path(directory).mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(directory)
             if not os.path.lexists(self.path):
                 os.close(private_files.create(self.path))
             if os.lstat(self.path).st_uid != os.geteuid():

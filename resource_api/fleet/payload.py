@@ -23,6 +23,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
 from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -131,7 +132,7 @@ def _content(name: str, path: str) -> bytes:
 
 def _keep(directory: str, place: str, raw: bytes) -> None:
     """Write what ``package`` keeps, and remove what it kept before. Raise ``OSError``."""
-    os.makedirs(directory, 0o700, exist_ok=True)
+    make_directory(directory)
     if private_files.is_private_directory(directory):
         private_files.replace(place, raw)
         for name in os.listdir(directory):

@@ -19,6 +19,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.system.filesystem import archive_members, files
+from resource_api.system.filesystem.directories import make_directory
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class Runtimes:
             python, top, machine = _inspect(path, file)
             raw = _packed(file, top)
         runtime = Runtime(sha256(raw).hexdigest(), python, machine, len(raw))
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(str(self._directory))
         files.replace(str(self._directory / f"{runtime.digest}.tar.gz"), raw, mode=0o600)
         document = json.dumps(runtime.document()).encode()
         files.replace(str(self._directory / f"{runtime.digest}.json"), document, mode=0o600)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from resource_api.system.filesystem.directories import Directories, canonical_path
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
@@ -30,8 +32,12 @@ def record(file: Path, keys: Iterable[HostKey]) -> None:
     What the file has stays as it is; all lines are written at once.
     """
     lines = dict.fromkeys(f"{key.place.pattern} {key.line}\n" for key in keys)
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(file, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    path = canonical_path(os.path.abspath(file))
+    with Directories() as directories:
+        directories.make(os.path.dirname(path))
+        directory, name = directories.follow(path)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(name, flags, 0o600, dir_fd=directory.fd)
     with os.fdopen(descriptor, "rb+", buffering=0) as opened:
         size = opened.seek(0, os.SEEK_END)
         opened.seek(max(0, size - 1))

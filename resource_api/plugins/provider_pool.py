@@ -45,6 +45,7 @@ class ProviderPool:
         """Begin without any provider made."""
         self.registry = registry
         self.run = run
+        run.trusted_directories = registry.trusted_directories
         #: Returns why policies forbid a resource, empty where they do not; None where there are no policies.
         self.check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
         #: The results of functions in this transaction, by instance, function and inputs.

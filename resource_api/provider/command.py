@@ -16,7 +16,7 @@ from resource_api.provider.context import calling_context, current
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
     from types import FrameType
     from typing import Any, Self, TypedDict, Unpack
 
@@ -112,6 +112,20 @@ class Command:
         from resource_api.system.process.trusted_path import locate  # noqa: PLC0415 - most runs start no program
 
         return locate(self.program)
+
+    def check_code(self, *paths: str, places: Sequence[str] = (), user: str | None = None) -> None:
+        """Raise ``CommandError`` if others can change a file or tree of which the program executes something.
+
+        Such are the hooks of a repository for git, and the packages of an environment for its Python; ``places`` are
+        directories to which others must not be able to add anything. A program of another ``user`` executes them with
+        that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
+        """
+        from resource_api.system.process import identity, trusted_path  # noqa: PLC0415 - most runs start no program
+
+        if user is None or identity.is_own(user):
+            context = calling_context(self.provider) if self.provider is not None else current.get()
+            trusted = () if context is None else context.trusted_directories
+            trusted_path.check_code(self.program, paths, places, trusted)
 
     def lines(self, *arguments: Argument, **options: Unpack[CallOptions]) -> Generator[str, None, None]:
         """Yield stdout by line, without line ends, in constant memory; the program starts with the first line.

@@ -82,6 +82,8 @@ class RunContext:
         self.progress: Callable[[], Progress] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
         self.isolate: bool | None = None
+        #: Directories beneath which others may change what programs execute: those of ``--trust-path``.
+        self.trusted_directories: Sequence[str] = ()
         #: What providers derive from what they read; None: nothing of it is kept for later runs.
         self.derived: DerivedValues | None = None
 
@@ -228,6 +230,11 @@ class Context:
     def mask(self) -> Mask:
         """The secrets that are known in this process, for texts that are shortened before they are logged."""
         return self._run.log.mask
+
+    @property
+    def trusted_directories(self) -> Sequence[str]:
+        """The directories beneath which programs may execute what others can change: those of ``--trust-path``."""
+        return self._run.trusted_directories
 
     @property
     def subjects(self) -> Mapping[Name, Subject]:

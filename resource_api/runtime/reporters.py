@@ -10,7 +10,6 @@ import json
 import os
 import re
 import secrets
-import tempfile
 import time
 from contextlib import suppress
 from functools import partial
@@ -20,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.system.filesystem import files
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -81,13 +82,13 @@ def _add_to_directory(directory: Path, document: Document) -> None:
 
     The file is named after the time at which the run began and the run, so that names sort by time.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(str(directory))
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
     _write(directory / f"{stamp}-{document.get('run') or secrets.token_hex(8)}.json", _json, 0o600, document)
     for name in sorted(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:  # noqa: PTH208 - bare names
-        with suppress(FileNotFoundError):  # another run removes it too
-            (directory / name).unlink()
+        with suppress(FileNotFoundError), files.Batch() as batch:  # another run removes it too
+            batch.remove(os.path.abspath(directory / name))  # noqa: PTH100 - text
 
 
 def _imported(module: str, name: str) -> Reporter:
@@ -112,16 +113,7 @@ def _file(path: str, form: Callable[[Document], str], mode: int) -> Target:
 
 def _write(file: Path, form: Callable[[Document], str], mode: int, document: Document) -> None:
     """Write a document whole or not at all. Raise ``OSError``."""
-    text = form(document)
-    descriptor, new = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
-            os.fchmod(stream.fileno(), mode)
-        Path(new).replace(file)
-    except BaseException:
-        Path(new).unlink()
-        raise
+    files.write_output(str(file), form(document).encode("utf-8", "backslashreplace"), mode)
 
 
 def _json(document: Document) -> str:

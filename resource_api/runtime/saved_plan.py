@@ -47,10 +47,12 @@ _COMPARED: Final = (
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
     """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
+    from resource_api.system.filesystem import files  # noqa: PLC0415 - only to save a plan
+
     found = document(plan, key, os.getcwd())  # noqa: PTH109 - text
     text = f"{json.dumps(found, indent=2, ensure_ascii=False)}\n".encode()
     try:
-        _save(path, text)
+        files.write_output(path, text)
     except OSError as error:
         msg = f"cannot save the plan to {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
@@ -85,21 +87,6 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[st
     }
     found["manifest"] = embedded if key is None else _encrypted(plan, found, embedded, key)
     return found
-
-
-def _save(path: str, text: bytes) -> None:
-    """Write a new file with mode 0600, or to a pipe or terminal; a file that is there may be another user's."""
-    from resource_api.system.filesystem import directories, files  # noqa: PLC0415 - only to save a plan
-
-    with suppress(FileNotFoundError), open(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY), "wb") as file:  # noqa: PTH123 - a descriptor
-        kind = os.fstat(file.fileno()).st_mode
-        if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
-            file.write(text)
-            return
-    with directories.Directories() as opened:
-        directory, name = opened.follow(directories.canonical_path(os.path.abspath(path)))  # noqa: PTH100 - text
-        place = directory.beneath(name)
-    files.replace(place, text, mode=0o600, uid=os.geteuid(), gid=os.getegid())
 
 
 def check_target(path: str, files: Iterable[str]) -> None:

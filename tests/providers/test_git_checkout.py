@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import ManifestError, Runtime
+from resource_api.plugins.registry import Registry
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.bundled import directory_of_nobody
 from tests.http_server import serving
@@ -218,7 +220,7 @@ def test_forced_files_are_restored(tmp_path: Path, source: Path) -> None:
 
 @root_only
 def test_nothing_of_another_user_runs_as_root(tmp_path: Path, source: Path) -> None:
-    """Hooks and settings of a checkout run as its owner, when it is read, updated and removed."""
+    """A filter of a checkout runs as its owner, when it is read, updated and removed; a hook does not at all."""
     for parent in (tmp_path, *tmp_path.parents[:-2]):
         parent.chmod(0o755)
     subprocess.run(["chown", "-R", "nobody:", source], check=True)
@@ -232,10 +234,15 @@ def test_nothing_of_another_user_runs_as_root(tmp_path: Path, source: Path) -> N
     script.write_text(f"#!/bin/sh\nid -un >> {seen}\n")
     script.chmod(0o755)
     (app / ".git" / "hooks").mkdir()
-    (app / ".git" / "hooks" / "post-checkout").symlink_to(script)
+    hook = app / ".git" / "hooks" / "post-checkout"
+    hook.write_text(f"#!/bin/sh\necho hook >> {seen}\n")
+    hook.chmod(0o755)
+    (app / ".git" / "info").mkdir(exist_ok=True)
+    (app / ".git" / "info" / "attributes").write_text("* filter=spy\n")
     subprocess.run(["chown", "-R", "-h", "nobody:", app / ".git"], check=True)
     with (app / ".git" / "config").open("a") as config:
-        config.write(f"[core]\n\tfsmonitor = {script}\n\tsshCommand = {script}\n")
+        config.write(f"[core]\n\tfsmonitor = {hook}\n\tsshCommand = {hook}\n")
+        config.write(f'[filter "spy"]\n\tsmudge = {script}; cat\n')
     assert run({f"Git_checkout[{app}]": {**declared, "revision": "main"}})[0].summary.updated == 1
     assert set(seen.read_text().split()) == {"nobody"}
 
@@ -245,10 +252,53 @@ def test_a_checkout_of_root_that_others_can_write_to_is_refused(tmp_path: Path, 
     """Others could have changed its settings, or put another directory in its place."""
     home = directory_of_nobody(tmp_path)
     declared = {"source": str(source)}
-    assert "git does not run there" in reason(run({f"Git_checkout[{home}/app]": declared})[0])
+    assert "others could have changed" in reason(run({f"Git_checkout[{home}/app]": declared})[0])
     assert run({f"Git_checkout[{tmp_path}/app]": declared})[0].exit_code == 0
-    (tmp_path / "app" / ".git").chmod(0o775)
-    assert "git does not run there" in reason(run({f"Git_checkout[{tmp_path}/app]": declared})[0])
+    (tmp_path / "app" / ".git").chmod(0o777)
+    assert "others could have changed" in reason(run({f"Git_checkout[{tmp_path}/app]": declared})[0])
+
+
+@root_only
+@pytest.mark.parametrize("place", [".", ".git", ".git/config", "sub part", "sub part/.git", "inner", ".git/modules"])
+def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, place: str) -> None:
+    """Whatever a team can write to: the refusal says whose it is and both ways out, and neither executes a hook."""
+    seen = tmp_path / "seen"
+    (source / "inner").mkdir()
+    repository(tmp_path / "part")
+    with served_by_git(tmp_path) as url:
+        git(source, "submodule", "-q", "add", f"{url}/part", "sub part")
+        commit(source, **{"inner/file": "text"})
+        app = tmp_path / "app"
+        declared = {f"Git_checkout[{app}]": {"source": f"{url}/source", "revision": "main"}}
+        assert reason(run(declared)[0]) == ""
+        spy = tmp_path / "spy"
+        spy.write_text(f"#!/bin/sh\nid -un >> {seen}\n")
+        spy.chmod(0o755)
+        git(app / "sub part", "config", "core.fsmonitor", str(spy))
+        git(app, "config", "core.fsmonitor", str(spy))
+        mode = 0o2775 if (app / place).is_dir() else 0o664
+        (app / place).chmod(mode)
+        shutil.chown(app / place, group="games")
+        why = reason(run(declared)[0])
+        assert f"'{app / place}' belongs to root and has mode {mode:04o}" in why
+        assert "declare the 'user' as whom it runs; or" in why
+        assert "--trust-path DIR" in why
+        trusting = Runtime(Registry.from_path(trust=[str(app)]), log=Log("off"))
+        assert trusting.apply({"project": "p", "resources": declared}).summary.unchanged == 1
+        if place != ".":
+            shutil.chown(app / place, "games")  # git itself refuses what belongs to others
+        assert trusting.apply({"project": "p", "resources": declared}).exit_code == 0
+    assert not seen.exists()
+
+
+@root_only
+def test_files_that_git_does_not_know_may_be_of_others(tmp_path: Path, source: Path) -> None:
+    """As uploads, which an application writes beneath its checkout."""
+    app = tmp_path / "app"
+    declared = {f"Git_checkout[{app}]": {"source": str(source), "revision": "main"}}
+    assert reason(run(declared)[0]) == ""
+    directory_of_nobody(app)
+    assert run(declared)[0].summary.unchanged == 1
 
 
 def test_a_password_is_stored_nowhere(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> None:

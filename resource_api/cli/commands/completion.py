@@ -47,12 +47,13 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
 def install(session: Session, shell: str | None, **_settings: Any) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
     from resource_api.cli.completion.shells import SCRIPTS  # noqa: PLC0415 - only here
-    from resource_api.system.filesystem.files import replace  # noqa: PLC0415 - only here
+    from resource_api.system.filesystem.directories import make_directory  # noqa: PLC0415 - only here
+    from resource_api.system.filesystem.files import replace  # noqa: PLC0415 - the same
 
     name = shell or _login_shell()
     path, remark = _place(name)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(str(path.parent), 0o777)
         replace(str(path), SCRIPTS[name].encode(), mode=0o644)
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, closing
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from resource_api.cli.on_hosts import selected_hosts, work
@@ -16,6 +15,7 @@ from resource_api.fleet.ledger import Ledger
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED
 from resource_api.state.open_store import open_store
+from resource_api.system.filesystem import directories
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _check_options(settings: Mapping[str, Any]) -> None:
 def _make_directory(path: str) -> None:
     """Make a directory that nobody else can open; one that exists stays as it is. Raise ``UsageError``."""
     try:
-        Path(path).mkdir(mode=0o700, exist_ok=True)
+        directories.make_directory(path)
     except OSError as error:
         msg = f"-o {path}: with --on this is a directory of plans: {error.strerror}"
         raise UsageError(msg) from error
@@ -79,8 +79,8 @@ def _make_directory(path: str) -> None:
 def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None]:
     """Return the archives of this package and of the user's modules."""
     package = payload.package(f"{_directory()}/payloads")
-    directories = [each for each in session.registry.directories if each != BUNDLED]
-    return package, payload.modules(directories, session.registry.trust.read)
+    modules = [each for each in session.registry.directories if each != BUNDLED]
+    return package, payload.modules(modules, session.registry.trust.read)
 
 
 def _directory() -> str:

@@ -13,7 +13,7 @@ from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
 from resource_api.render import json as documents
-from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem import files
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Display:
         """Write the saved plan of a host. Raise ``ResourceAPIError``."""
         path = f"{self._out}/{host}.json"
         try:
-            private_files.replace(path, f"{json.dumps(plan, indent=2, ensure_ascii=False)}\n".encode())
+            files.write_output(path, f"{json.dumps(plan, indent=2, ensure_ascii=False)}\n".encode())
         except OSError as error:
             msg = f"cannot save the plan to {path}: {error.strerror}"
             raise ResourceAPIError(msg) from error

@@ -17,6 +17,7 @@ from resource_api.model.values.errors import ResourceAPIError, StateError, State
 from resource_api.state.lock import Lock
 from resource_api.state.sqlite import private_files
 from resource_api.state.sqlite.database import prepare_directory
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ class Journal:
         """Let no other job of the stack run meanwhile. Raise ``StateLocked``, ``StateError``."""
         prepare_directory(self._state)
         try:
-            os.makedirs(self._directory, 0o700, exist_ok=True)
+            make_directory(self._directory)
             private = private_files.is_private_directory(self._directory)
         except OSError as error:
             msg = f"{self._directory}: {error.strerror}"

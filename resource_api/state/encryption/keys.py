@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.values.errors import UsageError
 from resource_api.state.encryption import aes_gcm
+from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 
 if TYPE_CHECKING:
@@ -177,13 +178,8 @@ class AgeKey:
 
 def create_key_file(path: str) -> None:
     """Create a key file with mode 0600 at ``path``. Raises ``UsageError`` when the file exists or cannot be written."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with open(os.open(path, flags, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(b64encode(aes_gcm.generate_key()) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+        files.write_new(path, b64encode(aes_gcm.generate_key()) + b"\n", 0o600)
     except OSError as error:
         msg = f"cannot create the key file {path}: {error.strerror}"
         raise UsageError(msg) from error

@@ -20,6 +20,7 @@ from resource_api.state.sqlite import private_files
 from resource_api.state.sqlite.record_rows import unpack, unpack_owed
 from resource_api.state.sqlite.stack_rows import SPAN, decode_rows, to_bytes
 from resource_api.state.store import StackName
+from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +55,7 @@ def save(opened: OpenState, label: str, stack: Stack, keys: Sequence[Key], conte
     if header is None or ids is None or not _cacheable(header):
         return
     with suppress(OSError):
-        os.makedirs(_directory(path), 0o700, exist_ok=True)
+        make_directory(_directory(path))
         if private_files.is_private_directory(_directory(path)):
             _write(path, _file_name(label), Entry(stack.name, _digest_header(header), ids, content))
             _remove_oldest(path)

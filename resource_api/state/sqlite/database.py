@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateDamaged, StateError
 from resource_api.state.sqlite import private_files
-from resource_api.system.filesystem.directories import OTHERS_WRITE
+from resource_api.system.filesystem.code_trust import CodeTrust
+from resource_api.system.filesystem.directories import OTHERS_WRITE, make_directory
 
 if TYPE_CHECKING:
     import sqlite3
@@ -223,8 +224,12 @@ def prepare_directory(path: str) -> None:
     """Create the directory of the database at ``path`` if needed (mode 0700) and check it. Raises ``StateError``."""
     directory = os.path.dirname(path)
     with state_errors(directory):
-        os.makedirs(directory, 0o700, exist_ok=True)
+        make_directory(directory)
+        why = CodeTrust().why_not(directory, holds_code=False)
     check_permissions(path)
+    if why:
+        msg = f"{directory}: state is not stored there, because others could put another directory there: {why}"
+        raise StateError(msg)
 
 
 def check_permissions(path: str) -> None:

@@ -21,7 +21,7 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories, opened
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories, make_directory, opened
 from resource_api.system.state_directory import state_directory
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class BackupStore:
     def __init__(self, directory: str) -> None:
         """Open a directory, which is made if it does not exist. Raise ``OSError``: EPERM if others can write to it."""
         for each in (directory, f"{directory}/{_CONTENTS}"):
-            os.makedirs(each, 0o700, exist_ok=True)  # noqa: PTH103 - as elsewhere
+            make_directory(each)
         self.directory: Final = directory
         self._batch = files.Batch()
         self._pending: list[Backup] = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -91,6 +92,36 @@ class CodeTrust:
         """
         place = self._follow(path, holds_code=holds_code)
         return place.why or self._why_file(place.path, os.lstat(place.path))
+
+    def why_not_place(self, directory: str) -> str:
+        """Return why others can add something to a directory, or make it; empty when they cannot. Raise ``OSError``."""
+        while not os.path.lexists(directory):
+            directory = os.path.dirname(directory)  # noqa: PTH120 - text
+        return self.why_not(directory, holds_code=False)
+
+    def why_not_tree(self, path: str) -> str:
+        """Return why others can change a file or a directory with all that is in it; empty when they cannot.
+
+        A link counts with what it leads to. Where nothing is at ``path``, others must not be able to put it there. What
+        the system itself has installed is not looked at. Raise ``OSError``: EFBIG for a tree of a million names.
+        """
+        if not os.path.lexists(path):
+            return self.why_not_place(os.path.dirname(path))  # noqa: PTH120 - text
+        todo, visited = [path], set[str]()
+        while todo:
+            with suppress(FileNotFoundError):  # a link that leads nowhere
+                place = self._follow(todo.pop(), holds_code=True)
+                found = os.lstat(place.path)
+                if place.path in visited or self._is_exempt(place.path):
+                    continue
+                if why := place.why or self._why_file(place.path, found):
+                    return why
+                visited.add(place.path)
+                if stat.S_ISDIR(found.st_mode) and not f"{place.path}/".startswith(_INSTALLED):
+                    todo += [f"{place.path.rstrip('/')}/{name}" for name in os.listdir(place.path)]  # noqa: PTH208 - text
+            if len(visited) + len(todo) > _MOST_NAMES:
+                raise OSError(errno.EFBIG, f"more than {_MOST_NAMES} files", path)
+        return ""
 
     def _follow(self, path: str, *, holds_code: bool = False) -> _Place:
         """Follow ``path`` from the root and check every directory and link on the way, but not what is at its end.
@@ -201,6 +232,10 @@ class CodeTrust:
 #: A shared directory, such as /tmp or the home of a user, must keep its owner and mode.
 _MOVE: Final = "move the code to a directory that only root and you can write to"
 _ADVICE: Final = "or, if you trust everybody who can write there, give --trust-path DIR"
+#: Most names of a tree: that of a large application, which are looked at in a few seconds.
+_MOST_NAMES: Final = 1_000_000
+#: Where the system's own programs and libraries are, and no files.
+_INSTALLED: Final = ("/bin/", "/dev/", "/lib/", "/lib64/", "/proc/", "/sbin/", "/sys/", "/usr/")
 #: The number of digits of the greatest user id.
 _LONGEST_ID: Final = 10
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -34,9 +34,9 @@ OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 @contextmanager
-def opened(name: str, flags: int, directory: int | None = None) -> Iterator[int]:
+def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
     """Yield a descriptor of ``name``, perhaps in an open directory; it is closed after the block. Raise ``OSError``."""
-    fd = os.open(name, flags, dir_fd=directory)
+    fd = os.open(name, flags, mode, dir_fd=directory)
     try:
         yield fd
     finally:
@@ -46,6 +46,12 @@ def opened(name: str, flags: int, directory: int | None = None) -> Iterator[int]
 def canonical_path(path: str) -> str:
     """Return the absolute ``path`` without empty parts and ``.``; a ``..`` is kept."""
     return "/" + "/".join(part for part in path.split("/") if part not in {"", "."})
+
+
+def make_directory(path: str, mode: int = 0o700) -> None:
+    """Make a directory, and those above it, unless it exists; no link of others is followed. Raise ``OSError``."""
+    with Directories() as directories:
+        directories.make(canonical_path(os.path.abspath(path)), mode)  # noqa: PTH100 - text
 
 
 class Directory(NamedTuple):
@@ -97,6 +103,20 @@ class Directories:
                 error.filename = path
                 raise
         return found
+
+    def make(self, path: str, mode: int = 0o700) -> Directory:
+        """Return the directory at an absolute path as ``reach`` does, after making it and those above it.
+
+        One that exists stays as it is. Raise ``OSError`` as ``reach`` does.
+        """
+        try:
+            return self.reach(path)
+        except FileNotFoundError:
+            parent, _, name = path.rstrip("/").rpartition("/")
+            above = self.make(parent, mode)
+            with suppress(FileExistsError):
+                os.mkdir(name, mode, dir_fd=above.fd)
+            return self.reach(path)
 
     def place(self, path: str) -> tuple[Directory, str]:
         """Return the parent directory of ``path``, and the name in it; ``.`` for the root."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
 from resource_api.system.filesystem import in_place, remove_tree, temporary_names
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, opened
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, canonical_path, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
     DIRECTORY_MODE,
@@ -146,6 +146,46 @@ def replace(
     """Replace one file as ``Batch.replace`` does; it is durable on return. Raise ``OSError``."""
     with Batch() as batch:
         batch.replace(path, content, mode=mode, uid=uid, gid=gid)
+
+
+def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
+    """Write a file that the user has named for a result: a new one of the caller, whole, with exactly ``mode``.
+
+    A link that is there is followed unless another user could have put it there; what a pipe or terminal of the caller
+    is gets the content. Raise ``OSError``.
+    """
+    place = os.path.abspath(path)  # noqa: PTH100 - text
+    with suppress(FileNotFoundError):
+        seen = os.stat(place)  # noqa: PTH116 - text
+        if (stat.S_ISFIFO(seen.st_mode) or stat.S_ISCHR(seen.st_mode)) and seen.st_uid in {*ROOT, os.geteuid()}:
+            with opened(place, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY) as stream:
+                if os.path.samestat(os.fstat(stream), seen):
+                    _write(stream, content)
+                    return
+    with Directories() as directories:
+        directory, name = directories.follow(canonical_path(place))
+        place = directory.beneath(name)
+    replace(place, content, mode=mode, uid=os.geteuid(), gid=os.getegid())
+
+
+def write_new(path: str, content: bytes, mode: int | None = None) -> None:
+    """Write a file whose name must not exist, durably; without a ``mode`` as the umask says.
+
+    Raise ``OSError``: ``FileExistsError`` where it exists.
+    """
+    with Directories() as directories:
+        directory, name = directories.place(canonical_path(os.path.abspath(path)))  # noqa: PTH100 - text
+        with opened(name, _CREATE_FLAGS, directory.fd, 0o666 if mode is None else mode) as file:
+            try:
+                if mode is not None:
+                    os.fchmod(file, mode)
+                _write(file, content)
+                os.fsync(file)
+            except BaseException:
+                os.unlink(name, dir_fd=directory.fd)
+                raise
+        with opened(".", DIRECTORY_FLAGS, directory.fd) as parent:
+            os.fsync(parent)
 
 
 class _Staged(NamedTuple):

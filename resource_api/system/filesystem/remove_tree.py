@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, opened
-from resource_api.system.filesystem.mount_points import mount_points
+from resource_api.system.filesystem.mount_points import mount_id, mount_points
 
 if TYPE_CHECKING:
     from resource_api.system.filesystem.directories import Directory
@@ -40,10 +40,12 @@ def remove(directory: Directory, name: str) -> None:
     """
     _refuse_mounted(directory.beneath(name))
     with opened(name, DIRECTORY_FLAGS, directory.fd) as top:
+        if mount_id(top) != mount_id(directory.fd):
+            raise OSError(errno.EBUSY, "a filesystem is mounted there", directory.beneath(name))
         todo = _clear(top, top)
         while todo:
             child = todo.pop()
-            with opened(child, DIRECTORY_FLAGS, top) as fd:
+            with opened(child, DIRECTORY_FLAGS, top) as fd:  # moved into it, so no mount point
                 todo += _clear(fd, top)
             os.rmdir(child, dir_fd=top)
     os.rmdir(name, dir_fd=directory.fd)

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import ResourceAPIError, UsageError
-from resource_api.system.filesystem.directories import OTHERS_WRITE
+from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, Directories, canonical_path
 from resource_api.system.overlay import written_files
 
 if TYPE_CHECKING:
@@ -53,9 +53,11 @@ def kept(path: str) -> Iterator[int | None]:
 def _make_directory(path: str) -> int:
     """Return a descriptor of a new or empty directory, which only this user can enter. Raise ``UsageError``."""
     try:
-        if not os.path.lexists(path):
-            os.mkdir(path, 0o700)
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with Directories() as directories:
+            parent, name = directories.place(canonical_path(os.path.abspath(path)))
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700, dir_fd=parent.fd)
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=parent.fd)
     except OSError as error:
         msg = f"--keep {path}: {error.strerror}"
         raise UsageError(msg) from error

@@ -64,6 +64,14 @@ def find(user: str) -> Identity:
     return Identity(user, account.pw_uid, account.pw_gid, groups, account.pw_dir, account.pw_shell)
 
 
+def is_own(user: str) -> bool:
+    """Return whether this process runs as the user of that name."""
+    try:
+        return find(user).is_own
+    except KeyError:
+        return False
+
+
 def prepare() -> None:
     """Load what ``assume`` needs: loading it in a forked child is not safe."""
     process_tree.prepare()

@@ -17,8 +17,12 @@ from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
+#: How a program may execute what others can change.
+_WAYS: Final = (
+    "declare the 'user' as whom it runs; or, if you trust everybody who can write there, give --trust-path DIR"
+)
 SECURE_PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -42,6 +46,26 @@ def locate(name: str, user: int = 0) -> str:
     if reason := CodeTrust(users={*ROOT, os.geteuid(), user}).why_not(str(usable)):
         raise _refused(name, f"is refused: {reason}")
     return str(usable)
+
+
+def check_code(name: str, paths: Iterable[str], places: Iterable[str], trusted: Iterable[str]) -> None:
+    """Raise ``CommandError`` if others can change a file or tree that a program executes besides itself.
+
+    ``places``: directories to which others must not be able to add anything; beneath those that are ``trusted`` nothing
+    is checked.
+    """
+    trust = CodeTrust(trusted)
+    for path, judge in (
+        *((path, trust.why_not_place) for path in places),
+        *((path, trust.why_not_tree) for path in paths),
+    ):
+        try:
+            reason = judge(path)
+        except OSError as error:
+            reason = f"'{error.filename or path}' cannot be checked: {error.strerror}"
+        if reason:
+            msg = f"is refused: it executes what is in '{path}', and others could have changed it: {reason}; or {_WAYS}"
+            raise _refused(name, msg)
 
 
 def _exists(name: str) -> bool:

@@ -200,10 +200,16 @@ def once(**settings: Any) -> int:
 
 def _default_reports(settings: Mapping[str, Any]) -> Sequence[Target]:
     """Return the directory of reports: in the agent's own one if that is given, otherwise beside it."""
-    from resource_api.runtime import reporters  # noqa: PLC0415 - only for a run
+    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - only for a run
+    from resource_api.runtime import reporters  # noqa: PLC0415 - the same
 
-    directory = f"{_directory(settings) if settings['directory'] else _base()}/reports"
-    return [reporters.report_directory(directory)]
+    target = reporters.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
+
+    def report(document: Mapping[str, Any]) -> None:
+        make_directory(target.text)  # raises for one that others can change
+        target.reporter(document)
+
+    return [target._replace(reporter=report)]
 
 
 def _about(target: Target, about: Mapping[str, Any]) -> Target:

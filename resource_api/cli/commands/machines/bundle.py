@@ -92,7 +92,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     if before is not None and settings["generation"] is None and made.raw != before.raw:
         made = made._replace(generation=before.generation + 1)
     if before is None or made.raw != before.raw:
-        files.replace(path, made.raw)
+        files.write_output(out, made.raw, 0o644)
     session.show(lambda: _document(out, made), lambda: _line(out, made))
 
 
@@ -122,7 +122,7 @@ def sign(session: Session, path: str, signing_key: str, **_settings: Any) -> Non
     raw = files.read(os.path.realpath(path), bundles.LARGEST_FILE)
     with _naming(path):
         found = bundles.read(raw)
-    files.replace(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key))
+    files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)
     session.show(lambda: _document(path, found), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, found)}")
 
 

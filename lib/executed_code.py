@@ -1,0 +1,145 @@
+"""Which files and trees a command executes besides its program: scripts, sources that it builds, its directory."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+from resource_api import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from resource_api import Command
+
+#: Programs that execute a file that their arguments name, and a text after ``-c``.
+SHELLS = re.compile(r"(a|ba|da|k|mk|z)?sh")
+#: Programs that execute a file that their arguments name, and load others from its directory, or from their own.
+INTERPRETERS = re.compile(r"(python|pypy|perl|ruby|node|nodejs|php|lua|tclsh|java|deno|bun)[\d.]*")
+#: Programs that execute what is in their directory, and in those that their arguments name.
+BUILDERS = re.compile(
+    r"(git|hg|g?make|cmake|ninja|meson|scons|ant|mvn|gradle|cargo|go|npm|npx|pnpm|yarn|bower|grunt|gulp|pip|pipx|poetry"
+    r"|uv|tox|nox|composer|bundle|bundler|rake|gem|ansible-playbook|terraform|tofu|just|task|debuild|dpkg-buildpackage"
+    r"|rpmbuild|pytest|autoreconf)[\d.]*"
+)
+#: Programs that execute the command in their arguments.
+WRAPPERS = re.compile(r"chrt|command|env|exec|flock|ionice|nice|nohup|setpriv|setsid|stdbuf|time|timeout")
+#: Programs that execute nothing of their directory, whatever is in it.
+READERS = re.compile(
+    r"\[|awk|basename|b(un)?zip2|cat|chgrp|chmod|chown|cksum|cmp|cp|curl|cut|date|dd|df|diff|dirname|du|echo|false|find"
+    r"|grep|g(un)?zip|head|id|install|link|ln|ls|md5sum|mkdir|mktemp|mv|printf|pwd|readlink|realpath|rm|rmdir|rsync|sed"
+    r"|seq|sha\d+sum|sleep|sort|stat|sync|tail|tar|tee|test|touch|tr|true|truncate|umask|uname|uniq|unxz|unzip|wc|wget"
+    r"|which|xz|zcat|zip|zstd"
+)
+#: Words of a shell that are followed by a command.
+BEFORE = re.compile(r"[!{}]|do|elif|else|if|then|until|while")
+ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
+#: Variables with files and directories whose content is executed.
+VARIABLES = re.compile(r"(BASH_)?ENV|LD_(LIBRARY_PATH|PRELOAD)|NODE_PATH|PERL5LIB|PYTHON(HOME|PATH)|RUBYLIB")
+#: How deep commands are looked for within commands.
+DEEPEST = 8
+
+
+class Executed(NamedTuple):
+    """What is executed: a file or a tree, or what anybody may add to a directory (``is_place``)."""
+
+    path: str
+    is_place: bool = False
+
+
+def check(
+    command: Command,
+    argv: Sequence[str],
+    cwd: str | None = None,
+    variables: Mapping[str, str] | None = None,
+    user: str | None = None,
+) -> None:
+    """Raise ``CommandError`` if a command would execute, without a declared user, what others can change."""
+    found = [*_of_command(argv, cwd or "/", 0), *_of_variables(variables or {})]
+    command.check_code(
+        *dict.fromkeys(each.path for each in found if not each.is_place),
+        places=list(dict.fromkeys(each.path for each in found if each.is_place)),
+        user=user,
+    )
+
+
+def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
+    for name, value in variables.items():
+        if name == "PATH" or VARIABLES.fullmatch(name):
+            yield from (Executed(path, is_place=name == "PATH") for path in value.split(":") if path[:1] == "/")
+
+
+def _of_command(argv: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
+    program, rest = os.path.basename(argv[0]), argv[1:]  # noqa: PTH119 - text in, text out
+    if not READERS.fullmatch(program):
+        yield Executed(here, is_place=True)
+    if depth > DEEPEST:
+        return
+    if WRAPPERS.fullmatch(program):
+        first = next((number for number, word in enumerate(rest) if _is_command(word)), len(rest))
+        yield from _of_command(rest[first:], here, depth + 1) if first < len(rest) else ()
+    elif SHELLS.fullmatch(program):
+        yield from _of_shell(rest, here, depth)
+    elif INTERPRETERS.fullmatch(program):
+        script = next(_named(rest, here), None)
+        yield from _tree(here if script is None or os.path.isdir(script) else os.path.dirname(script))  # noqa: PTH112, PTH120 - text in, text out
+        yield from [Executed(script)] if script else ()
+    elif BUILDERS.fullmatch(program):
+        yield from _tree(here)
+        for path in _named(rest, here):
+            yield from _tree(path if os.path.isdir(path) else os.path.dirname(path))  # noqa: PTH112, PTH120 - text in, text out
+
+
+def _is_command(word: str) -> bool:
+    """Return whether a word after a wrapper may be the command: no option, number, duration or assignment."""
+    return word[:1] != "-" and not ASSIGNMENT.fullmatch(word) and not word[:1].isdigit()
+
+
+def _of_shell(rest: Sequence[str], here: str, depth: int) -> Iterator[Executed]:
+    option = next((number for number, word in enumerate(rest) if word[:1] == "-" and word.endswith("c")), None)
+    if option is None:
+        yield from (Executed(path) for path in list(_named(rest, here))[:1])
+        return
+    for words in _commands(rest[option + 1] if option + 1 < len(rest) else ""):
+        place = os.path.normpath(os.path.join(here, words[-1]))  # noqa: PTH118 - text in, text out
+        if words[0] == "cd" and os.path.isdir(place):  # noqa: PTH112 - text in, text out
+            here = place
+        elif words[0] in {".", "source"}:
+            yield from (Executed(path) for path in _named(words[1:2], here))
+        else:
+            yield from (Executed(path) for path in _named(words[:1], here) if "/" in words[0])
+            yield from _of_command(words, here, depth + 1)
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    """Yield the words of each command in a script of a shell, as far as it can be read without the shell."""
+    lexer = shlex.shlex(script, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.whitespace_split = " \t\r", True
+    words: list[str] = []
+    try:
+        for token in [*lexer, "\n"]:
+            if set(token) & set("();|&\n") and not set(token) - set("();<>|&\n"):
+                if words:
+                    yield words
+                words = []
+            elif words or not (BEFORE.fullmatch(token) or ASSIGNMENT.fullmatch(token)):
+                words.append(token)
+    except ValueError:  # of an open quote, which the shell refuses
+        return
+
+
+def _named(words: Iterable[str], here: str) -> Iterator[str]:
+    """Yield the files and directories that words name, also in options such as ``--file=PATH`` and ``-CPATH``."""
+    for word in words:
+        if not ASSIGNMENT.fullmatch(word):
+            option = word.partition("=")[2] or word[2:] if word[:1] == "-" else word
+            path = os.path.normpath(os.path.join(here, option))  # noqa: PTH118 - text in, text out
+            if option and "\0" not in path and os.path.lexists(path):
+                yield path
+
+
+def _tree(directory: str) -> Iterator[Executed]:
+    """Yield a directory with all that is in it; of one of the system only what others may add."""
+    yield Executed(directory, is_place=directory in files.PROTECTED_DIRECTORIES)

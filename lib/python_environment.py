@@ -1,0 +1,49 @@
+"""What the Python of an environment executes whatever it is asked for: packages, and what it is told to look for."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from lib import listing
+from resource_api import files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Bytes of a file with paths, and of a configuration.
+LARGEST = 65536
+HOME = re.compile(r"^[ \t]*home[ \t]*=[ \t]*([^\r\n]+)", re.MULTILINE | re.IGNORECASE)
+#: Where Python is of the system.
+SYSTEM = ("/usr/", "/bin/")
+
+
+def code(prefix: str) -> Iterator[str]:
+    """Yield the trees from which the Python in the directory ``prefix`` executes something.
+
+    Those are the environment itself, the installation that it was made from, and the directories that its files of
+    paths name (``*.pth``, of an editable package), which are searched too.
+    """
+    yield prefix
+    yield from _installation(os.path.realpath(f"{prefix}/bin/python"))
+    with suppress(OSError):
+        text = files.read(f"{prefix}/pyvenv.cfg", LARGEST).decode("utf-8", "replace")
+        yield from (_top for found in HOME.findall(text) for _top in _installation(f"{found.strip()}/python"))
+    for library in listing.matching(f"{prefix}/lib", "python3*"):
+        for path in listing.matching(f"{library}/site-packages", "*.pth"):
+            with suppress(OSError):
+                lines = files.read(str(path), LARGEST).decode("utf-8", "replace").splitlines()
+                yield from (line.strip() for line in lines if line[:1] == "/")
+
+
+def of_interpreter(program: str) -> Iterator[str]:
+    """Yield the tree of the installation that a Python belongs to, unless it is the system's."""
+    yield from _installation(os.path.realpath(program))
+
+
+def _installation(program: str) -> Iterator[str]:
+    top = os.path.dirname(os.path.dirname(program))  # noqa: PTH120 - text in, text out
+    if top[:1] == "/" and not f"{top}/".startswith(SYSTEM) and top != "/":
+        yield f"{top}/lib"

@@ -1,0 +1,248 @@
+"""Programs of root never execute what others can change: scripts, sources, environments, their working directory."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Runtime
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.plugins.registry import Registry
+from resource_api.system.log import Log
+from tests.bundled import directory_of_nobody
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, and a neighbour")
+BOTH_WAYS = (
+    "or declare the 'user' as whom it runs; or, if you trust everybody who can write there, give --trust-path DIR"
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Return a directory of root that every user can enter, and in which a sentinel appears if a spy is executed."""
+    for parent in (tmp_path, *tmp_path.parents[:-2]):
+        parent.chmod(0o755)
+    return tmp_path
+
+
+def plant(directory: Path, seen: Path, neighbour: Path | None = None) -> None:
+    """Put into a directory whatever programs execute, and give one file of it, or the directory, to nobody."""
+    spy = f"echo executed >> {seen}"
+    for name, text in {
+        "Makefile": f"all:\n\t{spy}\n",
+        "package.json": json.dumps({"scripts": {"build": spy}}),
+        "script": f"#!/bin/sh\n{spy}\n",
+        "script.py": f"open({str(seen)!r}, 'w')\n",
+        "module.py": "",
+        "data": "",
+    }.items():
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o755)
+    shutil.chown(neighbour or directory, "nobody")
+
+
+@pytest.mark.parametrize(
+    ("command", "shell"),
+    [
+        ("make", False),
+        ("nice -n 5 make", False),
+        ("env A=b make", False),
+        ("/bin/sh script", False),
+        ("bash -c 'make -s'", False),
+        ("./script", True),
+        (". ./script", True),
+        ("true && make | cat", True),
+        ("if true; then python3 script.py; fi", True),
+        ("X=1 sh ./script", True),
+        (f"{sys.executable} -c 'import module'", False),
+        ("perl -e 1", False),
+    ],
+)
+def test_what_lies_in_the_directory_of_a_command(place: Path, command: str, *, shell: bool) -> None:
+    """It is refused with path, owner and mode unless a declared user executes it, or it is trusted."""
+    source, seen = place / "source", place / "seen"
+    source.mkdir()
+    plant(source, seen)
+    declared = {"command": command, "shell": shell, "cwd": str(source)}
+    why = reason(run({"Exec[it]": declared})[0])
+    assert f"'{source}' belongs to nobody and has mode 0755; nobody is neither root nor you" in why, why
+    assert BOTH_WAYS in why
+    assert not seen.exists()
+    assert "others could have" not in reason(run({"Exec[it]": {**declared, "user": "nobody"}})[0])
+    trusting = Runtime(Registry.from_path(trust=[str(source)]), log=Log("off"))
+    report = trusting.apply({"project": "p", "resources": {"Exec[it]": declared}})
+    assert "others could have changed" not in reason(report)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "make -C SOURCE",
+        "make --directory=SOURCE",
+        "make -f SOURCE/Makefile",
+        "sh SOURCE/script",
+        "python3 SOURCE/script.py",
+        ["sh", "-c", "cd SOURCE && make"],
+        ["sh", "-c", ". SOURCE/script"],
+        ["sh", "-c", "(cd SOURCE; ./script)"],
+        ["timeout", "9", "sh", "SOURCE/script"],
+        ["git", "-C", "SOURCE", "status"],
+        ["npm", "--prefix", "SOURCE", "run", "build"],
+    ],
+)
+@pytest.mark.parametrize("type_name", ["exec", "wait_for", "assert"])
+def test_what_a_command_names(place: Path, command: str | list[str], type_name: str) -> None:
+    """A script or a source that belongs to another user is not executed, whichever type runs the command."""
+    source, seen = place / "source", place / "seen"
+    source.mkdir()
+    plant(source, seen, source / "Makefile")
+    shutil.chown(source / "script", "nobody")
+    words = [word.replace("SOURCE", str(source)) for word in ([command] if isinstance(command, str) else command)]
+    extra = {"wait_for": {"timeout": 1}}.get(type_name, {})
+    declared = {"command": words[0] if isinstance(command, str) else words, **extra}
+    why = reason(run({f"{type_name.capitalize()}[it]": declared})[0])
+    assert "belongs to nobody" in why, why
+    assert BOTH_WAYS in why
+    assert not seen.exists()
+
+
+@pytest.mark.parametrize("mode", [0o2775, 0o1777, 0o757])
+def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
+    """A group with members, and everybody, may put something there."""
+    source = place / "source"
+    source.mkdir()
+    shutil.chown(source, group="games")
+    source.chmod(mode)
+    why = reason(run({"Exec[it]": {"command": "make", "cwd": str(source)}})[0])
+    assert f"'{source}' belongs to root and has mode {mode:04o}" in why
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"command": "touch new", "cwd": "NEIGHBOUR"},
+        {"command": ["sh", "-c", "cat NEIGHBOUR/data > /dev/null"]},
+        {"command": "cp NEIGHBOUR/data /dev/null"},
+        {"command": "make", "cwd": "OWN"},
+        {"command": ["sh", "-c", "cd OWN && make && ./script"]},
+        {"command": "true", "cwd": "/tmp"},  # noqa: S108 - as in manifests
+    ],
+)
+def test_what_executes_nothing_of_others_runs(place: Path, declared: dict[str, Any]) -> None:
+    """Data of others may be read and written, and sources of root may be built."""
+    own, other = place / "own", place / "other"
+    own.mkdir()
+    other.mkdir()
+    plant(own, place / "seen", own / "data")
+    shutil.chown(own / "data", "root")
+    plant(other, place / "never")
+    names = {"OWN": str(own), "NEIGHBOUR": str(other)}
+
+    def named(text: str) -> str:
+        for name, path in names.items():
+            text = text.replace(name, path)
+        return text
+
+    given = {
+        key: named(value) if isinstance(value, str) else [named(each) for each in value]
+        for key, value in declared.items()
+    }
+    assert reason(run({"Exec[it]": given})[0]) == ""
+    assert not (place / "never").exists()
+
+
+def test_variables_that_name_code(place: Path) -> None:
+    """Programs of a shell are searched in directories of others no more than modules of Python."""
+    other = directory_of_nobody(place)
+    for variable in ("PYTHONPATH", "PATH", "LD_PRELOAD"):
+        declared = {"command": "true", "shell": True, "environment": {variable: f"{other}:/usr/bin"}}
+        assert "belongs to nobody" in reason(run({"Exec[it]": declared})[0])
+    assert "belongs to nobody" in reason(
+        run({"Exec[it]": {"command": ["sh", "-c", "x"], "path": [str(other), "/bin"]}})[0]
+    )
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment of Python with pip that no test changes."""
+    path = tmp_path_factory.mktemp("environment") / "venv"
+    subprocess.run([sys.executable, "-m", "venv", path], check=True)
+    return path
+
+
+def _path_file(venv: Path, seen: Path) -> None:
+    (library,) = (venv / "lib").glob("python3*/site-packages")
+    (library / "spy.pth").write_text(f"import os; open({str(seen)!r}, 'w')\n")
+    shutil.chown(library / "spy.pth", "nobody")
+
+
+def _library(venv: Path, seen: Path) -> None:
+    (library,) = (venv / "lib").glob("python3*/site-packages")
+    (library / "spy.pth").write_text(f"import os; open({str(seen)!r}, 'w')\n")
+    shutil.chown(library, "nobody")
+
+
+def _searched(venv: Path, seen: Path) -> None:
+    (library,) = (venv / "lib").glob("python3*/site-packages")
+    other = directory_of_nobody(venv.parent)
+    (other / "sitecustomize.py").write_text(f"open({str(seen)!r}, 'w')\n")
+    (library / "editable.pth").write_text(f"{other}\n")
+
+
+def _source(venv: Path, seen: Path) -> None:
+    source = venv.parent / "source"
+    source.mkdir()
+    (source / "setup.py").write_text(f"open({str(seen)!r}, 'w')\nfrom setuptools import setup\nsetup(name='pk')\n")
+    shutil.chown(source / "setup.py", "nobody")
+
+
+@pytest.mark.parametrize("change", [_path_file, _library, _searched, _source])
+def test_an_environment_of_python(place: Path, environment: Path, change: Callable[[Path, Path], None]) -> None:
+    """Root's pip imports nothing of others, and builds no source of theirs."""
+    venv, seen = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    change(venv, seen)
+    source = {"source": str(place / "source")} if change is _source else {}
+    why = reason(run({"Python_package[pk]": {"virtualenv": str(venv), **source}})[0])
+    assert "belongs to nobody" in why, why
+    assert BOTH_WAYS in why
+    assert not seen.exists()
+
+
+def test_an_environment_that_is_made_again(place: Path, environment: Path) -> None:
+    """Python executes packages that are there already while it installs pip."""
+    venv, seen = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
+    _path_file(venv, seen)
+    for link in (venv / "bin").glob("python*"):
+        link.unlink()
+        link.symlink_to("/nowhere/python3")
+    why = reason(run({f"Python_venv[{venv}]": {"python": sys.executable}})[0])
+    assert "belongs to nobody" in why, why
+    assert not seen.exists()
+
+
+def test_every_provider_that_runs_programs_in_directories_checks_them() -> None:
+    """A call with a directory, or of a program that a manifest names, is in a module with that check."""
+    unchecked = []
+    for file in sorted([*Path(BUNDLED, "lib").glob("*.py"), *Path(BUNDLED, "providers").rglob("*.py")]):
+        text = file.read_text()
+        calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+        made = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "Command" and call.args]
+        named = [call for call in made if not isinstance(call.args[0], ast.Constant)]
+        inside = [call for call in calls if any(keyword.arg == "cwd" for keyword in call.keywords)]
+        checked = "check_code(" in text or "executed_code.check(" in text
+        if (named or inside) and not checked:
+            unchecked.append(file.name)
+    # It runs no program; and what is beneath /usr is the system's.
+    assert unchecked == ["postgresql.py", "prerequisites.py"]

@@ -1,0 +1,122 @@
+"""A mount point is a border, whatever its device."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from resource_api import files
+from tests import namespaces
+from tests.bundled import directory_of_nobody
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+needs_mounts = pytest.mark.skipif(not namespaces.may_mount(), reason="needs the right to mount")
+pytestmark = needs_mounts
+
+
+def bound(tmp_path: Path, name: str = "top") -> tuple[Path, Path]:
+    """Return a directory in which another one of the same filesystem is mounted, and that other one."""
+    top, real = tmp_path / name, tmp_path / "real"
+    (top / "inner" / "mounted").mkdir(parents=True)
+    real.mkdir()
+    (real / "precious").write_text("precious")
+    namespaces.bind(real, str(top / "inner" / "mounted"))
+    return top, real
+
+
+def test_a_bind_mount_of_the_same_filesystem_is_seen(tmp_path: Path) -> None:
+    """By its number, and in the list of mount points, also with a space in its path."""
+    with namespaces.private_mounts():
+        top, real = bound(tmp_path, "a b")
+        with files.Directories() as directories:
+            above = directories.reach(str(top))
+            assert files.mounts_beneath(above) == {"inner/mounted"}
+            number = files.mount_id(above.fd)
+            inner = directories.reach(f"{top}/inner/mounted")
+            assert inner.device == above.device
+            assert files.mount_id(inner.fd) != number
+            assert files.mount_id(directories.reach(str(real)).fd) == number
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"Tidy[TOP]": {"age": "0s", "recurse": True, "rmdirs": True}},
+        {"File_tree[TOP]": {"source": "SOURCE", "purge": True}},
+        {"File_tree[TOP]": {"ensure": "absent"}},
+        {"File_tree[TOP]": {"mode": "0700"}},
+        {"File[TOP]": {"ensure": "absent", "force": True}},
+    ],
+)
+def test_nothing_behind_a_bind_mount_is_touched(tmp_path: Path, declared: dict[str, dict[str, object]]) -> None:
+    """By no type that goes into a directory."""
+    source = tmp_path / "source"
+    (source / "inner" / "mounted").mkdir(parents=True)
+    with namespaces.private_mounts():
+        top, real = bound(tmp_path)
+        before = (real / "precious").stat()
+        names = {"TOP": str(top), "SOURCE": str(source)}
+        ((key, attributes),) = declared.items()
+        given = {name: names.get(str(value), value) for name, value in attributes.items()}
+        why = reason(run({key.replace("TOP", str(top)): given})[0])
+        assert (real / "precious").read_text() == "precious"
+        assert (real / "precious").stat().st_mode == before.st_mode
+        assert key.startswith("Tidy") or "mounted" in why, why
+
+
+def test_a_file_that_is_a_mount_point_is_a_border(tmp_path: Path) -> None:
+    """Its mode is that of another file."""
+    top, real = tmp_path / "top", tmp_path / "real"
+    top.mkdir()
+    real.write_text("precious")
+    (top / "file").touch()
+    with namespaces.private_mounts():
+        namespaces.bind(real, str(top / "file"))
+        before = real.stat().st_mode
+        assert "mounted" in reason(run({f"File_tree[{top}]": {"mode": "0777"}})[0])
+        assert real.stat().st_mode == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs a neighbour")
+def test_unmounting_is_not_redirected(tmp_path: Path) -> None:
+    """By a neighbour who swaps his directory for a link again and again, and it is done in the end."""
+    for parent in (tmp_path, *tmp_path.parents[:-2]):
+        parent.chmod(0o755)
+    home, srv = directory_of_nobody(tmp_path), tmp_path / "srv"
+    (srv / "real").mkdir(parents=True)
+    (home / "d" / "real").mkdir(parents=True)
+    ended = threading.Event()
+
+    def swap() -> None:
+        while not ended.is_set():
+            (home / "d").rename(home / "aside")
+            (home / "d").symlink_to(srv)
+            time.sleep(0)
+            (home / "d").unlink()
+            (home / "aside").rename(home / "d")
+
+    with namespaces.private_mounts():
+        namespaces.mount_memory(str(srv / "real"))
+        namespaces.mount_memory(str(home / "d" / "real"))
+        racer = threading.Thread(target=swap)
+        racer.start()
+        until = time.monotonic() + 5
+        try:
+            while time.monotonic() < until:
+                try:
+                    with files.Directories() as directories:
+                        files.unmount(*directories.place(f"{home}/d/real"))
+                except OSError:
+                    pass
+                assert os.path.ismount(srv / "real")
+        finally:
+            ended.set()
+            racer.join()
+        assert not os.path.ismount(home / "d" / "real")
