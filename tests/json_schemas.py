@@ -76,6 +76,8 @@ def check(arguments: Sequence[str], out: str, code: int) -> None:
     name = schema_of(_command(arguments))
     if {"--on", "--rerun"} & set(arguments) and name != "resource":
         name = _HOSTED
+    elif {"-o", "--out"} & set(arguments) and name == _STREAM:
+        name = "plan"  # destroy -o
     written = "--json" in arguments or name == "state-export"
     if name is None or not written or not out or "--help" in arguments:
         return

@@ -56,6 +56,11 @@ def of_plan(plan: Plan, *, detailed: bool) -> int:
     return _CHANGED if detailed and changed else 0
 
 
+def is_planned(code: int) -> bool:
+    """Return whether a code is that of a plan in which nothing fails, detailed or not."""
+    return code in {0, _CHANGED}
+
+
 def of_refresh(drifted: Collection[str], *, detailed: bool) -> int:
     """Return the code of a refresh; if ``detailed``, 2 where state has changed."""
     return _CHANGED if detailed and drifted else 0

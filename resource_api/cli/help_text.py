@@ -31,7 +31,7 @@ _GROUPS: Final = {
 _RARE: Final = frozenset(
     {"with_dependencies", "with_dependents", "skip_tags", "prune_always", "strict", "isolate", "detailed_exitcodes"}
     | {"key", "lock_timeout", "trust_path", "reports", "metrics", "diff", "log_format", "color"}
-    | {"keep", "size", "shell", *HOSTED}
+    | {"keep", "size", "shell", "destroy", *HOSTED}
 )
 
 #: The entry of a context's ``meta`` that is True where all options are to be shown.

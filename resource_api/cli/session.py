@@ -445,7 +445,8 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
     def decorate(function: Callable[..., int | None]) -> Callable[..., int]:
         @wraps(function)
         def command(**settings: Any) -> int:
-            session = Session(settings, runs=runs)
+            # What is only planned, to be saved, is no run.
+            session = Session(settings, runs=runs and settings.get("out") is None)
             return session.execute(lambda: function(session, **settings))
 
         return command

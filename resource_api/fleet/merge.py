@@ -166,7 +166,7 @@ class Answer:
         """Take one document."""
         kind = document["type"]
         if kind == "summary":
-            self.summary = {name: _count(document.get(name)) for name in COUNTS}
+            self.summary = {name: count(document.get(name)) for name in COUNTS}
             self.changed = self.changed or any(self.summary[name] for name in _CHANGES)
         elif kind == "outputs":
             values = document.get("outputs")
@@ -396,7 +396,8 @@ def _text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _count(value: Any) -> int:
+def count(value: Any) -> int:
+    """Return a count that a host has sent; 0 for what is none."""
     return value if type(value) is int and 0 <= value < _LARGEST else 0
 
 

@@ -30,7 +30,7 @@ _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 #: The options that say how a plan is carried out, not what it contains.
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
 #: The options that the runtime decides.
-_INTERNAL: Final = ("saved", "shown")
+INTERNAL: Final = ("destroy", "saved", "shown")
 #: The values of ``strict``.
 STRICT: Final = ("error", "warning", "off")
 
@@ -64,6 +64,8 @@ class Options(NamedTuple):
     parallel: int = 1
     #: Start no further step after the first failure.
     fail_fast: bool = False
+    #: Plan the empty manifest of the project: whatever state records is not declared any more.
+    destroy: bool = False
     #: Apply a saved plan: do nothing that it does not show.
     saved: bool = False
     #: Show the plan only, without applying it.
@@ -100,10 +102,11 @@ def to_options(given: Mapping[str, Any], **more: Any) -> Options:
     Raise ``TypeError`` for one that does not exist or that the caller decides (``more``), and ``UsageError`` for one
     with a value of another kind.
     """
-    if unknown := next((name for name in given if name not in Options._fields or name in more), ""):
+    allowed = set(Options._fields) - {*more, *INTERNAL}
+    if unknown := next((name for name in given if name not in allowed), ""):
         msg = f"there is no option '{unknown}' here"
-        if unknown not in more:
-            msg += hint(unknown, set(Options._fields) - {*more, *_INTERNAL})
+        if unknown not in Options._fields:
+            msg += hint(unknown, allowed)
         raise TypeError(msg)
     found = {name: _value(name, value) for name, value in given.items()}
     if found.get("prune_always"):

@@ -39,6 +39,19 @@ def plan_summary(summary: Summary) -> str:
     return f"Plan: {planned_counts(summary)}."
 
 
+def destroy_question(summary: Summary, projects: str, stack: str, where: str = "") -> str:
+    """Return the question whether to carry out a destruction: ``Delete 3 resources of project web, stack default?``.
+
+    ``projects`` are the names, joined by commas; ``where`` follows that of the stack. A step that is decided at its
+    turn, which the plan counts as a change, may delete its resource.
+    """
+    counts = (("delete", summary.deleted), ("forget", summary.forgotten), ("decide at its turn", summary.updated))
+    (word, number), *others = [(word, count) for word, count in counts if count] or [("delete", 0)]
+    things = f"{word} {number} resource{'' if number == 1 else 's'}"
+    what = " and ".join([things, *(f"{word} {count}" for word, count in others)])
+    return f"{what.capitalize()} of project {escape(projects)}, stack {escape(stack)}{where}?"
+
+
 def report(done: Report) -> str:
     """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out."""
     shown = ", ".join(count_words(done.summary._replace(noop=False)._asdict(), DONE, always="unchanged"))

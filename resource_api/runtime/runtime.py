@@ -208,12 +208,7 @@ class Runtime(ResourceReader):
         """
         chosen = to_options(options, shown=True)
         request = self._cache_request(source, inputs or {}, chosen) if use_cache and out is None else None
-        with self._planned(chosen, lambda run: self._plan_manifest(source, inputs or {}, run, request)) as (plan, _):
-            if out is not None:
-                from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where a plan is saved
-
-                saved_plan.write_beside(plan, os.fspath(out), self.key)
-            return plan
+        return self._plan_only(source, inputs or {}, chosen, out, request)
 
     @overload
     def apply(
@@ -273,22 +268,45 @@ class Runtime(ResourceReader):
         return self._apply(options, lambda run: self._plan_manifest(manifest, inputs, run), on_plan)
 
     def destroy(
-        self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
+        self,
+        source: Source,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        on_plan: Callable[[Plan], None] | None = None,
+        **options: Unpack[SelectionOptions],
     ) -> Report:
-        """Delete every resource of the manifest's stack that state records as ours; forget the others."""
-        chosen, run = to_options(options, prune=True), _run_id()
-        with (
-            self.lock("destroy"),
-            self._planned(chosen, lambda given: self._plan_empty(source, inputs or {}, given), run) as (plan, snapshot),
-        ):
-            return self._execute(plan, snapshot, "destroy", run)
+        """Delete every resource of the manifest's stack that state records as ours; forget the others.
+
+        ``on_plan`` as for ``apply``: nothing is done but what it has received, and the lock is held meanwhile.
+        """
+        chosen = to_options(options, prune=True, destroy=True)
+        return self._apply(chosen, lambda run: self._plan_manifest(source, inputs or {}, run), on_plan)
 
     def plan_destroy(
-        self, source: Source, inputs: Mapping[str, Any] | None = None, **options: Unpack[SelectionOptions]
+        self,
+        source: Source,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        **options: Unpack[SelectionOptions],
     ) -> Plan:
-        """Return what ``destroy`` would do."""
-        chosen = to_options(options, prune=True)
-        with self._planned(chosen, lambda run: self._plan_empty(source, inputs or {}, run)) as (plan, _):
+        """Return what ``destroy`` would do; ``out`` as for ``plan``."""
+        chosen = to_options(options, prune=True, destroy=True, shown=True)
+        return self._plan_only(source, inputs or {}, chosen, out)
+
+    def _plan_only(
+        self,
+        source: Source,
+        inputs: Mapping[str, Any],
+        options: Options,
+        out: str | os.PathLike[str] | None,
+        request: CacheRequest | None = None,
+    ) -> Plan:
+        with self._planned(options, lambda run: self._plan_manifest(source, inputs, run, request)) as (plan, _):
+            if out is not None:
+                from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where a plan is saved
+
+                saved_plan.write_beside(plan, os.fspath(out), self.key)
             return plan
 
     def change(self, source: Source, **options: Unpack[ExecutionOptions]) -> Report:
@@ -394,6 +412,9 @@ class Runtime(ResourceReader):
         run: _Planning,
         request: CacheRequest | None = None,
     ) -> planning.Plan:
+        """Return the plan of a manifest; for ``destroy`` that of the empty manifest of its project."""
+        if run.options.destroy:
+            return self._plan_empty(source, inputs, run)
         if request is not None:
             from resource_api.provider.derived import DerivedValues  # noqa: PLC0415 - only for what may be kept
 
@@ -493,11 +514,11 @@ class Runtime(ResourceReader):
         request: CacheRequest | None = None,
     ) -> Report:
         """Plan and execute under the lock; save what a run with nothing to do has concluded."""
-        run = _run_id()
-        with self._lock("apply", options), self._planned(options, make, run) as (plan, snapshot):
+        run, command = _run_id(), "destroy" if options.destroy else "apply"
+        with self._lock(command, options), self._planned(options, make, run) as (plan, snapshot):
             if on_plan is not None:
                 on_plan(plan)
-            report = self._execute(plan, snapshot, "apply", run)
+            report = self._execute(plan, snapshot, command, run)
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
             if unchanged and request is not None and snapshot.providers.check_policies is None:
                 from resource_api.cache import incremental_plan  # noqa: PLC0415 - only with something to conclude

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.codec import encode
-from resource_api.model.options import Options, check_execution, to_options
+from resource_api.model.options import INTERNAL, Options, check_execution, to_options
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
@@ -222,6 +222,37 @@ def apply(
     return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
 
 
+def confirmation(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return by what a plan that somebody has confirmed is known again: the state that it saw, and its steps.
+
+    ``document`` is that of ``Plan.to_dict``, secrets masked; where a host has sent it, it may be anything.
+    """
+    steps = document.get("steps")
+    known = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    return {
+        "lineage": document.get("lineage"),
+        "serial": document.get("serial"),
+        "steps": [[step.get("urn"), step.get("reference"), _digest(step)] for step in known],
+    }
+
+
+def check_confirmation(confirmed: Mapping[str, Any], document: Mapping[str, Any], path: str) -> None:
+    """Raise ``ManifestError`` unless the plan of ``document`` is the one that was confirmed. ``path``: the manifest."""
+    now = confirmation(document)
+    if why := state_difference(confirmed, now["lineage"], now["serial"]):
+        raise refused(path, f"the plan is stale: {why}")
+    before, after = ({tuple(step) for step in each["steps"]} for each in (confirmed, now))
+    if changed := sorted({str(reference) for _, reference, _ in before ^ after}):
+        raise refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
+
+
+def _digest(step: Mapping[str, Any]) -> str:
+    from hashlib import sha256  # noqa: PLC0415 - only for a plan that is confirmed on another machine
+
+    text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
+    return sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
 def _failing(document: Mapping[str, Any]) -> str:
     """Return the references of the steps of a saved plan that could not be planned, or words for them."""
     steps = document.get("steps")
@@ -256,9 +287,10 @@ def apply_file(
 def _read_options(found: Mapping[str, Any]) -> Options:
     """Return the options of a saved plan. Raise ``TypeError`` for one that does not exist or is of another kind."""
     try:
-        return to_options(found)
+        options = to_options({name: value for name, value in found.items() if name not in INTERNAL})
     except UsageError as error:
         raise TypeError(str(error)) from error
+    return options._replace(destroy=found.get("destroy") is True)
 
 
 def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from resource_api.cli.on_hosts.command import ShownPlans
 from tests import json_schemas
 from tests.command import environment_of
 from tests.scenarios.conftest import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.process
@@ -474,8 +475,17 @@ def test_a_host_that_is_told_to_end_because_of_its_time_says_so(fleet: Fleet) ->
 class Asked:
     """A command on a terminal, whose questions are answered, or interrupted by a signal."""
 
-    def __init__(self, fleet: Fleet, *words: str, answers: Sequence[str | signal.Signals]) -> None:
-        """Run it to its end; ``code`` is its exit code, ``raw`` all that it has shown."""
+    def __init__(
+        self,
+        fleet: Fleet,
+        *words: str,
+        answers: Sequence[str | signal.Signals],
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Run it to its end; ``code`` is its exit code, ``raw`` all that it has shown.
+
+        ``meanwhile`` is called while it asks.
+        """
         ours, theirs = pty.openpty()
         environment = {**fleet.environment, "TERM": "xterm"}
         command = fleet.command(*words)
@@ -488,6 +498,7 @@ class Asked:
                 while piece := os.read(ours, 65536):
                     self.raw += piece.decode()
                     if left and self.raw.endswith("[no]: "):
+                        meanwhile()
                         if isinstance(answer := left.pop(0), str):
                             os.write(ours, f"{answer}\n".encode())
                         else:
@@ -523,9 +534,61 @@ def test_destroy_shows_the_plan_of_all_hosts_and_asks(fleet: Fleet) -> None:
     refused = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["no"])
     assert refused.code == 1
     assert "Plan: 1 to delete" in refused.raw
+    assert "Delete 1 resource of project web, stack default, on 1 host? Only 'yes' is accepted [no]:" in refused.raw
     assert fleet.content("web1")
     done = Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=["yes"])
     assert done.code == 0
     assert "Destroyed on 1 host" in done.raw
     assert not fleet.content("web1")
     assert "[no]" not in Asked(fleet, "destroy", "site.yaml", "--on", "web1", "--state", state, answers=[]).raw
+
+
+@pytest.mark.parametrize("change", ["another", "other"])
+def test_a_host_deletes_only_what_was_confirmed(fleet: Fleet, change: str) -> None:
+    """While it was asked, another controller has added a resource, or the one that was shown is another now."""
+    words = ("--on", "web1", "--state", f"sqlite:{fleet.home}/state.db")
+    assert fleet.run("apply", "site.yaml", *words).code == 0
+
+    def meanwhile() -> None:
+        if change == "another":
+            more = f"  File[{fleet.place}/more]: {{content: x}}\noutputs:"
+            text = (fleet.home / "site.yaml").read_text()
+            (fleet.home / "more.yaml").write_text(text.replace("outputs:", more))
+            assert fleet.run("apply", "more.yaml", *words).code == 0
+        else:
+            (fleet.place / "web1.conf").unlink()
+            (fleet.place / "web1.conf").mkdir()
+
+    done = Asked(fleet, "destroy", "site.yaml", *words, "--detailed-exitcodes", answers=["yes"], meanwhile=meanwhile)
+    assert done.code == 65, done.raw
+    assert "refused: the plan is stale: " in done.raw
+    assert (fleet.place / "web1.conf").exists()
+
+
+def test_saved_destructions_of_hosts_are_applied(fleet: Fleet) -> None:
+    """Each host's own, from a directory; until then nothing is deleted and nothing is asked."""
+    words = ("--on", "web1", "--state", f"sqlite:{fleet.home}/state.db")
+    assert fleet.run("apply", "site.yaml", *words).code == 0
+    for command in (("destroy",), ("plan", "--destroy")):
+        done = fleet.run(command[0], "site.yaml", *command[1:], *words, "-o", "plans")
+        assert (done.code, "Plan: 1 to delete" in done.out) == (0, True), done
+        assert fleet.content("web1")
+    assert fleet.run("apply", "plans", *words).code == 0
+    assert not fleet.content("web1")
+
+
+def test_what_hosts_would_delete_is_added_up_in_the_question() -> None:
+    """Whatever a host has sent in the place of a plan; those that would do nothing are not counted."""
+    shown = ShownPlans()
+    for number in range(3):
+        counts = {"deleted": number, "forgotten": 1 if number == 2 else 0}
+        shown.add(f"web{number}", {"project": "web", "steps": [], "summary": counts})
+    for answer in (
+        [],
+        None,
+        {"summary": {"deleted": "many", "forgotten": -1}, "steps": [3], "project": 7},
+        {"steps": 1},
+    ):
+        shown.add("odd", answer)
+    assert shown.question("live") == "Delete 3 resources and forget 1 of project web, stack live, on 2 hosts?"
+    assert set(shown.confirmed) == {"web0", "web1", "web2", "odd"}

@@ -1,29 +1,39 @@
-"""``destroy``: show the plan of the empty manifest, ask, and carry it out."""
+"""``destroy``: show the plan of the empty manifest, ask, and carry it out, or save it."""
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from resource_api.cli import given_inputs, options
+from resource_api.cli.commands.plan import out_option, show_plan
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
+from resource_api.render.text import destroy_question
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from resource_api.cli.session import Session
+    from resource_api.runtime.results import Plan
+
+
+class _DeclinedError(Exception):
+    """The answer was no."""
 
 
 @options.command(
     examples=(
         "resource-api destroy site.yaml --noop",
+        "resource-api destroy site.yaml -o later.json",
         "resource-api destroy site.yaml --target 'File[/etc/motd]' --yes",
     )
 )
 @options.manifest
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@out_option
 @options.noop
 @options.manifest_inputs
 @options.selection
@@ -34,29 +44,44 @@ if TYPE_CHECKING:
 @options.hosted
 @options.rerun
 @with_session(runs=True)
-def destroy(session: Session, manifest: str, *, yes: bool, noop: bool, **settings: Any) -> int:
+def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: Any) -> int:
     """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
-    if not (yes or noop) and (session.json or not sys.stdin.isatty()):
-        why = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        msg = f"destroy needs --yes {why}"
-        raise UsageError(msg)
-    confirm = None if yes or noop else partial(_confirmed, session)
+    if out is not None:
+        if yes:
+            msg = "-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan"
+            raise UsageError(msg)
+        return show_plan(session, manifest, out, destroy=True)
+    confirm = None if yes or noop else _asker(session)
     if (code := session.carried("destroy", manifest, confirm=confirm)) is not None:
         return code
     inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
-    source = session.source(manifest)
-    if noop or not yes:
-        planned = session.runtime.plan_destroy(source, inputs, **given)
-        if not session.json:
+
+    def on_plan(planned: Plan) -> None:
+        if not (yes or session.json):
             session.output.print(session.plan_lines(planned))
-        if not noop and planned.summary.changed and not _confirmed(session):
-            return 1
-    return session.show_report(session.runtime.destroy(source, inputs, **given))
+        if confirm is not None and planned.summary.changed:
+            question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))
+            if not confirm(question):
+                raise _DeclinedError
+
+    try:
+        report = session.runtime.destroy(session.source(manifest), inputs, on_plan=on_plan, **given)
+    except _DeclinedError:
+        return 1
+    return session.show_report(report)
 
 
-def _confirmed(session: Session) -> bool:
-    """Ask whether to go on; report that nothing is done if not."""
-    if session.output.confirmed("Delete all this?"):
-        return True
-    session.output.stderr.write("Nothing is deleted.\n")
-    return False
+def _asker(session: Session) -> Callable[[str], bool]:
+    """Return a function that asks whether to go on. Raise ``UsageError`` where nobody could answer."""
+    if session.json or not sys.stdin.isatty():
+        why = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
+        msg = f"destroy needs --yes {why}"
+        raise UsageError(msg)
+
+    def confirmed(question: str) -> bool:
+        if session.output.confirmed(question):
+            return True
+        session.output.stderr.write("Nothing is deleted.\n")
+        return False
+
+    return confirmed

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.cli import exit_codes
 from resource_api.cli.on_hosts import selected_hosts, work
 from resource_api.cli.on_hosts.hosted_run import HostedRun
-from resource_api.fleet import payload
+from resource_api.fleet import merge, payload
 from resource_api.fleet.job import CHANGING
 from resource_api.fleet.ledger import Ledger
+from resource_api.model.report import Summary
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED
+from resource_api.render.fleet import hosts_of
+from resource_api.render.text import destroy_question
+from resource_api.runtime import saved_plan
 from resource_api.state.open_store import open_store
 from resource_api.system.filesystem import directories
 from resource_api.system.state_directory import state_directory
@@ -23,11 +28,15 @@ if TYPE_CHECKING:
 
     from resource_api.cli.session import Session
 
+#: The counts of a destruction that its question is about.
+_COUNTED: Final = ("deleted", "forgotten", "updated")
+
 
 def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
     """Carry out a command on the selected hosts, show what has become of each, and return the exit code.
 
-    ``special``: what only this command has, by name; ``confirm`` of ``destroy`` asks whether to go on after its plan.
+    ``special``: what only this command has, by name; ``confirm`` of ``destroy`` is called with a question about its
+    plan, and returns whether to go on.
     """
     out, confirm = special.pop("out", None), special.pop("confirm", None)
     settings = session.settings
@@ -49,10 +58,44 @@ def carry(session: Session, command: str, manifest: str | None = None, **special
             work.check_earlier(earlier, wanted, digest, key)
         run = HostedRun(session, archive, modules)
         if confirm is not None:
-            code = run.go(wanted._replace(command="plan", options={**wanted.options, "empty": True}), None, None)
-            if code or not run.changed or not confirm():
-                return code or int(run.changed)
+            shown = ShownPlans()
+            empty = wanted._replace(command="plan", options={**wanted.options, "empty": True})
+            code = run.go(empty, on_result=shown.add)
+            if not (exit_codes.is_planned(code) and shown.summary.changed):
+                return code
+            if not confirm(shown.question(session.settings["stack"])):
+                return 1
+            # A host that has shown no plan, because it does not matter that it is unreachable, is left alone.
+            hosts = {name: inventory for name, inventory in wanted.hosts.items() if name in shown.confirmed}
+            wanted = wanted._replace(hosts=hosts, confirmed=shown.confirmed)
         return run.go(wanted, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
+
+
+class ShownPlans:
+    """The plans of a destruction that hosts have sent: what they would do, and by what each is known again."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.confirmed: dict[str, Mapping[str, Any]] = {}
+        self.summary = Summary()
+        self._projects: dict[str, None] = {}
+        self._acting = 0
+
+    def add(self, host: str, plan: Any) -> None:
+        """Take the plan of a host; what it has sent may be anything."""
+        if not isinstance(plan, dict):
+            return
+        self.confirmed[host] = saved_plan.confirmation(plan)
+        counts = plan.get("summary")
+        found = {name: merge.count(counts.get(name)) for name in _COUNTED} if isinstance(counts, dict) else {}
+        self._acting += any(found.values())
+        self.summary = self.summary._replace(**{n: getattr(self.summary, n) + count for n, count in found.items()})
+        if isinstance(project := plan.get("project"), str):
+            self._projects[project] = None
+
+    def question(self, stack: str) -> str:
+        """Return the question whether all this is to be done."""
+        return destroy_question(self.summary, ", ".join(self._projects), stack, f", on {hosts_of(self._acting)}")
 
 
 def _check_options(settings: Mapping[str, Any]) -> None:

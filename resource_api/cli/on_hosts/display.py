@@ -17,7 +17,7 @@ from resource_api.system.filesystem import files
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.live_lines import LiveLines
     from resource_api.cli.on_hosts.work import Work
@@ -42,14 +42,27 @@ _INTERRUPTED: Final = (
 class Display:
     """Shows a run as it goes on; the observer of ``FleetRun``."""
 
-    def __init__(self, session: Session, work: Work, run: str, merge: Merge, out: str | None) -> None:
-        """Show the run with the id ``run`` of ``work``; ``out``: the directory that saved plans are written into."""
+    def __init__(
+        self,
+        session: Session,
+        work: Work,
+        run: str,
+        merge: Merge,
+        out: str | None,
+        *,
+        on_result: Callable[[str, Any], None] | None = None,
+    ) -> None:
+        """Show the run with the id ``run`` of ``work``; ``out``: the directory that saved plans are written into.
+
+        ``on_result`` gets each host with the document that it has answered with.
+        """
         self._session = session
         self._work = work
         self._command = work.command
         self._run = run
         self._merge = merge
         self._out = out
+        self._on_result = on_result
         self._json = session.json and work.command != "resource"
         #: Every line as it comes, or only groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
@@ -84,6 +97,8 @@ class Display:
         kind = document["type"]
         if kind == "result" and self._out is not None:
             self._save(host, document.get("document"))
+        if kind == "result" and self._on_result is not None:
+            self._on_result(host, document.get("document"))
         if self._json and kind in EVENTS:
             received = datetime.now(UTC).isoformat()
             self._session.output.emit({"timestamp": received, **document, "host": host, "received": received})

@@ -76,11 +76,19 @@ class HostedRun:
         self._session = session
         self._package = package
         self._modules = modules
-        #: Whether the last run has changed something, or would.
-        self.changed = False
 
-    def go(self, work: Work, record: tuple[Ledger, str] | None, out: str | None) -> int:
-        """Run over the hosts of ``work`` and return the exit code."""
+    def go(
+        self,
+        work: Work,
+        record: tuple[Ledger, str] | None = None,
+        out: str | None = None,
+        on_result: Callable[[str, Any], None] | None = None,
+    ) -> int:
+        """Run over the hosts of ``work`` and return the exit code.
+
+        ``record``: the ledger that the run is recorded in, with its digest. ``out``: the directory that saved plans are
+        written into. ``on_result`` gets each host with the document that it has answered with.
+        """
         session, settings = self._session, self._session.settings
         plan = _rollout(settings, len(work.hosts))
         generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
@@ -97,7 +105,7 @@ class HostedRun:
             traceparent=os.environ.get("TRACEPARENT"),
         )
         started = time.time()
-        display = Display(session, work, run, merge, out)
+        display = Display(session, work, run, merge, out, on_result=on_result)
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
@@ -119,7 +127,6 @@ class HostedRun:
             with _interruptible(fleet, display) as signals, display:
                 stop = fleet.run()
         reports = [merge.reports[name] for name in work.hosts]
-        self.changed = bool(merge.counts()["changed"])
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
         session.reported(display.document(reports, started, stop, code))
@@ -153,6 +160,7 @@ class HostedRun:
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
         given = {"saved_plan": work.plans[name]} if work.plans else {}
+        given |= {"confirmed": work.confirmed[name]} if work.confirmed else {}
         about = {"name": name, "groups": list(host.groups), "address": host.address or name}
         return host, for_host(shared, about, work.inputs[name], given, key)
 

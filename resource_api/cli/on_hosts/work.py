@@ -50,6 +50,8 @@ class Work(NamedTuple):
     project: str
     #: Whether the manifest is a program, which only the hosts execute.
     is_program: bool = False
+    #: Host → by what the plan that was shown of it is known again, where somebody has been asked.
+    confirmed: Mapping[str, Mapping[str, Any]] = {}
 
     @property
     def shown_project(self) -> str | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.host.run import HostRun
     from resource_api.model.report import Report as Done
+    from resource_api.runtime.results import Plan
 
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
 _SELECTION: Final = ("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags")
@@ -34,8 +35,18 @@ def apply(run: HostRun) -> int:
 
 
 def destroy(run: HostRun) -> int:
-    """Delete what is recorded as ours."""
-    return report(run, run.runtime.destroy(run.manifest, run.inputs, **run.selected(*_EXECUTION, *_SELECTION)))
+    """Delete what is recorded as ours; where a plan was confirmed, exactly what that has shown."""
+    confirmed = run.options.get("confirmed")
+
+    def on_plan(planned: Plan) -> None:
+        if confirmed is not None:
+            from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where somebody was asked
+
+            document = run.log.mask.document(planned.to_dict())
+            saved_plan.check_confirmation(confirmed, document, run.manifest.file)
+
+    options = run.selected(*_EXECUTION, *_SELECTION)
+    return report(run, run.runtime.destroy(run.manifest, run.inputs, on_plan=on_plan, **options))
 
 
 def plan(run: HostRun) -> int:

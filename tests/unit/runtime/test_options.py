@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.model.options import Options, to_options
+from resource_api.model.options import INTERNAL, Options, to_options
 from resource_api.model.values.errors import UsageError
 from resource_api.runtime.option_types import PlanOptions
 
@@ -167,7 +167,7 @@ def test_a_misspelt_strict_is_refused_where_resources_are_read() -> None:
 
 def test_every_declared_option_exists() -> None:
     """The keys of the typed dictionaries are the fields of the options, but for those that the runtime sets itself."""
-    assert set(PlanOptions.__annotations__) == set(Options._fields) - {"saved", "shown"}
+    assert set(PlanOptions.__annotations__) == set(Options._fields) - set(INTERNAL)
 
 
 def test_lists_become_values_that_do_not_change() -> None:
