@@ -7,6 +7,7 @@ what the data means, do not enter.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest.python_positions import current_call, source
@@ -17,7 +18,7 @@ from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from resource_api.manifest.python_positions import Call
 
@@ -200,9 +201,11 @@ class Facts(Mapping[str, Any]):
 class ManifestApi:
     """The ``m`` of ``def manifest(m)``: declares resources, values and outputs; holds inputs and facts."""
 
-    def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any) -> None:
-        """Begin with no declarations; ``file`` is the author's, for line numbers."""
+    def __init__(self, file: str, inputs: Mapping[str, Any], facts: Any, values: Iterable[str] = ()) -> None:
+        """Begin with no declarations; ``file`` is the author's, for line numbers. ``values``: names of ``VALUES``."""
         self.inputs = Inputs(_viewed(inputs))
+        #: The values that ``VALUES`` names, pending: ``m.values.address``.
+        self.values = View({name: PendingValue(Expression((Path("values", (name,)),))) for name in values})
         self.facts = Facts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
@@ -263,7 +266,8 @@ class ManifestApi:
         ``provider`` is a configured provider, otherwise the type's default one. Return the pending answer, which can be
         indexed: ``answer["address"]``.
         """
-        name = f"{function.rpartition('.')[2]}-{len(self._sections['values']) + 1}"
+        number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
+        name = next(name for each in count(number) if (name := f"{word}-{each}") not in self.values)
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
         self._declare("values", name, call if provider is None else {**call, "provider": provider})
         return PendingValue(Expression((Path("values", (name,)),)))

@@ -7,16 +7,16 @@ manifests. Problems carry the Python line.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import mapping_reader
 from resource_api.manifest.input_values import input_values
 from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
-from resource_api.manifest.python_positions import CONSTANTS, positions, raised_at, source
+from resource_api.manifest.python_positions import CONSTANTS, constant_position, positions, raised_at, source
 from resource_api.manifest.sections import assemble
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
-from resource_api.model.values.errors import ManifestError, reason
+from resource_api.model.values.errors import ManifestError, Problem, reason
 from resource_api.model.values.expression import Expression, Path
 
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from resource_api.manifest.python_positions import Call
+
+_OTHER_NAME: Final = "give it another name"
+#: Constants that are called like a section, and are not one → the remedy.
+_UNREAD: Final = {
+    "RESOURCES": f"declare resources in manifest(m), with m.resource('file', '/etc/motd', ...); or {_OTHER_NAME}",
+    "OUTPUTS": f"declare outputs in manifest(m), with m.output('name', value); or {_OTHER_NAME}",
+    "PURGE": _OTHER_NAME,
+}
 
 
 def read(
@@ -39,16 +47,31 @@ def read(
     checked inputs before ``manifest`` is.
     """
     module = _execute(raw, file)
+    _check_constants(module, file, raw)
     data = {key: module[name] for name, key in CONSTANTS.items() if name in module}
     function = module.get("manifest")
     if not callable(function):
         raise document.manifest_error(file, (1, 1), "manifest", "it defines no function manifest(m)")
     checked = _inputs(_document(data, file, raw, {}), inputs)
     on_inputs(checked)
-    m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts)
+    values = data.get("values") or {}
+    m = ManifestApi(file, {**checked, **_ephemeral(data)}, facts, values)
     run_author_code(file, raw, lambda: check_executed(function, function(m)))
     declared, calls = m.data()
+    if values and "values" in declared:
+        declared["values"] = {**values, **declared["values"]}
     return _document({**data, **declared}, file, raw, calls)
+
+
+def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
+    """Raise ``ManifestError`` for constants that are called like a section and are not read."""
+    problems = [
+        Problem(None, f"{name} is not read", "error", "", file, *constant_position(raw, name), "constant", advice)
+        for name, advice in _UNREAD.items()
+        if name in module
+    ]
+    if problems:
+        raise ManifestError(problems)
 
 
 def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, Call]]) -> Document:

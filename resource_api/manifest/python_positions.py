@@ -31,6 +31,9 @@ CONSTANTS: Final = {
     "DEFAULTS": "defaults",
     "INCLUDE": "include",
     "PROVIDERS": "providers",
+    "VALUES": "values",
+    "MOVED": "moved",
+    "REMOVED": "removed",
 }
 _TOP: Final = (1, 1)
 _INSTRUCTION_BYTES: Final = 2
@@ -94,12 +97,18 @@ def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes, top: Position
     source = _Source(raw)
     sections: Children = {section: (place, node) for section, place, node in source.constants()}
     for section, keys in calls.items():
-        children: Children = {}
+        place, constant = sections.get(section, (top, Node(top, {})))
+        children = dict(constant.children)
         for key, call in keys.items():
             node = source.node(call)
             children[key] = node.position, node
-        sections[section] = (top, Node(top, children))
+        sections[section] = (place, Node(place, children))
     return Node(top, sections)
+
+
+def constant_position(raw: bytes, name: str) -> Position:
+    """Return where a file of code first assigns or imports a name; its first line where that is not known."""
+    return _Source(raw).first(name)
 
 
 class _Source:
@@ -149,6 +158,15 @@ class _Source:
                 if isinstance(target, ast.Name) and target.id in CONSTANTS:
                     value = statement.value if isinstance(statement, (ast.Assign, ast.AnnAssign)) else None
                     yield CONSTANTS[target.id], self._at(target), self._literal(value or target)
+
+    def first(self, name: str) -> Position:
+        """Return the position of the first statement that gives a name a value; that of the file if there is none."""
+        ast = self._ast
+        for part in ast.walk(self._tree):
+            stored = isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name
+            if stored or (isinstance(part, ast.alias) and name in {part.name, part.asname}):
+                return self._at(part)
+        return _TOP
 
     def _literal(self, value: ast.expr) -> Node:
         """Return the positions in a literal; a computed value has only its own."""

@@ -1,0 +1,119 @@
+"""The constants of a Python manifest: each section that YAML has is read, or is an error."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.scenarios.conftest import Bench
+
+
+@pytest.fixture
+def kept(bench: Bench) -> Bench:
+    """Return the bench with state, in which three widgets are recorded as ours."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply("project: p\nresources: {'Widget[a]': {}, 'Widget[b]': {}, 'Widget[c]': {}}").code == 0
+    return bench
+
+
+def _program(bench: Bench, constants: str, body: str = "m.widget('a')") -> str:
+    text = f"PROJECT = 'p'\nINPUTS = {{'n': {{'type': 'String', 'default': 'b'}}}}\n{constants}\n\n"
+    bench.write("site.py", f"{text}def manifest(m):\n    {body}\n")
+    return "site.py"
+
+
+@pytest.mark.parametrize("title", ["b", "${inputs.n}"])
+def test_what_is_removed_is_forgotten(kept: Bench, title: str) -> None:
+    """``--prune`` deletes the other one only."""
+    done = kept.run("apply", _program(kept, f"REMOVED = ['Widget[{title}]']"), "--prune")
+    assert (done.code, sorted(kept.things("widget"))) == (0, ["a", "b"]), done
+    assert kept.run("state", "list").out == "Widget[a]\n"
+
+
+@pytest.mark.parametrize("values", ["[%s]", "(%s,)", "list([%s])"])
+def test_what_has_moved_is_ours_under_the_new_name(kept: Bench, values: str) -> None:
+    """Nothing is deleted with ``--prune``, because the new one is the old one."""
+    moves = ", ".join(f"{{'from': 'Widget[{old}]', 'to': 'Widget[{old}2]'}}" for old in "abc")
+    program = _program(kept, f"MOVED = {values % moves}", "[m.widget(n) for n in ('a2', 'b2', 'c2')] and None")
+    kept.write("things/widget.json", "{}")
+    done = kept.run("apply", program, "--prune", "--json")
+    assert done.code == 0, done
+    shown = kept.run("state", "show", "Widget[a2]").out
+    assert "owned: true" in shown
+    assert kept.run("state", "list").out.split() == ["Widget[a2]", "Widget[b2]", "Widget[c2]"]
+
+
+def test_values_are_read_and_can_be_used(kept: Bench) -> None:
+    """In the other constants as in YAML, and by ``m.values``."""
+    program = _program(
+        kept,
+        "VALUES = {'word': 'red ${inputs.n}', 'sizes': [1, 2]}\nDEFAULTS = {'Widget': {'colour': '${values.word}'}}",
+        "m.widget('a', size=m.values.sizes[1]); m.output('word', m.text('{0}!', m.values['word']))",
+    )
+    done = kept.run("apply", program)
+    assert (done.code, done.out.splitlines()[0]) == (0, "word: red b!"), done
+    assert (kept.things("widget")["a"]["size"], kept.things("widget")["a"]["colour"]) == (2, "red b")
+
+
+@pytest.mark.parametrize(
+    ("constants", "message"),
+    [
+        ("RESOURCES = {}", "3:1: RESOURCES is not read; declare resources in manifest(m), with m.resource("),
+        ("OUTPUTS: dict = {}", "3:1: OUTPUTS is not read; declare outputs in manifest(m), with m.output("),
+        ("PURGE = []", "3:1: PURGE is not read; give it another name"),
+        ("if True:\n    RESOURCES = 1", "4:5: RESOURCES is not read"),
+        ("from os import name as OUTPUTS", "3:16: OUTPUTS is not read"),
+        ("MOVED = 'Widget[a]'", "3:1: moved must be a list"),
+        ("MOVED = [{'from': 'Widget[a]'}]", "3:10: an item of moved must be a mapping with from and to"),
+        ("REMOVED = ['Widget']", "3:12: 'Widget' is not a reference"),
+        ("REMOVED = ['Widget[a]']", "3:12: Widget[a] is removed, and still declared at site.py:6"),
+        (
+            "MOVED = [{'from': 'Widget[b]', 'to': 'Widget[d]'}]\nREMOVED = ['Widget[d]']",
+            "4:12: Widget[d] is removed, and Widget[b] has moved to Widget[d] at site.py:3",
+        ),
+        ("VALUES = []", "3:1: values must be a mapping"),
+        ("VALUES = {'x y': 1}", "3:11: 'x y' cannot be the name of a value"),
+    ],
+)
+def test_what_is_wrong_in_a_constant_is_said_with_its_line(kept: Bench, constants: str, message: str) -> None:
+    """Nothing is touched."""
+    done = kept.run("apply", _program(kept, constants), "--prune")
+    assert (done.code, f"site.py:{message}" in done.err) == (65, True), done.err
+    assert sorted(kept.things("widget")) == ["a", "b", "c"]
+
+
+def test_every_constant_that_is_not_read_is_told_at_once(kept: Bench) -> None:
+    """Not one after the other."""
+    done = kept.run("validate", _program(kept, "RESOURCES = {}\nOUTPUTS = {}"))
+    assert [line.split(" ")[1] for line in done.lines] == ["RESOURCES", "OUTPUTS"], done.err
+
+
+def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
+    """``m.invoke`` names its answers itself, and ``VALUES`` may call one too."""
+    kept.write(
+        "modules/types/adder.py",
+        """
+        from resource_api import Attribute, Function, TypeDefinition
+        TYPE = TypeDefinition(
+            name="adder", functions={"twice": Function(inputs={"n": Attribute("Integer")}, output="Integer")}
+        )
+        """,
+    )
+    kept.write(
+        "modules/providers/adder.py",
+        """
+        class Provider:
+            def twice(self, context, n):
+                return 2 * n
+        """,
+    )
+    program = _program(
+        kept,
+        "VALUES = {'twice-1': 7, 'twice-2': {'invoke': 'twice', 'with': {'n': 20}}}",
+        "m.widget('a', size=m.invoke('twice', n=3)); [m.output(n, m.values[n]) for n in m.values] and None",
+    )
+    done = kept.run("apply", program)
+    assert (done.code, done.out.splitlines()[:2]) == (0, ["twice-1: 7", "twice-2: 40"]), done
+    assert kept.things("widget")["a"]["size"] == 6
