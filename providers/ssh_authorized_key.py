@@ -65,15 +65,16 @@ class Provider(BaseProvider):
         Keys of one file that share a comment and a type can be neither read nor changed.
         """
         places = _usual_places() if names is None else dict.fromkeys(name[1:3] for name in names)
+        asked = frozenset(names or ())
         for place in places:
             try:
                 keys = _keys(*place)
             except (OSError, ResourceError) as error:
-                wanted = [name for name in names or () if name[1:3] == place]
+                wanted = [name for name in asked if name[1:3] == place]
                 why = f"the keys of '{place[1]}' cannot be read: {files.describe_error(error, '')}"
                 file_parts.report_unreadable(context, wanted, why, names)
                 continue
-            for name in {name for name, _ in keys} if names is not None else ():
+            for name in sorted({name for name, _ in keys if (name, *place, ANY) in asked}):
                 yield {"ensure": "present", "name": name, "target": place[0], "user": place[1], "type": ANY}
             for (name, kind), rows in keys.items():
                 if len(rows) > 1:
