@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache, partial
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts
@@ -25,8 +26,12 @@ class Provider(BaseProvider):
     """The hosts of ``/etc/hosts`` and of other files in its format."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Shorten addresses; remove blanks around comments."""
+        """Shorten addresses, write names in small letters, as the resolver; remove blanks around comments."""
         for resource in resources:
+            if "name" in resource:
+                resource["name"] = resource["name"].lower()
+            if resource.get("host_aliases"):
+                resource["host_aliases"] = list(map(str.lower, resource["host_aliases"]))
             if "ip" in resource:
                 resource["ip"] = _address(resource["ip"]) or resource["ip"]
             if resource.get("comment"):
@@ -42,11 +47,26 @@ class Provider(BaseProvider):
             else []
         )
 
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> bool | tuple[bool, str] | None:
+        """Compare with the line of the declared family, which must come before others that have the name."""
+        if should["ensure"] != "present":
+            return None
+        line = _line_of_family(is_, should)
+        if attribute == "ensure":
+            earlier = line.get("overridden") or {}
+            found = next((earlier[name] for name in _declared_names(should) if name in earlier), None)
+            return None if found is None else (False, f"changed: {found}, and comes first")
+        if line is is_:
+            return None
+        value = line[attribute]
+        return True if value == should[attribute] else (False, f"changed from {value} to {should[attribute]}")
+
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterable[Resource]:
         """Return all hosts of the files in ``names``, or of ``/etc/hosts``; an unreadable file fails its hosts."""
         targets = ["/etc/hosts"] if names is None else sorted({target for _, target in names})
         for target in targets:
-            hosts: dict[str, Resource] = {}
             try:
                 lines = files.read_lines(target)
             except OSError as error:
@@ -54,17 +74,24 @@ class Provider(BaseProvider):
                     raise
                 context.failed([name for name in names if name[1] == target], files.describe_error(error, target))
                 continue
-            for line in lines:
-                host = parse_line(files.printable(line))
-                if host is not None:
-                    hosts.setdefault(host["name"], {"ensure": "present", "target": target, **host})
-            yield from hosts.values()
+            rows = _rows(lines, target)
+            yield from rows if names is not None else filter(None, map(_listed, rows))
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield that a file is overwritten, where it cannot be replaced."""
+        """Yield the line that would count in place of a new one, and that a file cannot be replaced."""
         from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
 
-        return prerequisites.written_in_place({name: name[1] for name in changes})
+        for (name, target), should in changes.items():
+            with suppress(OSError):
+                lines = files.read_lines(target)
+                _change(lines, {name: should})
+                for _, first, why in _overridden(lines, {name: should}):
+                    message = (
+                        f"line {first + 1} of {target} {why}, and comes first; the declared one is put before it, and"
+                        " programs that ask for all addresses get both"
+                    )
+                    yield (name, target), Problem("ip", message, severity="warning")
+        yield from prerequisites.written_in_place({name: name[1] for name in changes})
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
@@ -76,24 +103,132 @@ def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> Non
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the hosts in ``wanted``, by name, to the wanted state; None removes them."""
+    """Change the lines of the hosts in ``wanted``, by name, to the wanted state; None removes them.
+
+    The line of a declared host comes before each one that the resolver would take for one of its names.
+    """
+    _change(lines, wanted)
+    for number, first, _ in _overridden(lines, wanted):
+        text = lines[number]
+        del lines[number]
+        lines.insert(first, text)
+
+
+def _change(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
     places: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
         host = parse_line(line)
-        if host is not None and host["name"] in wanted:
-            places.setdefault(host["name"], []).append(number)
+        if host is not None and host["name"].lower() in wanted:
+            places.setdefault(host["name"].lower(), []).append(number)
     removed: list[int] = []
     for name, should in wanted.items():
         found = places.get(name, [])
         if should is None:
             removed += found
         elif found:
-            host = parse_line(lines[found[0]]) or {}
-            if any(should.get(attribute, value) != value for attribute, value in host.items()):
-                lines[found[0]] = format_line({**host, **should})
+            place = next((place for place in found if _is_of_family(lines[place], should)), found[0])
+            host = parse_line(lines[place]) or {}
+            if any(should.get(attribute, value) != value for attribute, value in _canonical(host).items()):
+                lines[place] = format_line({**host, **should, "name": host["name"]})
         else:
             lines.append(format_line({**should, "name": name}))
     file_parts.remove_lines(lines, removed)
+
+
+def _overridden(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> Iterator[tuple[int, int, str]]:
+    """Yield the number of a declared host's line, the first one that has one of its names otherwise, and why.
+
+    The resolver takes the first line of a family with a name. (With ``multi on`` in host.conf(5) it returns the
+    addresses of later lines too, after that one.)
+    """
+    present = {name: should for name, should in wanted.items() if should is not None}
+    declared = {name: _declared_names({**should, "name": name}) for name, should in present.items()}
+    first: dict[tuple[str, bool], tuple[int, str]] = {}
+    relevant = {name for names in declared.values() for name in names}
+    for number, line in enumerate(lines) if declared else ():
+        # Parsing all lines of a long list would take twice as long as the edit.
+        if relevant.isdisjoint(line.partition("#")[0].lower().split()) or (host := parse_line(line)) is None:
+            continue
+        name, ip = host["name"].lower(), host["ip"]
+        for key, answer in _answers(host):
+            first.setdefault(key, (number, answer))
+        should = declared.get(name)
+        if should is not None and _is_of_family(line, present[name]):
+            found = [(*first[each, ":" in ip], each) for each in should if (each, ":" in ip) in first]
+            earlier = min((place for place in found if place[1] != ip), default=None)
+            if earlier is not None:
+                yield number, earlier[0], f"gives '{earlier[2]}' the address {earlier[1]}"
+            del declared[name]
+
+
+def _rows(lines: files.Lines, target: str) -> Iterable[Resource]:
+    """Return the hosts of a file: each with its first line, the first one of the other family, and what overrides."""
+    rows: dict[str, Resource] = {}
+    first: dict[tuple[str, bool], tuple[int, str]] = {}
+    for number, line in enumerate(lines):
+        host = parse_line(files.printable(line))
+        if host is None:
+            continue
+        host = _canonical(host)
+        six = ":" in host["ip"]
+        for (name, family), answer in _answers(host):
+            place, ip = first.setdefault((name, family), (number, answer))
+            if family is six and ip != answer:
+                why = f"line {place + 1} of {target} gives '{name}' the address {ip}"
+                host.setdefault("overridden", {})[name] = why
+        row = rows.get(host["name"])
+        if row is None:
+            rows[host["name"]] = {"ensure": "present", "target": target, **host}
+        elif six != (":" in row["ip"]):
+            row.setdefault("other_family", host)
+    return rows.values()
+
+
+def _listed(row: Resource) -> Resource | None:
+    """Return a row as a manifest can declare it; None for a line that does not count."""
+    overridden = row.get("overridden") or {}
+    if row["name"] in overridden:
+        return None
+    return {key: value for key, value in row.items() if key != "host_aliases"} if overridden else row
+
+
+def _line_of_family(is_: Mapping[str, Any], should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the line of a host that a declaration is about: that of the family of its address."""
+    other = is_.get("other_family")
+    if other is None or not isinstance(should.get("ip"), str) or (":" in should["ip"]) == (":" in is_["ip"]):
+        return is_
+    found: Mapping[str, Any] = other
+    return found
+
+
+def _is_of_family(line: str, should: Mapping[str, Any]) -> bool:
+    """Return whether the address of a line is of the declared family, or none is declared."""
+    host = parse_line(line)
+    ip = should.get("ip")
+    return host is not None and (ip is None or (":" in ip) == (":" in host["ip"]))
+
+
+def _declared_names(should: Mapping[str, Any]) -> list[str]:
+    return [should["name"], *(should.get("host_aliases") or ())]
+
+
+def _answers(host: Mapping[str, Any]) -> Iterator[tuple[tuple[str, bool], str]]:
+    """Yield what a line answers: a name and whether IPv6 is asked for, and the address.
+
+    glibc answers a question for IPv4 by the loopback address of IPv6 and by mapped addresses too.
+    """
+    ip, names = host["ip"], [host["name"].lower(), *map(str.lower, host["host_aliases"])]
+    six = ":" in ip
+    four = "" if not six else "127.0.0.1" if ip == "::1" else _mapped(ip)
+    for name in names:
+        yield (name, six), ip
+        if four:
+            yield (name, False), four
+
+
+def _canonical(host: Resource) -> Resource:
+    """Return the values of a line as they are declared."""
+    return {**host, "name": host["name"].lower(), "host_aliases": list(map(str.lower, host["host_aliases"]))}
 
 
 def parse_line(line: str) -> Resource | None:
@@ -125,3 +260,9 @@ def _address(text: str) -> str | None:
         return str(ip_address(text))
     except ValueError:
         return None
+
+
+def _mapped(ip: str) -> str:
+    """Return the IPv4 address that an IPv6 address stands for, empty if it stands for none."""
+    found = IPv6Address(ip).ipv4_mapped if ip.startswith("::ffff:") else None
+    return str(found) if found else ""

@@ -7,9 +7,11 @@ TYPE = TypeDefinition(
     docs="""
         Manage the lines of /etc/hosts, or of another file in its format.
 
-        The title is the name of the host, the first one after the address. If several lines have the same name, the
-        first counts, as it does for the resolver; `ensure: absent` removes them all. Comments, blank lines and other
-        hosts stay as they are.
+        The title is the name of the host, the first one after the address, in any case. If several lines have the
+        same name, the first one counts, as it does for the resolver: of those with an IPv4 address where one is
+        declared, with an IPv6 address where that is; `ensure: absent` removes them all. Where a line above has the
+        name too, as an alias of another address, the plan names it, and the declared line is put before it. Comments,
+        blank lines and other hosts stay as they are.
     """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file contains the host.", default="present"),
@@ -34,11 +36,21 @@ TYPE = TypeDefinition(
             "The comment after a `#` at the end of the line; an empty text removes it.",
             must_be="a comment on one line",
         ),
+        "other_family": Attribute(
+            "Optional[Hash[String, Data]]",
+            "The first line of the name with an address of the other family, IPv4 or IPv6.",
+            kind="read_only",
+        ),
+        "overridden": Attribute(
+            "Optional[Hash[String, String]]",
+            "The names for which the resolver takes a line above, and why.",
+            kind="read_only",
+        ),
     },
     title_patterns=[
         {"pattern": r"(?P<name>[\w.-]+) (?P<target>/[\s\S]+)\z"},
         {"pattern": r"(?P<name>[\s\S]+)\z"},
     ],
     autorequires={"file": "$target"},
-    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,8 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
+from tests.namespaces import bind, private_mounts
+from tests.providers.applied import converge, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,11 +97,146 @@ def test_the_first_line_of_a_name_counts_and_absent_removes_all(hosts: Path) -> 
         "ip": "127.0.0.1",
         "host_aliases": ["me"],
         "comment": "this machine",
+        "other_family": {"name": "localhost", "ip": "::1", "host_aliases": ["ip6-localhost"], "comment": ""},
     }
     write(hosts, {"name": "db", "ip": "10.0.0.9"})
     assert hosts.read_bytes() == PEOPLE.replace(b"10.0.0.1\tdb # first", b"10.0.0.9\tdb\t# first")
     write(hosts, {"name": "db", "ensure": "absent"})
     assert hosts.read_bytes() == b"".join(line for line in PEOPLE.splitlines(keepends=True) if b"\tdb" not in line)
+
+
+#: getaddrinfo(3) sorts addresses; gethostbyname(3) returns them in the order of the file.
+FIRST_OF_FILE = """
+import ctypes, socket, sys
+class Host(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("aliases", ctypes.c_void_p), ("family", ctypes.c_int),
+        ("length", ctypes.c_int), ("addresses", ctypes.POINTER(ctypes.POINTER(ctypes.c_char * 4)))]
+ask = ctypes.CDLL(None).gethostbyname
+ask.restype = ctypes.POINTER(Host)
+print(socket.inet_ntoa(bytes(ask(sys.argv[1].encode()).contents.addresses[0].contents)), end="")
+"""
+
+
+def resolved(directory: Path, content: bytes, name: str, ip: str) -> str:
+    """Return the first address of a family that the resolver of this machine finds in a file of hosts."""
+    place = directory / "private hosts"
+    place.write_bytes(content)
+    with private_mounts():
+        bind(place, "/etc/hosts")
+        question = ["getent", "ahostsv6"] if ":" in ip else [sys.executable, "-c", FIRST_OF_FILE]
+        found = subprocess.run([*question, name], capture_output=True, text=True, check=True)
+    return found.stdout.partition(" ")[0]
+
+
+#: The content before, what is declared, the content after.
+COUNTING: dict[str, tuple[bytes, dict[str, Any], bytes]] = {
+    "true already for IPv4": (
+        b"::1 localhost ip6-localhost\n127.0.0.1 localhost\n",
+        {"name": "localhost", "ip": "127.0.0.1"},
+        b"::1 localhost ip6-localhost\n127.0.0.1 localhost\n",
+    ),
+    "true already for IPv6": (
+        b"127.0.0.1 localhost\n0:0::1\tLocalHost # six\n",
+        {"name": "localhost", "ip": "::1"},
+        b"127.0.0.1 localhost\n0:0::1\tLocalHost # six\n",
+    ),
+    "another address of the family": (
+        b"::1 localhost\n127.0.0.2 localhost\n",
+        {"name": "localhost", "ip": "127.0.0.1"},
+        b"::1 localhost\n127.0.0.1\tlocalhost\n",
+    ),
+    "another case": (
+        b"10.0.0.1 DB.Example.ORG Db # main\n",
+        {"name": "db.example.org", "ip": "10.0.0.2"},
+        b"10.0.0.2\tDB.Example.ORG Db\t# main\n",
+    ),
+    "another case of all": (
+        b"10.0.0.1 DB.Example.ORG Db\n",
+        {"name": "Db.example.org", "ip": "10.0.0.1", "host_aliases": ["DB"]},
+        b"10.0.0.1 DB.Example.ORG Db\n",
+    ),
+    "an alias above": (
+        b"127.0.0.1 localhost\n127.0.1.1 web.example.org web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"127.0.0.1 localhost\n10.0.0.5\tweb\n127.0.1.1 web.example.org web\n",
+    ),
+    "an alias above a line": (
+        b"127.0.1.1 own WEB\n# main\n10.0.0.5 web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"10.0.0.5 web\n127.0.1.1 own WEB\n# main\n",
+    ),
+    "an alias of the other family above": (
+        b"2001:db8::9 own web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"2001:db8::9 own web\n10.0.0.5\tweb\n",
+    ),
+    "the other loopback address above": (
+        b"::1 own web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"10.0.0.5\tweb\n::1 own web\n",
+    ),
+    "a mapped address above": (
+        b"::ffff:10.0.0.9 own web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"10.0.0.5\tweb\n::ffff:10.0.0.9 own web\n",
+    ),
+    "an alias with the same address above": (
+        b"10.0.0.5 own web\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"10.0.0.5 own web\n10.0.0.5\tweb\n",
+    ),
+    "an alias that is declared": (
+        b"10.0.0.1 own www\n10.0.0.5 web www\n",
+        {"name": "web", "ip": "10.0.0.5", "host_aliases": ["www"]},
+        b"10.0.0.5 web www\n10.0.0.1 own www\n",
+    ),
+    "an alias that is not declared": (
+        b"10.0.0.1 own www\n10.0.0.5 web www\n",
+        {"name": "web", "ip": "10.0.0.5"},
+        b"10.0.0.1 own www\n10.0.0.5 web www\n",
+    ),
+    "an address in another spelling": (
+        b"2001:DB8:0:0::0001 web\n",
+        {"name": "web", "ip": "2001:db8::1"},
+        b"2001:DB8:0:0::0001 web\n",
+    ),
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a file over /etc/hosts")
+@pytest.mark.parametrize(("before", "declared", "after"), COUNTING.values(), ids=COUNTING)
+def test_what_is_declared_is_what_the_resolver_finds(
+    tmp_path: Path, before: bytes, declared: dict[str, Any], after: bytes
+) -> None:
+    """The line of the declared family counts; other bytes stay, and the next plan is empty."""
+    target = tmp_path / "hosts"
+    target.write_bytes(before)
+    converge({"Host[h]": {**declared, "target": str(target)}})
+    assert target.read_bytes() == after
+    for name in (declared["name"], *declared.get("host_aliases", ())):
+        found = resolved(tmp_path, after, name, declared["ip"])
+        assert ip_address(found) == ip_address(declared["ip"])
+
+
+def test_the_plan_names_the_line_that_would_count(tmp_path: Path) -> None:
+    """For a new line, and for one that is there."""
+    target = tmp_path / "hosts"
+    target.write_bytes(b"# all\n127.0.1.1 web.example.org web\n")
+    declared = {"Host[web]": {"target": str(target), "ip": "10.0.0.5"}}
+    why = f"line 2 of {target} gives 'web' the address 127.0.1.1, and comes first"
+    assert [each for each in warned(declared) if why in each]
+    target.write_bytes(b"# all\n127.0.1.1 web.example.org web\n10.0.0.5 web\n")
+    _, logged = run(declared)
+    assert any(why in line for line in logged), logged
+    assert warned(declared) == []
+
+
+def test_two_declared_hosts_with_one_alias_fail(tmp_path: Path) -> None:
+    """The resolver takes the first line, so only one of them can be as declared."""
+    target = str(tmp_path / "hosts")
+    hosts = {"Host[a]": {"ip": "10.0.0.1"}, "Host[b]": {"ip": "10.0.0.2"}}
+    report, _ = run({title: {**each, "target": target, "host_aliases": ["www"]} for title, each in hosts.items()})
+    assert sorted(step.status for step in report.steps) == ["failed", "success"]
 
 
 def test_all_changes_of_a_file_are_one_rewrite(hosts: Path) -> None:
