@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Problem, Resource
 
 FSTAB = "/etc/fstab"
+#: What a device can be named by, before ``=`` (fstab(5)).
+TAGS = frozenset({"UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"})
 FIELDS = ("device", "name", "fstype", "options", "dump", "pass")
 NEW = {"fstype": "auto", "options": "defaults", "dump": 0, "pass": 0}
 #: Digits of a field that counts as a number.
@@ -32,10 +34,12 @@ class Provider(BaseProvider):
     systemctl = Command("systemctl")
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out superfluous slashes, and write ``present`` for ``defined``."""
+        """Leave out superfluous slashes, and quotes around tags; write ``present`` for ``defined``."""
         for resource in resources:
             if "name" in resource:
-                resource["name"] = "/" + "/".join(filter(None, resource["name"].split("/")))
+                resource["name"] = files.canonical_path(resource["name"])
+            if isinstance(resource.get("device"), str):
+                resource["device"] = _canonical_device(resource["device"])
             if resource.get("ensure") == "defined":
                 resource["ensure"] = "present"
         return resources
@@ -61,10 +65,9 @@ class Provider(BaseProvider):
         if names is None:
             yield from context.accepted([row for name, row in rows.items() if name.startswith("/")])
             return
+        yield from context.accepted([rows[name] for name in names if name in rows])
         for name in names:
-            if name in rows:
-                yield rows[name]
-            elif name in mounted:
+            if name not in rows and name in mounted:
                 yield {"ensure": "mounted", "name": name, "entry": False}
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -105,7 +108,7 @@ class Provider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield mount points that do not exist."""
         for name, should in changes.items():
-            if should["ensure"] == "mounted":
+            if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
                 yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
         yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
 
@@ -143,7 +146,9 @@ def parse_line(line: str) -> dict[str, Any] | None:
         return None
     device, name, fstype, options, dump, check = [*words, *("defaults", "0", "0")[len(words) - 3 :]][:6]
     numbers = [int(text) if text.isascii() and text.isdigit() and len(text) <= LONGEST else 0 for text in (dump, check)]
-    texts = map(_unescape, (device, name, fstype, options))
+    device, name, fstype, options = map(_unescape, (device, name, fstype, options))
+    place = files.canonical_path(name) if name.startswith("/") else name
+    texts = (_canonical_device(device), place, fstype, options)
     return dict(zip(FIELDS, (*texts, *numbers), strict=True))
 
 
@@ -171,6 +176,20 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\([0-3][0-7]{2})", lambda found: chr(int(found[1], 8)), text)
 
 
+def _canonical_path(path: str) -> str:
+    """Return an absolute path without superfluous slashes; anything else, as a share ``//host/name``, as it is."""
+    return files.canonical_path(path) if path.startswith("/") and not path.startswith("//") else path
+
+
+def _canonical_device(device: str) -> str:
+    """Return a device as it is compared: a path without superfluous slashes, a tag in capitals and without quotes."""
+    tag, equals, value = device.partition("=")
+    if equals and tag.upper() in TAGS:
+        quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        return f"{tag.upper()}={value[1:-1] if quoted else value}"
+    return _canonical_path(device)
+
+
 def _check_place(name: str) -> None:
     """Raise ``ResourceError`` for a mount point that is reached through a link, or that others could replace."""
     real = os.path.realpath(name)
@@ -181,3 +200,8 @@ def _check_place(name: str) -> None:
         if name != "/" and not directories.place(name)[0].trusted:
             msg = "other users can write to a directory on its path, and could have another place covered"
             raise ResourceError(msg)
+
+
+def _is_bind(should: Mapping[str, Any]) -> bool:
+    """Return whether a file can be mounted: bound over another one."""
+    return not {"bind", "rbind"}.isdisjoint((should.get("options") or "").split(","))

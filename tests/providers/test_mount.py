@@ -11,7 +11,7 @@ import pytest
 
 from resource_api import ManifestError
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run, warned
+from tests.providers.applied import converge, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,6 +73,50 @@ def test_a_file_system_is_mounted_and_has_an_entry(place: Path, fstab: Path) -> 
     subprocess.run(["mount", place], check=True)
     assert run({name: {"ensure": "absent"}})[0].summary.deleted == 1
     assert (str(place) in mounts(), fstab.read_bytes()) == (False, OTHERS)
+
+
+@pytest.mark.parametrize("spelling", ["{}/", "/{}", "{}//", "/.{}"])
+def test_an_entry_in_another_spelling_is_the_entry(place: Path, fstab: Path, spelling: str) -> None:
+    """It is read, listed and left as it is, changed in its line, and removed."""
+    written = spelling.format(str(place).replace(" ", "\\040"))
+    line = f"tmpfs  {written} tmpfs size=64k".encode()
+    fstab.write_bytes(OTHERS + b"\n" + line + b"\n# end\n")
+    subprocess.run(["mount", place], check=True)
+    name = f"Mount[{place}]"
+    assert run({name: SMALL})[0].summary.unchanged == 1
+    assert fstab.read_bytes() == OTHERS + b"\n" + line + b"\n# end\n"
+    assert run({name: {**SMALL, "options": "size=128k"}})[0].summary.updated == 1
+    assert fstab.read_bytes().count(b"size=") == 1
+    assert run({name: {"ensure": "absent"}})[0].summary.deleted == 1
+    assert fstab.read_bytes() == OTHERS + b"\n# end\n"
+
+
+@pytest.mark.parametrize(
+    ("written", "declared"),
+    [
+        ('UUID="1234-AB"', "UUID=1234-AB"),
+        ("uuid=1234-AB", 'UUID="1234-AB"'),
+        ('LABEL="a\\040b"', "LABEL=a b"),
+        ("/dev//sdz1", "/dev/sdz1"),
+        ("//server/share", "//server/share"),
+    ],
+)
+def test_a_device_in_another_spelling_is_the_device(place: Path, fstab: Path, written: str, declared: str) -> None:
+    """Nothing is to be changed."""
+    line = f"{written} {place}\tauto noauto\n".replace("a b\t", "a\\040b\t").encode()
+    fstab.write_bytes(line)
+    assert run({f"Mount[{place}]": {"ensure": "present", "device": declared}})[0].summary.unchanged == 1
+    assert fstab.read_bytes() == line
+
+
+def test_a_file_can_be_mounted_over_a_file(tmp_path: Path) -> None:
+    """The plan does not miss a directory."""
+    (tmp_path / "source").write_text("x")
+    (tmp_path / "file").touch()
+    declared = {f"Mount[{tmp_path}/file]": {"device": str(tmp_path / "source"), "fstype": "none", "options": "bind"}}
+    assert warned(declared) == []
+    converge(declared)
+    assert (tmp_path / "file").read_text() == "x"
 
 
 @pytest.mark.parametrize(
