@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from resource_api import BaseProvider
+from resource_api import BaseProvider, ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource, SideEffect
+
+    #: The arguments of the program for one transaction, and the packages that are declared in it.
+    Transaction = tuple[Sequence[str], AbstractSet[str]]
 
 #: The states of a working package, in dpkg's words. Those that are neither here nor in the next follow a failure.
 WORKING = frozenset({"installed", "triggers-awaited", "triggers-pending"})
@@ -49,3 +53,62 @@ class PackageProvider(BaseProvider):
             return False, f"the package is {status}" if status else "the package is not installed"
         wanted = {"present": version, "latest": is_.get("candidate")}.get(ensure, ensure)
         return version == wanted or (False, f"changed from {version} to {wanted or ensure}")
+
+    def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the packages that the transactions of ``set`` install, change and remove besides, with their causes."""
+        for arguments, names in self._transactions(context, changes):
+            effects = list(self._simulated(arguments))
+            self._check_virtual({name: changes[name] for name in names}, effects)
+            effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
+            several = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
+            consequences = _closure(self._links(context, several, effects)) if several else {}
+            for effect in effects:
+                causes = [name for name in several if effect.name in consequences.get(name, ())]
+                yield from ((name, effect) for name in causes or names)
+
+    def _check_virtual(self, changes: Mapping[str, Change], effects: Sequence[SideEffect]) -> None:
+        """Raise ``ResourceError`` for a package in whose place another one would be installed, which provides it."""
+        changed = {name for effect in effects for name in (effect.name, *effect.aliases)}
+        for name, (is_, should) in changes.items():
+            creates = should["ensure"] != "absent" and (is_ or {}).get("ensure", "absent") == "absent"
+            if creates and name not in changed and (providers := self._providers(name)):
+                raise ResourceError(virtual(name, providers))
+
+    def _providers(self, name: str) -> Sequence[str]:
+        """Return the packages that provide a virtual one, sorted; none for the name of a package."""
+        raise NotImplementedError
+
+    def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterable[Transaction]:
+        """Return the transactions that the changes need, in their order."""
+        raise NotImplementedError
+
+    def _simulated(self, arguments: Sequence[str]) -> Iterable[SideEffect]:
+        """Return what a transaction would do. Raise ``ResourceError`` or ``CommandError`` where it would fail."""
+        raise NotImplementedError
+
+    def _links(
+        self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
+    ) -> Iterable[tuple[str, str]]:
+        """Return pairs of packages of one transaction: a change or a side effect, and what follows from it."""
+        raise NotImplementedError
+
+
+def virtual(name: str, providers: Sequence[str]) -> str:
+    """Return that a package cannot be declared, and which ones can be in its place."""
+    return f"'{name}' is a virtual package, provided by {', '.join(providers)}; declare one of these"
+
+
+def _closure(links: Iterable[tuple[str, str]]) -> Mapping[str, Collection[str]]:
+    """Return what follows from each package, directly or not."""
+    following: dict[str, set[str]] = {}
+    for package, other in links:
+        following.setdefault(package, set()).add(other)
+    closure = {}
+    for package in following:
+        reached, waiting = set[str](), [package]
+        while waiting:
+            more = following.get(waiting.pop(), set()) - reached
+            reached |= more
+            waiting += more
+        closure[package] = reached
+    return closure

@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, ClassVar
 
 from lib import packages
-from resource_api import Command
+from resource_api import Command, SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource
 
 #: Of an installed package: when it was installed, as of a kernel several versions are.
 INSTALLED = "%{INSTALLTIME}|%{NAME}|%{EPOCHNUM}:%{VERSION}-%{RELEASE}|%{ARCH}\\n"
@@ -48,6 +48,19 @@ class RpmProvider(packages.PackageProvider):
                     row["candidate"] = candidates.get(row["name"], row["version"])
         return rows
 
+    def _links(
+        self, context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what each change does alone: the programs do not say why they do more.
+
+        Only where something that was installed changes: to ask for each of many installations takes long.
+        """
+        if all(effect.action == "install" for effect in effects):
+            return
+        for name, change in changes.items():
+            for arguments, _ in self._transactions(context, {name: change}):
+                yield from ((name, effect.name) for effect in self._simulated(arguments))
+
     def candidates(self, names: list[str]) -> Mapping[str, str]:
         """Return name → the version that would be installed now; nothing for one that no repository has or renews."""
         raise NotImplementedError
@@ -67,6 +80,15 @@ def by_name(lines: Iterable[str]) -> dict[str, Resource]:
             found[name] = row
         found[f"{name}.{architecture}"] = row
     return found
+
+
+def effect(name: str, architecture: str, version: str, action: str) -> SideEffect:
+    """Return what a transaction does to a package."""
+    aliases = (f"{name}.{architecture}",)
+    if action == "remove":
+        return SideEffect(name, action, aliases=aliases)
+    row = {"ensure": "present", "version": version.removeprefix("0:"), "status": "installed"}
+    return SideEffect(name, action, state=row, aliases=aliases)
 
 
 def without_architecture(name: str) -> tuple[str, str]:

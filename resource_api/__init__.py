@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StateLocked,
         UsageError,
     )
+    from resource_api.model.values.side_effect import SideEffect
     from resource_api.model.values.values import UNKNOWN, Sensitive
     from resource_api.model.values.version import __version__ as __version__
     from resource_api.plugins.registry import Registry
@@ -78,6 +79,7 @@ __all__ = [
     "ResourceError",
     "Runtime",
     "Sensitive",
+    "SideEffect",
     "SimpleProvider",
     "StateError",
     "StateLocked",
@@ -110,6 +112,7 @@ _HOMES = {
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
     "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
+    "resource_api.model.values.side_effect": ("SideEffect",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),
     "resource_api.model.values.version": ("__version__",),
 }

@@ -26,8 +26,11 @@ With dnf and zypper a version is written with its release, and its epoch if that
 zypper `hold` is a lock, which keeps a package also from `latest`.
 
 Edited configuration files are kept. `latest` is the version in the package lists that the last `apt-get update` has
-fetched. A virtual package cannot be managed: declare a package that provides it. `purged` also removes
-the configuration files of a package that was removed before.
+fetched. A virtual package cannot be managed: declare a package that provides it; the plan names them. `purged` also
+removes the configuration files of a package that was removed before.
+
+The program is asked before each transaction what else it would install, upgrade, downgrade or remove. The plan shows
+it, and a package fails whose change would [undo another declaration](../commands.md#what-else-a-change-does).
 """,
     attributes={
         "ensure": Attribute(
@@ -66,5 +69,5 @@ the configuration files of a package that was removed before.
         "status": Attribute("Optional[String]", "The state of the package in dpkg's words.", kind="read_only"),
     },
     verbs={"create": "installing", "delete": "removing"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter"},
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from lib import packages
-from resource_api import Command, CommandError, Problem, ResourceError
+from resource_api import Command, CommandError, Problem, ResourceError, SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -33,10 +34,20 @@ OPTIONS = (
 )
 
 
+#: What debconf says where it has no terminal or no apt-utils, as on every server: it then takes its defaults.
+DEBCONF = ("debconf: ", "dpkg-preconfigure: ")
+#: A line of a simulation: to be installed, with the version now and the new one, or removed.
+STEP = re.compile(r"(Inst|Remv|Purg) (\S+)(?: \[(\S+)\])?(?: \((\S+))?")
+#: Relations of packages that cannot be installed together.
+EXCLUDING = frozenset({"Conflicts", "Breaks", "Replaces"})
+DOWNGRADED = "The following packages will be DOWNGRADED:"
+
+
 class Provider(packages.PackageProvider):
     """The packages of Debian 12 and of distributions derived from it."""
 
     apt_get = Command("apt-get", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
+    simulation = Command("apt-get", read_only=True)
     apt_cache = Command("apt-cache", read_only=True)
     apt_mark = Command("apt-mark")
     dpkg = Command("dpkg", timeout=3600, env={"DEBIAN_FRONTEND": "noninteractive"})
@@ -69,20 +80,36 @@ class Provider(packages.PackageProvider):
         known = self._versions(list(changes))
         for name, should in changes.items():
             versions, ensure = known.get(name.removesuffix(f":{native}")), should["ensure"]
-            if versions is None:
+            if not versions and ensure != "absent" and (providers := self._providers(name)):
+                yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
+            elif versions is None:
                 hint = "" if _lists() else "; it has no lists of packages, run 'apt-get update'"
                 yield name, Problem(None, f"apt knows no package '{name}'{hint}")
             elif ensure not in {"present", "latest", *versions}:
                 known_versions = ", ".join(versions) or "none"
                 yield name, Problem("ensure", f"apt has no version {ensure} of '{name}'; it has {known_versions}")
 
+    def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what the transactions do besides; what apt refuses to touch before it is repaired is left out."""
+        damaged = self._damaged()
+        return super().side_effects(context, {name: change for name, change in changes.items() if name not in damaged})
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove in one transaction for each set of options, purge in one more, then hold packages."""
-        transactions: dict[tuple[str, ...], list[str]] = {}
+        removed = self._removed_damaged(context, {name: each.should for name, each in changes.items()})
+        left = {name: change for name, change in changes.items() if name not in removed}
+        for command, _ in self._transactions(context, left):
+            self._apt(context, *command)
+        for verb, mark in (("hold", "hold"), ("unhold", "none")):
+            if marked := [name for name, (is_, should) in changes.items() if _mark(is_, should) == mark]:
+                self.apt_mark("-q", verb, "--", *marked)
+
+    def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
+        """Yield an installation for each set of options, and a purge."""
+        transactions: dict[tuple[str, ...], dict[str, str]] = {}
         purged = []
-        removed = self._removed_damaged({name: each.should for name, each in changes.items()})
         for name, (is_, should) in changes.items():
-            if name in removed or (is_ and self.insync(context, name, "ensure", is_, should) is True):
+            if is_ and self.insync(context, name, "ensure", is_, should) is True:
                 continue
             purge = should["ensure"] == "absent" and should.get("purge")
             if purge:
@@ -90,16 +117,64 @@ class Provider(packages.PackageProvider):
             # What a killed dpkg was removing, apt only removes, also when it shall purge; so it is purged afterwards.
             if not purge or (is_ and is_.get("status") == "half-installed"):
                 options = _options(is_, should)
-                transactions.setdefault(options, []).append(self._argument(name, should["ensure"]))
+                transactions.setdefault(options, {})[name] = self._argument(name, should["ensure"])
         for options, arguments in transactions.items():
-            self._apt("install", *options, "--", *arguments)
+            yield ("install", *options, "--", *arguments.values()), {*arguments}
         if purged:
-            self._apt("purge", *HELD, "--", *purged)
-        for verb, mark in (("hold", "hold"), ("unhold", "none")):
-            if marked := [name for name, (is_, should) in changes.items() if _mark(is_, should) == mark]:
-                self.apt_mark("-q", verb, "--", *marked)
+            yield ("purge", *HELD, "--", *purged), {*purged}
 
-    def _removed_damaged(self, wanted: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
+    def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
+        """Yield what apt-get would do. Raise as ``_apt`` does."""
+        try:
+            lines = self.simulation(*OPTIONS, "--simulate", *arguments, log="debug").stdout.splitlines()
+        except CommandError as error:
+            raise _explained(error) from error
+        below = takewhile(lambda line: line.startswith(" "), _below(DOWNGRADED, lines))
+        native, older = self._records()[0], {name for line in below for name in line.split()}
+        for verb, name, before, version in (match.groups() for match in map(STEP.match, lines) if match):
+            aliases = () if ":" in name else (f"{name}:{native}", f"{name}:all")
+            if verb == "Inst":
+                action = "downgrade" if name in older else "upgrade" if before else "install"
+                row = {"ensure": "present", "version": version, "status": "installed"}
+                yield SideEffect(name, action, state=row, aliases=aliases)
+            else:
+                yield SideEffect(name, "remove", aliases=aliases)
+
+    def _links(
+        self, _context: Context, changes: Mapping[str, Change], effects: Sequence[SideEffect]
+    ) -> Iterator[tuple[str, str]]:
+        """Yield what follows from what, by the relations of the packages.
+
+        What is newly installed follows from what depends on it, what was installed from a change of what it depends
+        on, and either of two that exclude each other from the other.
+        """
+        new = {effect.name for effect in effects if effect.action == "install"}
+        gone = {effect.name for effect in effects if effect.removes}
+        known = {*changes, *(effect.name for effect in effects)}
+        for relation, package, other in self._relations([*changes, *(effect.name for effect in effects)]):
+            if other in known and (package not in new or relation in EXCLUDING):
+                yield other, package
+            if other in known and (other not in gone or relation in EXCLUDING):
+                yield package, other
+
+    def _relations(self, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+        """Yield the relations of packages: a word such as ``Depends``, the package that has it, the one it is to."""
+        package = relation = ""
+        for line in self.apt_cache.lines("depends", "-o", "APT::Cmd::Pattern-Only=true", "--", *names):
+            if not line.startswith(" "):
+                package = line
+            elif line.startswith("    "):
+                yield relation, package, line.strip()  # it provides the virtual package of the line above
+            else:
+                relation, _, other = line.strip(" |").partition(": ")
+                yield relation, package, other
+
+    def _providers(self, name: str) -> list[str]:
+        shown = self.apt_cache("showpkg", "--", name).stdout.splitlines()
+        versions, providers = (_below(heading, shown) for heading in ("Versions: ", "Reverse Provides: "))
+        return [] if any(versions) else sorted({line.split(" ")[0] for line in providers})
+
+    def _removed_damaged(self, context: Context, wanted: Mapping[str, Mapping[str, Any]]) -> Collection[str]:
         """Repair packages that dpkg removes only after it has unpacked them again; return those removed instead.
 
         A forced removal leaves files that a killed dpkg has unpacked and not recorded. So it comes second, where the
@@ -108,17 +183,20 @@ class Provider(packages.PackageProvider):
         names = [name for name, should in wanted.items() if should["ensure"] == "absent"]
         if not names:
             return ()
-        native, records = self._records()
-        damaged = {name for each in records if " reinstreq " in each.get("Status", "") for name in _names(each, native)}
         removed = set()
-        for name in filter(damaged.__contains__, names):
+        for name in filter(self._damaged().__contains__, names):
             try:
-                self._apt("install", "--reinstall", "--", self._argument(name, "present"))
+                self._apt(context, "install", "--reinstall", "--", self._argument(name, "present"))
             except CommandError:
                 verb = "--purge" if wanted[name].get("purge") else "--remove"
                 self.dpkg("--force-remove-reinstreq", verb, "--", name)
                 removed.add(name)
         return removed
+
+    def _damaged(self) -> Collection[str]:
+        """Return the names of the packages that a killed dpkg has left half unpacked."""
+        native, records = self._records()
+        return {name for each in records if " reinstreq " in each.get("Status", "") for name in _names(each, native)}
 
     def _argument(self, name: str, ensure: str) -> str:
         """Return the argument for apt-get; a name or version that ends in ``+`` is made unambiguous."""
@@ -128,18 +206,18 @@ class Provider(packages.PackageProvider):
             return f"{name}:{self._records()[0]}" if name.endswith("+") else name
         return f"{name}={ensure}+" if ensure.endswith("+") else f"{name}={ensure}"
 
-    def _apt(self, *arguments: str) -> None:
+    def _apt(self, context: Context, *arguments: str) -> None:
         """Run apt-get; when a killed dpkg has left packages unconfigured, configure them and try again."""
         try:
-            self.apt_get(*OPTIONS, *arguments)
+            done = self.apt_get(*OPTIONS, *arguments, log="debug")
         except CommandError as error:
             if "dpkg --configure -a" not in error.stderr:
-                if "Unable to locate" in error.stderr and not _lists():
-                    msg = f"apt has no lists of packages, run 'apt-get update': {error}"
-                    raise ResourceError(msg) from error
-                raise
+                raise _explained(error) from error
             self.dpkg.attempt(*KEEP_FILES, "--configure", "-a")  # fails for packages that apt has to unpack again
-            self.apt_get(*OPTIONS, *arguments)
+            done = self.apt_get(*OPTIONS, *arguments, log="debug")
+        for line in done.stderr.splitlines():
+            if not line.startswith(DEBCONF):
+                context.warning(line)
 
     def _records(self) -> tuple[str, list[dict[str, str]]]:
         """Return the architecture of the machine, and the record of every package in dpkg's database."""
@@ -181,6 +259,18 @@ class Provider(packages.PackageProvider):
             else:
                 lines = found[line.removesuffix(":")] = []
         return found
+
+
+def _below(heading: str, lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines below a heading, up to a blank one."""
+    return list(takewhile(bool, lines[lines.index(heading) + 1 :])) if heading in lines else []
+
+
+def _explained(error: CommandError) -> Exception:
+    """Return the error of apt-get, with what helps where it has no lists."""
+    if "Unable to locate" in error.stderr and not _lists():
+        return ResourceError(f"apt has no lists of packages, run 'apt-get update': {error}")
+    return error
 
 
 def _lists() -> list[str]:

@@ -5,15 +5,30 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lib import rpm
-from resource_api import Command, Problem, ResourceError
+from lib import packages, rpm
+from resource_api import Command, Problem, ResourceError, SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api import Change, Context
 
 AVAILABLE = "0|%{name}|%{epoch}:%{version}-%{release}|%{arch}"
+
+
+#: What dnf prints once it knows what it would do, and below what it would do.
+RESOLVED = "Dependencies resolved."
+SUMMARY = "Transaction Summary"
+#: How a heading begins → what is done to the packages below it.
+ACTIONS = {
+    "Installing": "install",
+    "Upgrading": "upgrade",
+    "Downgrading": "downgrade",
+    "Reinstalling": "reinstall",
+    "Removing": "remove",
+}
+#: A package, its architecture, its version; then where it is from, and its size.
+COLUMNS = 3
 
 
 class Provider(rpm.RpmProvider):
@@ -28,13 +43,20 @@ class Provider(rpm.RpmProvider):
         wanted = [name for name, should in changes.items() if should["ensure"] != "absent"]
         known = self.candidates(wanted) if wanted else {}
         for name in wanted:
-            if name not in known:
+            if name not in known and (providers := self._providers(name)):
+                yield name, Problem(None, packages.virtual(name, providers), needs=f"Package[{providers[0]}]")
+            elif name not in known:
                 yield name, Problem(None, f"dnf knows no package '{name}'")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Remove in one transaction, then install in one for each set of options."""
+        for arguments, _ in list(self._transactions(context, changes)):
+            self.dnf("-q", "-y", *arguments)
+
+    def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
+        """Yield a removal, and an installation for each set of options. Raise ``ResourceError`` for a hold."""
         removed: list[str] = []
-        installed: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        installed: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
         for name, (is_, should) in changes.items():
             if should.get("mark") == "hold":
                 msg = "dnf holds no packages without its plug-in versionlock, which is not supported"
@@ -42,11 +64,25 @@ class Provider(rpm.RpmProvider):
             if should["ensure"] == "absent":
                 removed.append(name)
             elif not is_ or self.insync(context, name, "ensure", is_, should) is not True:
-                installed[tuple(should.get("install_options") or ())].append(_argument(name, is_, should))
+                installed[tuple(should.get("install_options") or ())][name] = _argument(name, is_, should)
         if removed:
-            self.dnf("-q", "-y", "remove", "--", *removed)
+            yield ("remove", "--", *removed), {*removed}
         for options, arguments in installed.items():
-            self.dnf("-q", "-y", "install", *options, "--", *arguments)
+            yield ("install", *options, "--", *arguments.values()), {*arguments}
+
+    def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
+        """Yield what dnf would do, from the table that it shows before its question. Raise ``ResourceError``."""
+        done = self.repoquery.attempt("--assumeno", *arguments, log="debug")
+        if RESOLVED not in done.stdout and done.exit_code:
+            lines = [line for line in done.stderr.splitlines() if line.strip()]
+            msg = f"'dnf {arguments[0]}' would fail:" + "".join(f"\n  {line}" for line in lines[-10:])
+            raise ResourceError(msg)
+        yield from effects(done.stdout)
+
+    def _providers(self, name: str) -> list[str]:
+        query = ("-q", "repoquery", "--qf", "%{name}", f"--whatprovides={name}")
+        providers = set(self.repoquery.lines(*query)) - {""}
+        return [] if name in providers else sorted(providers)
 
     def candidates(self, names: list[str]) -> Mapping[str, str]:
         """Return the newest versions that the repositories have, by name."""
@@ -62,3 +98,22 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
     if version and architecture:
         return f"{base}-{version}.{architecture}"
     return f"{name}-{version}" if version else name
+
+
+def effects(table: str) -> Iterator[SideEffect]:
+    """Yield what dnf shows of a transaction: below each heading a line a package, of which a narrow table makes two."""
+    action = ""
+    words: list[str] = []
+    for line in table.partition(SUMMARY)[0].splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            action = next((action for word, action in ACTIONS.items() if line.startswith(word)), "")
+            continue
+        words = [*words, *line.split()] if line.startswith("   ") else line.split() if line.startswith(" ") else []
+        if words[:1] == ["replacing"]:
+            name, _, architecture = words[1].rpartition(".")
+            yield rpm.effect(name, architecture, words[2], "remove")
+            words = []
+        elif action and len(words) >= COLUMNS:
+            name, architecture, version, *_ = words
+            yield rpm.effect(name, architecture, version, action)
+            words = []

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import rpm
-from resource_api import Command, Problem, ResourceError
+from resource_api import Command, Problem, ResourceError, SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from xml.etree.ElementTree import Element
 
+    from lib import packages
     from resource_api import Change, Context, Resource
 
 LOCKS = "/etc/zypp/locks"
+SETTINGS = "/etc/zypp/zypp.conf"
 #: Ask nothing, and print what other programs read.
 QUIET = ("--non-interactive", "--quiet")
 #: A reboot or a restart of zypper is advised, or a repository was left out; the packages are installed (zypper(8)).
@@ -28,6 +30,18 @@ FIELD = re.compile(r"([a-z_]+): *(.*)")
 LOCK = frozenset({"type", "solvable_name"})
 IGNORED = frozenset({"match_type", "case_sensitive", "comment", "time"})
 PATTERN = re.compile(r"[*?\[\]\\]")
+
+
+#: An element of a dry run → what is done to the packages in it.
+ACTIONS = {
+    "to-install": "install",
+    "to-upgrade": "upgrade",
+    "to-downgrade": "downgrade",
+    "to-remove": "remove",
+    "to-upgrade-change-arch": "upgrade",
+    "to-downgrade-change-arch": "downgrade",
+    "to-reinstall": "reinstall",
+}
 
 
 class Provider(rpm.RpmProvider):
@@ -66,19 +80,43 @@ class Provider(rpm.RpmProvider):
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Install and remove in one transaction for each set of options; locks are no reason against a declaration."""
-        transactions: dict[tuple[str, ...], list[str]] = defaultdict(list)
         held = _held()
-        for name, (is_, should) in changes.items():
-            if not is_ or self.insync(context, name, "ensure", is_, should) is not True:
-                transactions[tuple(should.get("install_options") or ())].append(_argument(name, should["ensure"]))
-        changed = {argument.lstrip("-").partition("=")[0] for each in transactions.values() for argument in each}
-        if locked := sorted(changed & held):
+        transactions = list(self._transactions(context, changes))
+        if locked := sorted(held.intersection(*(names for _, names in transactions)) if transactions else ()):
             self._run("removelock", "--", *locked)
         try:
-            for options, arguments in transactions.items():
-                self._run("install", "--name", "--oldpackage", "--auto-agree-with-licenses", *options, "--", *arguments)
+            for arguments, _ in transactions:
+                self._run("install", "--name", "--oldpackage", "--auto-agree-with-licenses", *arguments)
         finally:
             self._mark(changes, held)
+
+    def _transactions(self, context: Context, changes: Mapping[str, Change]) -> Iterator[packages.Transaction]:
+        """Yield a transaction for each set of options."""
+        transactions: dict[tuple[str, ...], dict[str, str]] = defaultdict(dict)
+        for name, (is_, should) in changes.items():
+            if not is_ or self.insync(context, name, "ensure", is_, should) is not True:
+                transactions[tuple(should.get("install_options") or ())][name] = _argument(name, should["ensure"])
+        for options, arguments in transactions.items():
+            yield (*options, "--", *arguments.values()), {*arguments}
+
+    def _providers(self, _name: str) -> list[str]:
+        return []  # with ``--name`` it installs nothing in place of a package
+
+    def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
+        """Yield what zypper would do. Raise ``ResourceError`` with the problem that it does not solve by itself."""
+        options = ("install", "--dry-run", "--name", "--oldpackage", "--auto-agree-with-licenses")
+        words = (*QUIET, "--xmlout", "--no-refresh", *options, *arguments)
+        with _without_locks() as environment:
+            done = self.query.attempt(*words, env=environment, log="debug")
+        if done.exit_code not in DONE:
+            texts = [each.text or "" for name in ("description", "message") for each in _elements(done.stdout, name)]
+            msg = f"'zypper install' would fail: {'; '.join(texts).strip() or done.stderr}"
+            raise ResourceError(msg)
+        for heading, action in ACTIONS.items():
+            for place in _elements(done.stdout, heading):
+                for each in place.iter("solvable"):
+                    name, architecture, version = (each.get(word, "") for word in ("name", "arch", "edition"))
+                    yield rpm.effect(name, architecture, version, action)
 
     def _mark(self, changes: Mapping[str, Change], before: Collection[str]) -> None:
         """Lock and unlock packages as declared; without a declaration as before."""
@@ -116,6 +154,23 @@ def _argument(name: str, ensure: str) -> str:
     if ensure == "absent":
         return f"-{name}"
     return name if ensure in {"present", "latest"} else f"{name}={ensure}"
+
+
+@contextmanager
+def _without_locks() -> Iterator[Mapping[str, str]]:
+    """Yield the environment in which libzypp applies no locks: ``set`` removes those of declared packages first."""
+    if not _held():
+        yield {}
+        return
+    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - machines without zypper load this module to choose
+
+    settings = "[main]"
+    with suppress(FileNotFoundError), open(SETTINGS, encoding="utf-8") as file:  # noqa: PTH123 - as it is
+        settings = file.read()
+    with NamedTemporaryFile("w", prefix="zypp", suffix=".conf") as copy:
+        copy.write(f"{settings}\nlocksfile.apply = no\n")
+        copy.flush()
+        yield {"ZYPP_CONF": copy.name}
 
 
 def _held() -> set[str]:

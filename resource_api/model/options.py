@@ -72,6 +72,11 @@ class Options(NamedTuple):
     shown: bool = False
 
     @property
+    def bound(self) -> bool:
+        """Whether somebody has agreed to the plan, so that nothing is done that it does not show."""
+        return self.saved or self.destroy
+
+    @property
     def partial(self) -> bool:
         """Whether only a part of the manifest is planned."""
         return bool(self.targets or self.excludes or self.tags or self.skip_tags)

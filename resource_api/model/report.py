@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.step import Operation, Step
     from resource_api.model.values.errors import Problem
+    from resource_api.model.values.side_effect import SideEffect
 
 
 class StepReport(NamedTuple):
@@ -30,6 +31,8 @@ class StepReport(NamedTuple):
     cause: str = ""
     #: Whether it has changed something although it failed or was skipped: one half of a replacement was done.
     half_done: bool = False
+    #: What the step does besides, as its provider said last; None: it was not asked.
+    side_effects: Sequence[SideEffect] | None = ()
 
     def __repr__(self) -> str:
         """Show the outcome, the action and the reference."""

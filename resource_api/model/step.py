@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
+    from resource_api.model.values.side_effect import SideEffect
 
 
 class ReplacementReason(Enum):
@@ -141,6 +142,8 @@ class Step(NamedTuple):
     old_definition: TypeDefinition | None = None
     #: Whether the run decided on it: it was in sync in the plan, and an earlier change of the run put it out of sync.
     late: bool = False
+    #: What it does besides, as far as its provider was asked; None: only at its turn can the provider tell.
+    side_effects: Sequence[SideEffect] | None = ()
 
     def __repr__(self) -> str:
         """Show the action and the reference."""

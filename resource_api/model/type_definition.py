@@ -52,6 +52,7 @@ FEATURES: Final = frozenset(
         "upgrade",
         "parallel",
         "preflight",
+        "side_effects",
         "not_rehearsable",
     }
 )

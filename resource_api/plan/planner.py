@@ -119,6 +119,16 @@ class Plan(NamedTuple):
         """The number of the first operation that begins only when all that is declared has ended."""
         return ordering.prune_begins(self.operations, self.pruned)
 
+    def with_steps(self, steps: Mapping[int, Step]) -> Plan:
+        """Return this plan with other steps, by the index of their entry, in place of those that it has."""
+        return self._replace(
+            steps=[steps.get(step.entry.index, step) for step in self.steps],
+            operations=[
+                operation._replace(step=steps.get(operation.step.entry.index, operation.step))
+                for operation in self.operations
+            ],
+        )
+
     def decision_inputs(self, step: Step) -> DecisionInputs:
         """Return the inputs for deciding a step again, with the reason for a replacement that was planned."""
         index = step.entry.index

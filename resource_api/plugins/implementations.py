@@ -139,6 +139,11 @@ class Implementations:
         for implementation, some in self._by_implementation(changes).items():
             yield from self._call(context, implementation, "preflight", {name: changes[name] for name in some}) or ()
 
+    def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[Any]:
+        """Yield what the changes do besides, as each implementation finds it."""
+        for implementation, some in self._by_implementation(changes).items():
+            yield from self._call(context, implementation, "side_effects", {name: changes[name] for name in some}) or ()
+
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
         """Configure the implementation that manages the resources of this instance; others at their first call."""
         self._config = config

@@ -31,6 +31,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "plan": "context, name, is_, should",
     "upgrade": "version, values",
     "preflight": "context, changes",
+    "side_effects": "context, changes",
     "configure": "context, config",
     "check_config": "context, config",
     "diff_config": "context, is_, should",

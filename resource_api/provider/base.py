@@ -28,6 +28,7 @@ FEATURE_METHODS: Final[Mapping[str, str]] = {
     "plan": "plan",
     "upgrade": "upgrade",
     "preflight": "preflight",
+    "side_effects": "side_effects",
 }
 
 #: The methods for the configuration of a type with ``config``; ``configure`` is required, the others are optional.
@@ -97,6 +98,10 @@ class BaseProvider:
     ``Problem(attribute, message, needs=None)``: what the change needs and this machine lacks, such as an owner, a
     program or a package. It only reads, and is called only for plans and under noop. ``needs`` is the reference of the
     resource that would provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it.
+
+    With the feature ``side_effects``, ``side_effects(context, changes)`` gets what one ``set`` will get, and returns
+    pairs of a name and a ``SideEffect``: what this call does besides. It only reads. It is called for plans, with the
+    values that are known, and right before each ``set``; what it raises then is taken as raised by ``set``.
 
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.

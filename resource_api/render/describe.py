@@ -41,6 +41,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "noop_handler": "is called under noop too, to report more of what would happen",
     "plan": "predicts values and replacements in the plan",
     "preflight": "names in the plan what is missing on this machine",
+    "side_effects": "names in the plan what else its changes do, and fails what would undo other declarations",
     "simple_get_filter": "is read by name: only declared resources are read",
     "parallel": "several can be changed at once with --parallel",
     "upgrade": "converts what older versions have recorded",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
+    from resource_api.model.values.side_effect import SideEffect
     from resource_api.plan.planner import Plan
 
 FORMAT_VERSION = 1
@@ -85,11 +86,19 @@ def step(each: Step, *, may_change: bool = False) -> dict[str, Any]:
     }
     if predictions := each.predictions:
         document["predicted"] = [planned_change(each, difference._replace(message="")) for difference in predictions]
+    document |= _side_effects(each, each.side_effects)
     if each.error:
         document["error"] = each.error
     if may_change:
         document["may_change"] = True
     return document
+
+
+def _side_effects(each: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
+    """Return what a step does besides, null where only its turn shows that; nothing for types that cannot tell."""
+    if "side_effects" not in each.definition.features:
+        return {}
+    return {"side_effects": None if effects is None else [effect.document() for effect in effects]}
 
 
 def drift(reference: str, changes: Sequence[Difference]) -> dict[str, Any]:
@@ -164,6 +173,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
         "corrective": done.corrective,
         **({"late": True} if done.late else {}),
         "seconds": round(done.seconds, 6),
+        **_side_effects(done.step, done.side_effects),
         **({"file": place.file, "line": place.line} if place is not None and place.line else {}),
     }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Action, conceal_difference, is_text_change, nested_parts
 from resource_api.model.values.assets import Content
+from resource_api.model.values.side_effect import describe
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
 from resource_api.render.changes import Style
@@ -142,6 +143,10 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
     for attribute in step.decision.replaces_because:
         yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
+    if step.side_effects is None:
+        yield f"{_MARGIN}(what else it does is known at its turn)"
+    for line in describe(step.side_effects or ()):
+        yield f"{_MARGIN}{escape(line)}"
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:

@@ -153,13 +153,7 @@ def _with_failures(planned: Plan, errors: Sequence[Problem]) -> Plan:
             earlier = [step.decision.error] if step.decision.error else []
             decision = step.decision._replace(error="; ".join([*earlier, *messages]))
             failed[step.entry.index] = step._replace(decision=decision)
-    return planned._replace(
-        steps=[failed.get(step.entry.index, step) for step in planned.steps],
-        operations=[
-            operation._replace(step=failed.get(operation.step.entry.index, operation.step))
-            for operation in planned.operations
-        ],
-    )
+    return planned.with_steps(failed)
 
 
 def _policy_plan(planned: Plan) -> PolicyPlan:

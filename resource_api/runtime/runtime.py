@@ -400,7 +400,10 @@ class Runtime(ResourceReader):
                 policies = self._policies()
                 providers.check_policies = policies.check_resource if policies else None
                 snapshot = Snapshot(providers, options.strict)
-                plan = Plan(*make(_Planning(options, snapshot, policies)))
+                made = make(_Planning(options, snapshot, policies))
+                if options.shown or options.noop or options.bound:
+                    made = _with_side_effects(made, providers)
+                plan = Plan(*made)
                 if options.shown or options.noop:
                     self._check_prerequisites(plan, providers)
             yield plan, snapshot
@@ -581,6 +584,15 @@ class Runtime(ResourceReader):
             self.log.write("warning", "", f"no report of this run is kept: {error.strerror}")
         if self.on_document is not None:
             self.on_document(run_document.document(text))
+
+
+def _with_side_effects(plan: planning.Plan, providers: ProviderPool) -> planning.Plan:
+    """Return a plan whose steps have what they do besides; what is forbidden of that fails them."""
+    if any(step.decision is not SAME and "side_effects" in step.definition.features for step in plan.steps):
+        from resource_api.transaction.side_effects import with_side_effects  # noqa: PLC0415 - only for plans with such changes
+
+        return with_side_effects(plan, providers)
+    return plan
 
 
 def state_settings(options: Mapping[str, Any]) -> dict[str, Any]:

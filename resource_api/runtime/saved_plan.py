@@ -304,7 +304,7 @@ def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping
     changed = [
         str((planned.get(key) or current[key]).get("reference"))
         for key in dict.fromkeys((*planned, *current))
-        if _compared(planned.get(key)) != _compared(current.get(key))
+        if _compared(planned.get(key)) != _compared(current.get(key)) or _does_more(current.get(key), planned.get(key))
     ]
     if changed:
         names = ", ".join(dict.fromkeys(changed))
@@ -329,6 +329,12 @@ def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
 
 def _compared(step: Mapping[str, Any] | None) -> Any:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
+
+
+def _does_more(now: Mapping[str, Any] | None, planned: Mapping[str, Any] | None) -> bool:
+    """Return whether a step does something besides that it was not planned to do."""
+    before, after = ((step or {}).get("side_effects") or () for step in (planned, now))
+    return any(effect not in before for effect in after)
 
 
 def refused(path: str, message: str) -> ManifestError:

@@ -20,6 +20,7 @@ from resource_api.model.step import Decision, Step
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.side_effect import SideEffect
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.plan.drift import Drift
 from resource_api.runtime.results import Plan
@@ -111,6 +112,7 @@ def _step(registry: Registry, number: int, saved: Mapping[str, Any]) -> Step:
         saved.get("error") or "",
         saved["replaces_because"],
     )
+    effects = saved.get("side_effects", ())
     return Step(
         entry,
         None if saved["is"] is None else {name: _value(value) for name, value in saved["is"].items()},
@@ -120,6 +122,7 @@ def _step(registry: Registry, number: int, saved: Mapping[str, Any]) -> Step:
         refreshed_by=saved["refreshed_by"],
         deferred=deferred,
         previous=saved["previous"] or "",
+        side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
     )
 
 

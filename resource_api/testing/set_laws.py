@@ -68,6 +68,15 @@ class SetLaws(FoundationLaws):
             found = harness.preflight(*examples)
         assert not found, f"a plan would warn of what succeeds: {found}"
 
+    def test_side_effects_are_reported_without_a_change(self, harness: Harness) -> None:
+        """``side_effects`` changes nothing, and reports nothing that would forbid the examples."""
+        harness.require("side_effects")
+        with harness.assert_unchanged("side_effects"):
+            steps = harness.plan(*harness.examples.all).steps
+        failed = [step.error for step in steps if step.error]
+        assert not failed, f"what succeeds would be refused: {failed}"
+        assert all(step.side_effects is not None for step in steps), f"it has failed:{harness.log_text}"
+
     def test_update_changes_only_what_differs(self, harness: Harness) -> None:
         """An update sets the new values, leaves all others unchanged, and the next plan is empty."""
         harness.require("readable", "updated")

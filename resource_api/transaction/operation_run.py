@@ -1,7 +1,8 @@
 """One operation while it is carried out: what is decided about it, what its call reported, how it ended.
 
 Who changes what: the re-evaluation sets ``decision`` and ``should``; the provider's call and its verification set
-``result`` and ``is_``; ``results`` alone sets ``status``. Nothing else is decided or changed here.
+``result`` and ``is_``; ``side_effects`` and ``results`` alone set ``side_effects`` and ``status``. Nothing else is
+decided or changed here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Key
     from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.side_effect import SideEffect
 
 
 class Status(Enum):
@@ -71,6 +73,7 @@ class OperationRun:
         "removal",
         "result",
         "should",
+        "side_effects",
         "started",
         "status",
         "step",
@@ -93,6 +96,8 @@ class OperationRun:
         #: The resource as it was last read; None: it did not exist, or could not be read.
         self.is_ = self.step.is_
         self.result = NO_RESULT
+        #: What its provider has said right before its call that it does besides; None: it was not asked.
+        self.side_effects: Sequence[SideEffect] | None = None
         self.status = Status.PENDING
         #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
         self.started = 0.0

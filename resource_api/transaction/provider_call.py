@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from resource_api.provider.outcomes import CallOutcomes
     from resource_api.transaction.call_progress import Places
     from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.side_effects import SideEffectCheck
 
 
 class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through the stages of a run
@@ -43,12 +44,19 @@ class ProviderCaller:
     """Calls the provider instance of one type."""
 
     def __init__(
-        self, definition: TypeDefinition, providers: ProviderPool, places: Places, calls: list[ProviderCall]
+        self,
+        definition: TypeDefinition,
+        providers: ProviderPool,
+        places: Places,
+        calls: list[ProviderCall],
+        check: SideEffectCheck | None,
     ) -> None:
         """Prepare to call; the provider is made at the first call.
 
-        ``places`` are shown while a call runs. Each call is appended to ``calls``.
+        ``places`` are shown while a call runs. Each call is appended to ``calls``. ``check`` decides what of a ``set``
+        may be done; None: all of it.
         """
+        self._check = check
         self._definition = definition
         self._providers = providers
         self._places = places
@@ -80,6 +88,16 @@ class ProviderCaller:
 
         ``left_out`` returns whether a name must be left out; it is called when the provider comes to that name.
         """
+        if self._check is not None and not noop:
+            try:
+                changes = self._check.allowed(runs, changes)
+            except Exception as error:  # noqa: BLE001 - as if ``set`` had raised it: then nothing was changed either
+                return error
+            except BaseException as error:
+                raise CallStopped(error) from error
+            if not changes:
+                return None
+            runs = [run for run in runs if run.name in changes]
         context = self._context(runs, noop=noop)
         if not noop and "imperative" not in self._definition.features:
             context.outcomes.held = []

@@ -202,7 +202,8 @@ class Results:
             changes = _replaced_differences(run)
         half_done = status in {"failed", "skipped"} and self.has_changed(index)
         report = StepReport(
-            run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done
+            *(run.step, action, status, _with_reported(run, changes), error, run.seconds, cause, half_done),
+            run.step.side_effects if run.side_effects is None else run.side_effects,
         )
         self.reports.append(report)
         self._events.step_ended(report)

@@ -44,7 +44,7 @@ class Retry:
         What is raised again, or what an operation reports, is in its ``result``. Raises ``CallStopped``.
         """
         definition = runs[0].definition
-        undecided = [run for run in runs if run.result.reported is None]
+        undecided = [run for run in runs if run.result.reported is None and not run.finished]
         if "imperative" in definition.features:
             for run in undecided:
                 _set_error(run, error)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from resource_api.transaction.operation_run import OperationRun
+    from resource_api.transaction.side_effects import SideEffectCheck
     from resource_api.transaction.transaction import Parts
 
 #: Actions that change nothing and need no call.
@@ -45,7 +46,9 @@ class SegmentRun:
         self._recorder = parts.recorder
         self._options = parts.plan.options
         self._orphans = parts.plan.prior.orphans
-        self._caller = ProviderCaller(self._definition, parts.snapshot.providers, parts.places, parts.results.calls)
+        check = _side_effect_check(parts) if "side_effects" in self._definition.features else None
+        providers, calls = parts.snapshot.providers, parts.results.calls
+        self._caller = ProviderCaller(self._definition, providers, parts.places, calls, check)
         failures, fail_fast = parts.results.failures, parts.plan.options.fail_fast
         self._prerequisites = Prerequisites(runs, parts.plan.waits, failures, fail_fast=fail_fast)
         self._verification = Verification(parts.snapshot, self._definition)
@@ -273,3 +276,10 @@ class SegmentRun:
         self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
         self._results.succeed(run, Action.REFRESH)
         return True
+
+
+def _side_effect_check(parts: Parts) -> SideEffectCheck:
+    """Return what asks the provider before each ``set`` of a segment."""
+    from resource_api.transaction.side_effects import SideEffectCheck  # noqa: PLC0415 - few types have side effects
+
+    return SideEffectCheck(parts)

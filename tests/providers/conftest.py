@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.mariadb_server import Server
+
+
+#: What the repository for rpm has: name, version, and what a package needs, excludes and replaces.
+RPMS: Final = [
+    *[("ra-Test", "1.0"), ("ra-Test", "1.1"), ("ra-other", "2.0"), ("ra-base", "1.0"), ("ra-base", "2.0")],
+    ("ra-big-with-a-name-that-is-longer-than-a-column-of-a-table-is-wide", "1.0", "Requires: ra-base"),
+    ("ra-rival", "1.0", "Conflicts: ra-base"),
+    ("ra-successor", "1.0", "Obsoletes: ra-base < 3", "Provides: ra-virtual"),
+    ("ra-either", "1.0", "Provides: ra-virtual"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +76,7 @@ def private_apt() -> Iterator[Path]:
 def rpm_packages(private_etc: None) -> Iterator[Path]:  # noqa: ARG001 - /etc is a copy
     """Enter a mount namespace with an empty database of rpm; return a directory with a repository of packages."""
     stage = Path("/srv")
-    spec = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n%description\nx\n%files\n"
+    spec = "Name: {}\nVersion: {}\nRelease: 1\nSummary: x\nLicense: x\nBuildArch: noarch\n{}\n%description\nx\n%files\n"
     with private_mounts():
         subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "ra-test", stage], check=True)
         for place in ("/var/cache/dnf", "/var/lib/dnf", "/var/cache/zypp", "/var/lib/zypp", "/var/lib/rpm", "/var/log"):
@@ -76,8 +86,8 @@ def rpm_packages(private_etc: None) -> Iterator[Path]:  # noqa: ARG001 - /etc is
             subprocess.run(["mount", "--bind", own, place], check=True)
         Path("/etc/rpm").mkdir(exist_ok=True)
         Path("/etc/rpm/macros").write_text("%_dbpath /var/lib/rpm\n")
-        for name, version in (("ra-Test", "1.0"), ("ra-Test", "1.1"), ("ra-other", "2.0")):
-            (stage / "x.spec").write_text(spec.format(name, version))
+        for name, version, *more in RPMS:
+            (stage / "x.spec").write_text(spec.format(name, version, "\n".join(more)))
             places = ["--define", f"_topdir {stage}/top", "--define", f"_rpmdir {stage}/repository"]
             subprocess.run(["rpmbuild", "-bb", "--quiet", *places, stage / "x.spec"], check=True, capture_output=True)
         subprocess.run(["createrepo_c", "-q", stage / "repository"], check=True)

@@ -35,6 +35,12 @@ STAGE: Final = Path("/srv")  # a file system in memory covers it while these tes
 REPOSITORY: Final = STAGE / "ra-test-repository"
 HISTORY: Final = Path("/var/log/apt/history.log")
 CONFIG: Final = STAGE / "ra-test-config.conf"  # of the package ra-test-config
+#: Says what debconf says on a machine without apt-utils, and a warning of its own.
+HOOK: Final = """DPkg::Pre-Invoke {
+    "echo 'debconf: delaying package configuration, since apt-utils is not installed' >&2";
+    "echo 'ra-test: low on paint' >&2";
+};
+"""
 MANY: Final = [f"ra-test-n{number:02}" for number in range(20)]
 
 
@@ -100,6 +106,13 @@ def _repository() -> Iterator[None]:
         index += [build(name, "1.0") for name in (*MANY, "ra-test-plus+", "ra-test-plus", "ra-test-x86")]
         index += [build("ra-test-broken", "1.0", postinst="test -e /srv/ra-test-mended")]
         index += [build("ra-test-virtual-by", "1.0", control="Provides: ra-test-virtual\n")]
+        index += [build("ra-test-base", version) for version in ("1.0", "2.0")]
+        index += [build("ra-test-big", "1.0", control="Depends: ra-test-base\n")]
+        index += [build("ra-test-bigger", "1.0", control="Depends: ra-test-big\n")]
+        index += [build("ra-test-old", "1.0", control="Depends: ra-test-base (<< 2.0)\n")]
+        index += [build("ra-test-rival", "1.0", control="Conflicts: ra-test-base\n")]
+        index += [build("ra-test-either", "1.0", control="Provides: ra-test-several\n")]
+        index += [build("ra-test-or", "1.0", control="Provides: ra-test-several\n")]
         (REPOSITORY / "Packages").write_text("\n".join(index))
         run("apt-get", "update")
         yield
@@ -291,6 +304,114 @@ def test_a_virtual_package_fails() -> None:
     report = apply({"ra-test-virtual": "present"})
     assert actions(report) == "failed:1"
     assert read("ra-test-virtual") is None
+
+
+def planned(wanted: Mapping[str, Any], **options: Any) -> dict[str, tuple[str, list[dict[str, str]] | None]]:
+    """Return the error and the side effects of each step of a plan, by title."""
+    resources = {f"Package[{k}]": v if isinstance(v, dict) else {"ensure": v} for k, v in wanted.items()}
+    plan = Runtime(Registry.from_path(), log=Log("off")).plan({"resources": resources}, **options)
+    steps = plan.to_dict()["steps"]
+    return {step["reference"][8:-1]: (step.get("error", ""), step["side_effects"]) for step in steps}
+
+
+def install(*names: str) -> None:
+    """Install packages of the repository."""
+    run("apt-get", "-q", "-y", "install", "--", *names)
+
+
+REMOVES_BIG: Final = [{"name": "ra-test-big", "action": "remove"}]
+
+
+@pytest.mark.parametrize("ensure", ["absent", "purged"])
+def test_what_apt_removes_besides_is_in_the_plan(ensure: str) -> None:
+    """Also with what depends on that in turn; nothing is changed by asking."""
+    install("ra-test-bigger")
+    error, effects = planned({"ra-test-base": ensure})["ra-test-base"]
+    assert (error, effects) == ("", [{"name": "ra-test-bigger", "action": "remove"}, *REMOVES_BIG])
+    assert transactions() == 1
+    report = apply({"ra-test-base": ensure})
+    assert [step.side_effects for step in report.steps if step.side_effects] != []
+    assert state("ra-test-big") == ""
+
+
+@pytest.mark.parametrize("title", ["ra-test-big", "ra-test-big:{native}", "ra-test-big:all"])
+def test_a_package_that_is_declared_present_is_not_removed_besides(title: str) -> None:
+    """Under any name that apt has for it; nothing of the transaction has begun."""
+    install("ra-test-big")
+    title = title.format(native=run("dpkg", "--print-architecture").strip())
+    report = apply({"ra-test-base": "absent", title: "present"})
+    assert actions(report) == "failed:1"
+    assert f"would also remove ra-test-big, which Package[{title}] declares as present" in str(report.steps[0].error)
+    assert [state("ra-test-base"), state("ra-test-big")] == ["installed 2.0", "installed 1.0"]
+    assert converge({"ra-test-base": "absent", title: "absent"}) == "deleted:2"
+
+
+def test_a_conflict_at_installation_is_in_the_plan() -> None:
+    """What is replaced goes with what depends on it, and stays where it is declared."""
+    install("ra-test-big")
+    expected = [*REMOVES_BIG, {"name": "ra-test-base", "action": "remove"}]
+    assert planned({"ra-test-rival": "present"})["ra-test-rival"] == ("", expected)
+    report = apply({"ra-test-rival": "present", "ra-test-n00": "present", "ra-test-base": "present"})
+    assert actions(report) == "created:1 failed:1"
+    assert [state(name) for name in ("ra-test-rival", "ra-test-n00", "ra-test-base")] == [
+        "",
+        "installed 1.0",
+        "installed 2.0",
+    ]
+    assert converge({"ra-test-rival": "present"}) == "created:1"
+
+
+def test_what_is_installed_and_downgraded_besides_is_in_the_plan() -> None:
+    """A dependency that is missing, and one that is too new."""
+    assert planned({"ra-test-big": "present"})["ra-test-big"][1] == [{"name": "ra-test-base", "action": "install"}]
+    install("ra-test-base")
+    options = {"ensure": "present", "install_options": ["--allow-downgrades", "-o", "APT::Solver=internal"]}
+    run("dpkg", "--install", REPOSITORY / "ra-test-base_1.0.deb")
+    install("ra-test-old")
+    assert planned({"ra-test-base": "latest"})["ra-test-base"][1] == [{"name": "ra-test-old", "action": "remove"}]
+    assert actions(apply({"ra-test-base": "latest", "ra-test-old": options})) == "failed:1"
+
+
+def test_each_package_of_a_transaction_has_its_own_side_effects() -> None:
+    """By the relations of the packages: what one brings or removes is not the others'."""
+    install("ra-test-bigger", "ra-test-rival-")
+    effects = planned({"ra-test-n00": "present", "ra-test-base": "absent", "ra-test-n01": "present"})
+    assert {name: [each["name"] for each in found or ()] for name, (_, found) in effects.items()} == {
+        "ra-test-n00": [],
+        "ra-test-base": ["ra-test-bigger", "ra-test-big"],
+        "ra-test-n01": [],
+    }
+
+
+def test_a_virtual_package_is_named_in_the_plan_with_its_providers() -> None:
+    """Of one provider apt would install that, which nobody has declared."""
+    events: list[Any] = []
+    runtime = Runtime(Registry.from_path(), log=Log("off"), on_event=events.append)
+    runtime.plan(
+        {"resources": {"Package[ra-test-n00]": {}, "Package[ra-test-several]": {}, "Package[ra-test-virtual]": {}}}
+    )
+    why = "'ra-test-several' is a virtual package, provided by ra-test-either, ra-test-or; declare one of these"
+    assert [each.problem.message for each in events] == [
+        why,
+        "'ra-test-virtual' is a virtual package, provided by ra-test-virtual-by; declare one of these",
+    ]
+    report = apply({"ra-test-virtual": "present"})
+    assert "'ra-test-virtual' is a virtual package, provided by ra-test-virtual-by" in str(report.steps[0].error)
+    assert state("ra-test-virtual-by") == ""
+
+
+def test_a_warning_of_debconf_is_none() -> None:
+    """What another program says that apt runs is one."""
+    lines: list[tuple[str, str]] = []
+    log = Log("warning", lambda *events: lines.extend((event.level, event.text) for event in events))
+    hook = Path("/etc/apt/apt.conf.d/ra-test-hook")
+    hook.write_text(HOOK)
+    try:
+        report = Runtime(Registry.from_path(), log=log).apply({"resources": {"Package[ra-test-n00]": {}}})
+    finally:
+        hook.unlink()
+    assert report.exit_code == 0
+    assert lines == [("warning", "ra-test: low on paint")]
 
 
 def test_a_changed_configuration_file_is_kept() -> None:

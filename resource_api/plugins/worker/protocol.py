@@ -20,6 +20,7 @@ from resource_api.model.values import errors
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import KINDS, Content
 from resource_api.model.values.errors import Problem, ProviderError
+from resource_api.model.values.side_effect import SideEffect
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -93,6 +94,24 @@ def problem(found: Any) -> Problem:
     if isinstance(found, dict) and found.keys() <= set(Problem._fields) and isinstance(found.get("message"), str):
         return Problem(**{"attribute": None, **found}).checked()
     msg = f"a problem is a text, or an object with a message, not {found!r:.80}"
+    raise ProviderError(msg)
+
+
+def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
+    """Return what a frame holds of a side effect. Raise ``ProviderError`` for what is none."""
+    if not isinstance(effect, SideEffect):
+        msg = f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}"
+        raise ProviderError(msg)
+    name, action, type_, state, aliases = effect.checked()
+    return {"name": name, "action": action, "type": type_, "state": state and dict(state), "aliases": list(aliases)}
+
+
+def side_effect(fields: Any) -> SideEffect:
+    """Return the side effect that a frame holds. Raise ``ProviderError`` for anything else."""
+    if isinstance(fields, dict) and {"name", "action"} <= fields.keys() <= set(SideEffect._fields):
+        aliases = tuple(map(name, fields.get("aliases") or ()))
+        return SideEffect(**{**fields, "name": name(fields["name"]), "aliases": aliases}).checked()
+    msg = f"a side effect is an object with a name and an action, not {fields!r:.80}"
     raise ProviderError(msg)
 
 

@@ -28,10 +28,12 @@ from resource_api.provider.context import Context
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.change import Change
     from resource_api.model.provider_functions import Question
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
     from resource_api.model.values.masking import Mask
+    from resource_api.model.values.side_effect import SideEffect
     from resource_api.plugins.worker.process import WorkerProcess
     from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import RunContext
@@ -106,6 +108,12 @@ class WorkerProvider:
         listed = [{"name": name, "should": should} for name, should in changes.items()]
         for name, found in self._workers.call(context, "preflight", listed) or ():
             yield protocol.name(name), protocol.problem(found)
+
+    def side_effects(self, context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
+        """Yield what the changes do besides."""
+        listed = [{"name": name, "is": is_, "should": should} for name, (is_, should) in changes.items()]
+        for name, found in self._workers.call(context, "side_effects", listed) or ():
+            yield protocol.name(name), protocol.side_effect(found)
 
     def suitable(self, context: Context) -> Any:
         """Return True, or why the provider cannot be used on this machine."""

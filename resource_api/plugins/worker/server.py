@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
 
 #: Methods that need a configured provider.
-_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight"})
+_CONFIGURED: Final = frozenset({"get", "set", "refresh", "due", "preflight", "side_effects"})
 #: Methods that report on resources.
 _REPORTING: Final = frozenset({"get", "set", "refresh", "due"})
 #: Methods of which one frame holds many calls.
@@ -218,6 +218,8 @@ class _Server:
             return call(context, **arguments[0])
         if method == "preflight":
             arguments = [{each["name"]: each["should"] for each in arguments[0]}]
+        if method == "side_effects":
+            arguments = [{each["name"]: Change(each["is"], each["should"]) for each in arguments[0]}]
         if method == "set":
             extra = {"noop": context.noop} if "noop_handler" in context.type.features else {}
             changes = self._changes(**arguments[0])
@@ -274,6 +276,8 @@ def _plain_data(definition: TypeDefinition, method: str, answer: Any) -> Any:
         return None
     if method == "preflight":
         return [[name, protocol.problem_fields(problem)] for name, problem in (() if answer is None else answer)]
+    if method == "side_effects":
+        return [[name, protocol.side_effect_fields(effect)] for name, effect in (() if answer is None else answer)]
     if method == "validate":
         found = validation_answers(answer)
         return [protocol.problem_fields(each) if isinstance(each, Problem) else each for each in found]

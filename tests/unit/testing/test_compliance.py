@@ -440,6 +440,16 @@ class Anxious(Memory):
         return [(name, Problem("owner", "there is no such owner")) for name in changes]
 
 
+class Reckless(Memory):
+    """``side_effects`` removes the resource that it is asked about."""
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> list[Any]:
+        for name in changes:
+            self.stored.pop(name, None)
+            self.stored["reckless"] = {"name": "reckless", "ensure": "present"}
+        return []
+
+
 class Shelled(Memory):
     """``set`` passes the name to a shell."""
 
@@ -569,6 +579,7 @@ FAULTS = [
     Fault("test_what_cannot_be_read_fails_alone", Hidden, "is taken for done or absent with link in"),
     Fault("test_what_cannot_be_read_fails_alone", Contagious, "of one user fails the resources of others"),
     Fault("test_preflight_reports_nothing_about_what_succeeds", Anxious, "a plan would warn of what succeeds"),
+    Fault("test_side_effects_are_reported_without_a_change", Reckless, "side_effects changes the system"),
     Fault("test_a_hostile_name_is_refused_or_is_the_name", Shelled, "a command in the name of a resource is executed"),
     Fault("test_a_hostile_name_is_refused_or_is_the_name", Late, "exists, though its creation has failed"),
     Fault("test_a_hostile_name_is_refused_or_is_the_name", Renaming, "has changed others"),
@@ -740,7 +751,7 @@ def test_the_example_of_the_guide_obeys_every_law(pytester: pytest.Pytester) -> 
     """No law fails, their number is that of the guide, nothing is left behind."""
     guide(pytester)
     done = run(pytester, "--basetemp=left")
-    done.assert_outcomes(passed=24, skipped=15)
+    done.assert_outcomes(passed=24, skipped=16)
     assert "as a separate test, 24 for this type" in GUIDE.read_text(encoding="utf-8")
     assert list(pytester.path.glob("left/**/ra-test*")) == []
 
@@ -753,7 +764,7 @@ def test_the_fault_of_the_guide_is_detected(pytester: pytest.Pytester) -> None:
     assert line in code
     provider.write_text(code.replace(line, ""))
     done = run(pytester)
-    done.assert_outcomes(failed=2, passed=22, skipped=15)
+    done.assert_outcomes(failed=2, passed=22, skipped=16)
     done.stdout.fnmatch_lines(
         ["*canonicalize failed: KeyError: 'text'*", "*FAILED *_only_the_name*", "*FAILED *_is_idempotent*"]
     )
@@ -793,7 +804,7 @@ def test_a_module_path_may_be_one_directory(pytester: pytest.Pytester, place: st
     """A text is no list of characters."""
     test = guide(pytester) / "test_greeting.py"
     test.write_text(test.read_text().replace("(Path(__file__).parent,)", place))
-    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=37)
+    run(pytester, "-k", "examples").assert_outcomes(passed=2, deselected=38)
 
 
 @pytest.mark.process
@@ -801,7 +812,7 @@ def test_a_type_with_isolation_obeys_every_law(pytester: pytest.Pytester) -> Non
     """The laws call its provider in the process of the test, and one law uses its worker."""
     declaration = guide(pytester) / "types" / "greeting.py"
     declaration.write_text(declaration.read_text().replace("    features=", '    isolation="process",\n    features='))
-    run(pytester).assert_outcomes(passed=25, skipped=14)
+    run(pytester).assert_outcomes(passed=25, skipped=15)
     provider = pytester.path / "providers" / "greeting.py"
     code = "        if os.getpid() == os.getsid(0):\n            os._exit(3)\n"
     provider.write_text(provider.read_text().replace("import CannotList", "import CannotList", 1))
@@ -821,7 +832,7 @@ def test_after_a_failed_foundation_the_other_laws_are_not_checked(pytester: pyte
     provider = guide(pytester) / "providers" / "greeting.py"
     provider.write_text(provider.read_text().replace('"path": name, ', ""))
     done = run(pytester, "-rs")
-    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=36)
+    done.assert_outcomes(failed=1, passed=2, errors=1, skipped=37)
     done.stdout.fnmatch_lines(["*not checked: mend test_get_honours_the_declaration first*"])
 
 

@@ -50,6 +50,10 @@ class Provider(BaseProvider):
         """Return nothing: memory needs nothing of a machine."""
         return []
 
+    def side_effects(self, _context: Context, _changes: Mapping[str, Change]) -> list[Any]:
+        """Return nothing: what is in memory needs nothing else there."""
+        return []
+
     def refresh(self, _context: Context, _names: Collection[str]) -> None:
         """Do nothing: what is in memory is effective at once."""
 

@@ -19,6 +19,6 @@ TYPE = TypeDefinition(
     },
     features={
         *("canonicalize", "custom_insync", "noop_handler", "parallel"),
-        *("preflight", "refreshable", "simple_get_filter"),
+        *("preflight", "refreshable", "side_effects", "simple_get_filter"),
     },
 )

@@ -1,0 +1,111 @@
+"""What dnf and zypper do besides: asked before they do it, on a machine with a private database of rpm."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from resource_api import Registry, Runtime
+from resource_api.system.log import Log
+
+BIG: Final = "ra-big-with-a-name-that-is-longer-than-a-column-of-a-table-is-wide"
+
+
+@pytest.fixture(params=["dnf", "zypper"])
+def program(request: pytest.FixtureRequest, rpm_packages: Path) -> str:
+    """Have one of the programs use the repository of the tests alone, and return its name."""
+    source = f"[ra-test]\nname=x\nbaseurl=file://{rpm_packages}/repository\ngpgcheck=0\n"
+    Path("/etc/dnf/dnf.conf").write_text(f"[main]\nreposdir={rpm_packages}\nobsoletes=1\n{source}")
+    place = Path("/etc/zypp/repos.d")
+    place.mkdir(parents=True, exist_ok=True)
+    (place / "ra-test.repo").write_text(f"{source}autorefresh=1\nenabled=1\n")
+    return str(request.param)
+
+
+def manifest(program: str, wanted: dict[str, str]) -> dict[str, Any]:
+    """Return a manifest of packages: name → ``ensure``."""
+    return {
+        "resources": {
+            f"Package[{name}]": {"ensure": ensure, "implementation": program} for name, ensure in wanted.items()
+        }
+    }
+
+
+def planned(program: str, wanted: dict[str, str]) -> dict[str, Any]:
+    """Return the side effects of each step of a plan by name, as pairs of action and name."""
+    plan = Runtime(Registry.from_path(), log=Log("off")).plan(manifest(program, wanted))
+    return {
+        step["reference"][8:-1]: step["side_effects"]
+        and [(each["action"], each["name"]) for each in step["side_effects"]]
+        for step in plan.to_dict()["steps"]
+    }
+
+
+def failures(program: str, wanted: dict[str, str]) -> list[str]:
+    """Apply, and return why steps have failed."""
+    report = Runtime(Registry.from_path(), log=Log("off")).apply(manifest(program, wanted))
+    return [step.error for step in report.steps if step.status == "failed"]
+
+
+def installed() -> list[str]:
+    """Return what rpm has in its database."""
+    return sorted(subprocess.run(["rpm", "-qa"], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_what_is_installed_and_upgraded_besides_is_in_the_plan(program: str) -> None:
+    """A dependency; asking installs nothing."""
+    assert planned(program, {BIG: "present"}) == {BIG: [("install", "ra-base")]}
+    assert installed() == []
+    assert failures(program, {BIG: "present"}) == []
+    assert installed() == ["ra-base-2.0-1.noarch", f"{BIG}-1.0-1.noarch"]
+    assert planned(program, {BIG: "absent"}) == {BIG: [] if program == "zypper" else [("remove", "ra-base")]}
+
+
+def test_what_a_removal_takes_along_is_in_the_plan(program: str) -> None:
+    """Of several only with the one that it needs; what is declared present stays. zypper refuses by itself."""
+    assert failures(program, {BIG: "present", "ra-other": "present"}) == []
+    plan = planned(program, {"ra-other": "absent", "ra-base": "absent"})
+    if program == "zypper":
+        assert plan == {"ra-other": None, "ra-base": None}
+        (why,) = failures(program, {"ra-base": "absent"})
+        assert "'zypper install' would fail: Problem: " in why
+    else:
+        assert plan == {"ra-other": [], "ra-base": [("remove", BIG)]}
+        for name in (BIG, f"{BIG}.noarch"):
+            (why,) = failures(program, {"ra-base": "absent", name: "present"})
+            assert f"would also remove {BIG}, which Package[{name}] declares as present" in why
+    assert BIG in " ".join(installed())
+    assert failures(program, {"ra-base": "absent", BIG: "absent"}) == []
+    assert installed() == ["ra-other-2.0-1.noarch"]
+
+
+def test_what_a_package_replaces_is_in_the_plan(program: str) -> None:
+    """It goes at an installation, and stays where it is declared."""
+    assert failures(program, {"ra-base": "1.0-1"}) == []
+    assert planned(program, {"ra-successor": "present"}) == {"ra-successor": [("remove", "ra-base")]}
+    (why,) = failures(program, {"ra-base": "1.0-1", "ra-successor": "present"})
+    assert "would also remove ra-base, which Package[ra-base] declares as present" in why
+    assert installed() == ["ra-base-1.0-1.noarch"]
+
+
+def test_what_excludes_another_package_is_refused_before_anything_is_done(program: str) -> None:
+    """What the program would solve by a replacement, the declaration of the other forbids."""
+    assert failures(program, {"ra-base": "1.0-1"}) == []
+    assert set(planned(program, {"ra-rival": "present"})["ra-rival"]) == {
+        ("install", "ra-successor"),
+        ("remove", "ra-base"),
+    }
+    (why,) = failures(program, {"ra-base": "1.0-1", "ra-rival": "present"})
+    assert "would also remove ra-base, which Package[ra-base] declares as present" in why
+    assert installed() == ["ra-base-1.0-1.noarch"]
+
+
+def test_a_virtual_package_is_none(program: str) -> None:
+    """Dnf would install one that provides it."""
+    (why,) = failures(program, {"ra-virtual": "present"})
+    virtual = "'ra-virtual' is a virtual package, provided by ra-either, ra-successor; declare one of these"
+    assert why == (virtual if program == "dnf" else "'zypper install' would fail: Package 'ra-virtual' not found.")
+    assert installed() == []
