@@ -18,16 +18,20 @@ if TYPE_CHECKING:
 Name = TypeVar("Name", bound="Hashable")
 
 
+class MissingModuleError(ResourceError):
+    """A Python module is not installed here."""
+
+
 @contextmanager
 def needing(module: str, source: str) -> Iterator[None]:
-    """Raise ``ResourceError`` where a Python module is missing that the block imports; ``source``: what brings it."""
+    """Raise ``MissingModuleError`` where a module is missing that the block imports; ``source``: what brings it."""
     try:
         # Where a module of ours imports it, the import of that one fails otherwise, with another error.
         import_module(module)
         yield
     except ImportError as error:
         msg = f"needs the Python module {module} ({source}): {error}"
-        raise ResourceError(msg) from None
+        raise MissingModuleError(msg) from None
 
 
 def missing_user(attribute: str, user: Any) -> Iterator[Problem]:

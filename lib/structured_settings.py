@@ -10,7 +10,8 @@ from datetime import date, time
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib import file_parts, validate_cmd
+from lib import file_parts, prerequisites, validate_cmd
+from lib.format_error import FormatError
 from lib.sensitive import has_secret, reveal
 from resource_api import BaseProvider, Problem, ResourceError, files
 
@@ -30,18 +31,23 @@ LARGEST_VALUE = 100_000
 STEP = re.compile(r"""\[(?:(?P<index>\d+)|'(?P<single>[^']+)'|"(?P<double>[^"]+)")\]|\.?(?P<word>[^.\[\]]+)""")
 WORD = re.compile(r"""[^\s.\[\]'"]+""")
 MISSING = object()
+NEWLINE = b"\n"
+#: The byte order mark, which belongs to the file and not to its text.
+MARK = "\ufeff"
 
 
 class SettingsProvider(BaseProvider):
     """The settings of files of one format."""
 
+    #: The name of the format.
+    _FORMAT: ClassVar[str]
     #: The Python modules that are needed, each with the resource that brings it on Debian.
     _MODULES: ClassVar[Mapping[str, str]] = {}
 
     @staticmethod
     @abstractmethod
     def _parse(text: str) -> Any:
-        """Return the content of a file. Raise ``ResourceError`` with the line of a mistake."""
+        """Return the content of a file. Raise ``FormatError`` with the line of a mistake."""
 
     @staticmethod
     @abstractmethod
@@ -72,7 +78,7 @@ class SettingsProvider(BaseProvider):
                 try:
                     value = plain(find(document, parse_place(name[1])))
                 except ResourceError as error:
-                    context.failed(name, message=str(error))
+                    context.failed(name, message=f"{path}: {error}")
                     continue
                 if value is not MISSING:
                     row = {"ensure": "present", "path": path, "key": name[1]}
@@ -81,8 +87,6 @@ class SettingsProvider(BaseProvider):
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a setting: the directory of its file, the program that checks it, the modules."""
         yield from file_parts.missing(changes)
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
-
         needed = self._MODULES.items()
         missing = [each for module, needs in needed for each in prerequisites.missing_module(module, needs)]
         yield from ((name, problem) for name in changes for problem in missing)
@@ -93,15 +97,18 @@ class SettingsProvider(BaseProvider):
         file_parts.edit_files(changes, lambda name: name, partial(self._rewrite, checks=checks))
 
     def _read(self, path: str) -> Any:
-        return self._document(_decode(files.read_content(path) or b""))
+        return self._document(path, _decode(path, files.read_content(path) or b""))
 
-    def _document(self, text: str) -> Any:
+    def _document(self, path: str, text: str) -> Any:
         """Return the content of a file; an empty file is an empty mapping."""
         try:
             return self._parse(text) if text.strip() else {}
         except RecursionError:
-            msg = "is nested too deeply"
-            raise ResourceError(msg) from None
+            msg = f"{path}: is nested too deeply"
+        except FormatError as error:
+            place = "".join(f":{number}" for number in (error.line, error.column) if number is not None)
+            msg = f"{path}{place}: is no valid {self._FORMAT}{': ' if error.why else ''}{error.why}"
+        raise ResourceError(msg) from None
 
     def _rewrite(
         self, path: str, wanted: Mapping[str, Mapping[str, Any] | None], checks: Mapping[str, Callable[[str], None]]
@@ -113,14 +120,23 @@ class SettingsProvider(BaseProvider):
         )
         places = {parse_place(key): MISSING if should is None else reveal(should["value"]) for key, should in order}
         mode = 0o600 if any(map(has_secret, values)) else 0o644
-        files.edit(path, partial(self._changed, wanted=places), mode=mode, check=checks.get(path))
+        files.edit(path, partial(self._changed, path, wanted=places), mode=mode, check=checks.get(path))
 
-    def _changed(self, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
-        text = _decode(content)
-        document = self._document(text)
+    def _changed(self, path: str, content: bytes, wanted: Mapping[Place, Any]) -> bytes:
+        text = _decode(path, content)
+        document = self._document(path, text)
         missing = {place for place in wanted if find(document, place) is MISSING}
         wanted = {place: value for place, value in wanted.items() if value is not MISSING or place not in missing}
-        return self._edit(text, wanted).encode() if wanted else content
+        if not wanted:
+            return content
+        mark = MARK if content.startswith(MARK.encode()) else ""
+        try:
+            return (mark + self._edit(text, wanted)).encode()
+        except ResourceError as error:
+            if isinstance(error, prerequisites.MissingModuleError):
+                raise
+            msg = f"{path}: {error}"
+            raise ResourceError(msg) from error
 
 
 def parse_place(key: str) -> Place:
@@ -236,14 +252,13 @@ def _leaves(value: Any) -> Iterator[Any]:
         yield from _leaves(item)
 
 
-def _decode(content: bytes) -> str:
+def _decode(path: str, content: bytes) -> str:
     """Return the text of a file. Raise ``ResourceError`` for one that is too large or not UTF-8."""
     if len(content) > LIMIT:
-        msg = f"is larger than {LIMIT >> 20} MiB"
+        msg = f"{path}: is larger than {LIMIT >> 20} MiB"
         raise ResourceError(msg)
     try:
-        return content.decode()
+        return content.decode().removeprefix(MARK)
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        msg = f"line {line} is not UTF-8"
+        msg = f"{path}:{content.count(NEWLINE, 0, error.start) + 1}: is not UTF-8"
         raise ResourceError(msg) from None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib import structured_settings
+from lib.format_error import FormatError, reason
 from lib.structured_settings import MISSING
-from resource_api import ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,18 +18,36 @@ if TYPE_CHECKING:
 BLANK = re.compile(r"[ \t\r\n]*")
 INDENT = re.compile(r"[\[{]\r?\n([ \t]+)")
 DECODER = json.JSONDecoder()
+COMMENTS = ("//", "/*", "#")
+#: What is wrong, by the beginning of the parser's message.
+REASONS = {
+    "Expecting property name": "a name in double quotes is expected",
+    "Expecting value": "a value is expected",
+    "Expecting ':'": "':' is expected",
+    "Expecting ','": "',' is expected, or the end of the object or array",
+    "Extra data": "the end of the file is expected",
+    "Illegal trailing comma": "nothing follows the comma",
+    "Invalid \\": "the backslash escapes nothing",
+    "Invalid control character": "a text contains a control character that is not escaped",
+    "Unterminated string": "the text that begins here has no end",
+}
 
 
 class Provider(structured_settings.SettingsProvider):
     """The settings of JSON files."""
+
+    _FORMAT: ClassVar = "JSON"
 
     @staticmethod
     def _parse(text: str) -> Any:
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
-            msg = f"is no valid JSON: line {error.lineno}, column {error.colno}: {error.msg}"
-            raise ResourceError(msg) from None
+            comment = text.startswith(COMMENTS, error.pos)
+            why = "JSON has no comments" if comment else reason(error.msg, REASONS)
+            raise FormatError.at(text, error.pos, why) from None
+        except ValueError:
+            raise FormatError.of_value(text) from None
 
     @staticmethod
     def _edit(text: str, wanted: Mapping[Place, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
@@ -14,6 +15,15 @@ if TYPE_CHECKING:
 
 #: The longest template in bytes.
 LIMIT = 1 << 20
+#: A template whose text is in the manifest.
+INLINE = "the template"
+#: What Jinja2 says with the words of Python, and what it means.
+REASONS = (
+    (re.compile(r"\A'\w+ object' has no attribute '(.*)'\Z"), r"there is no '\1' in the value"),
+    (re.compile(r"\ARange too big\..*\Z"), "Range too big"),
+    (re.compile(r"\A\w+ object has no element (.*)\Z"), r"there is no element \1 in the value"),
+    (re.compile(r"\Aaccess to attribute '(.*)' of '\w+' object is unsafe\.\Z"), r"'\1' cannot be used in a template"),
+)
 
 
 class Provider:
@@ -33,7 +43,7 @@ class Provider:
         with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
             import jinja2  # noqa: PLC0415 - an extra
             from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
-        name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else "the template"
+        name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = ImmutableSandboxedEnvironment(
             undefined=jinja2.StrictUndefined,
@@ -48,9 +58,9 @@ class Provider:
         try:
             return environment.get_template(name).render(variables)
         except jinja2.TemplateSyntaxError as error:
-            msg = f"{error.name or name}, line {error.lineno}: {error.message}"
+            msg = f"{_place(error.name or name, error.lineno)}: {error.message}"
         except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
-            msg = f"{_place(error, texts) or name}: {error}"
+            msg = f"{_place(*_reached(error, texts) or (name, None))}: {_reason(error)}"
         raise ResourceError(msg)
 
 
@@ -71,12 +81,34 @@ def _text(source: str | Asset) -> str:
         raise ResourceError(msg) from None
 
 
-def _place(error: BaseException, names: Collection[str]) -> str:
-    """Return the template and the line that were reached when an error was raised."""
-    place, trace = "", error.__traceback__
+def _reached(error: BaseException, names: Collection[str]) -> tuple[str, int] | None:
+    """Return the template and the line that were reached when an error was raised; None if none was."""
+    place, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if file in names:
-            place = f"{file}, line {trace.tb_lineno}"
+            place = (file, trace.tb_lineno)
         trace = trace.tb_next
     return place
+
+
+def _place(name: str, line: int | None) -> str:
+    """Return the file and the line of a mistake; of a text in the manifest there is no file."""
+    if line is None:
+        return name
+    return f"{name}, line {line}" if name == INLINE else f"{name}:{line}"
+
+
+def _reason(error: Exception) -> str:
+    """Return why a template makes no text, without the words of Python for types and operators."""
+    import jinja2  # noqa: PLC0415 - an extra
+
+    if isinstance(error, jinja2.TemplateNotFound):
+        return f"there is no template '{error.name}' in includes"
+    if isinstance(error, ZeroDivisionError):
+        return "division by zero"
+    for pattern, replacement in REASONS:
+        if pattern.search(str(error)):
+            return pattern.sub(replacement, str(error))
+    ours = isinstance(error, jinja2.TemplateError)
+    return str(error) if ours else "an operation or a filter cannot be used with these values"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import kept_formatting, prerequisites, structured_settings
+from lib.format_error import FormatError, reason
 from resource_api import ResourceError
 
 if TYPE_CHECKING:
@@ -14,9 +16,33 @@ if TYPE_CHECKING:
     from lib.structured_settings import Place
 
 
+#: Where the parser says that a mistake is; otherwise it is at the end.
+PLACE = re.compile(r"\(at line (?P<line>\d+), column (?P<column>\d+)\)\Z")
+#: What is wrong, by the beginning of the parser's message.
+REASONS = {
+    "Cannot declare": "the table is there already",
+    "Cannot mutate": "the table cannot get more keys here",
+    "Cannot overwrite": "the key is there already",
+    "Duplicate inline table key": "the key is there already",
+    "Expected '='": "'=' is expected",
+    "Expected ']": "']' is expected",
+    "Expected newline": "the end of the line is expected",
+    "Illegal character": "a control character cannot stand here",
+    "Invalid date": "the date does not exist",
+    "Invalid initial character": "a key is expected",
+    "Invalid statement": "a key or a table is expected",
+    "Invalid value": "a value is expected",
+    "Unclosed array": "the array has no end",
+    "Unclosed inline table": "the table has no end",
+    "Unescaped": "the backslash escapes nothing",
+    "Unterminated string": "the text has no end",
+}
+
+
 class Provider(structured_settings.SettingsProvider):
     """The settings of TOML files."""
 
+    _FORMAT: ClassVar = "TOML"
     _MODULES: ClassVar = {"tomlkit": "Package[python3-tomlkit]"}
 
     @staticmethod
@@ -24,8 +50,12 @@ class Provider(structured_settings.SettingsProvider):
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            msg = f"is no valid TOML: {error}"
-            raise ResourceError(msg) from None
+            why = reason(str(error), REASONS)
+            if found := PLACE.search(str(error)):
+                raise FormatError(why, int(found["line"]), int(found["column"])) from None
+            raise FormatError.at(text, len(text.rstrip()), why) from None
+        except ValueError:
+            raise FormatError.of_value(text) from None
 
     @staticmethod
     def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
@@ -36,6 +66,6 @@ class Provider(structured_settings.SettingsProvider):
             return kept_formatting.edit(
                 text, wanted, parse=tomllib.loads, load=tomlkit.parse, dump=tomlkit.dumps, convert=lambda _old, new: new
             )
-        except (TOMLKitError, TypeError, ValueError) as error:
-            msg = f"cannot be written as TOML: {error}"
+        except (TOMLKitError, TypeError, ValueError):
+            msg = "a value cannot be written as TOML, which has no null"
             raise ResourceError(msg) from None

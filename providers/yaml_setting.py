@@ -6,7 +6,7 @@ import io
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from lib import kept_formatting, prerequisites, structured_settings
-from resource_api import ResourceError
+from lib.format_error import FormatError, reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -15,6 +15,22 @@ if TYPE_CHECKING:
 
 #: The most mappings and sequences within each other, with the document around them.
 DEEPEST = 100
+#: What is wrong, by the beginning of the parser's message.
+REASONS = {
+    "but found another document": "a second document begins, and only a file of one can be managed",
+    "could not find expected ':'": "':' is expected",
+    "did not find expected ',' or ']'": "',' or ']' is expected",
+    "did not find expected ',' or '}'": "',' or '}' is expected",
+    "did not find expected '-'": "'-' is expected, or another indentation",
+    "did not find expected key": "a key is expected, or another indentation",
+    "found a tab": "a tab cannot indent",
+    "found character that cannot start": "a value cannot begin with this character",
+    "found duplicate": "the key is there already",
+    "found undefined alias": "there is no anchor of this name above",
+    "found unexpected end": "the text has no end",
+    "found unknown escape": "the backslash escapes nothing",
+    "mapping values are not allowed": "':' cannot stand here; a text that contains it needs quotes",
+}
 #: What brings the modules.
 SOURCE = "pip install 'resource-api[settings]'"
 
@@ -22,6 +38,7 @@ SOURCE = "pip install 'resource-api[settings]'"
 class Provider(structured_settings.SettingsProvider):
     """The settings of YAML files."""
 
+    _FORMAT: ClassVar = "YAML"
     _MODULES: ClassVar = {"yaml": "Package[python3-yaml]", "ruamel.yaml": "Package[python3-ruamel.yaml]"}
 
     @staticmethod
@@ -49,7 +66,7 @@ def _yaml() -> Any:
 
 
 def _load(text: str) -> Any:
-    """Return the content of a YAML file of one document. Raise ``ResourceError`` with the line of a mistake."""
+    """Return the content of a YAML file of one document. Raise ``FormatError`` with the line of a mistake."""
     with prerequisites.needing("yaml", SOURCE):
         import yaml  # noqa: PLC0415 - only where it is used
 
@@ -59,25 +76,26 @@ def _load(text: str) -> Any:
     try:
         _check_depth(yaml.parse(text, Loader=yaml.CSafeLoader))
         document = round_trip_yaml.load(text)
-    except (YAMLError, yaml.YAMLError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or str(error).partition("\n")[0]
-        msg = f"is no valid YAML: {place}{problem}"
-        raise ResourceError(msg) from None
+    except (YAMLError, yaml.YAMLError) as error:
+        why = reason(getattr(error, "problem", None) or "", REASONS)
+        if mark := getattr(error, "problem_mark", None):
+            raise FormatError(why, mark.line + 1, mark.column + 1) from None
+        position = getattr(error, "position", len(text))
+        raise FormatError.at(text, position, "a control character must be escaped") from None
+    except ValueError:
+        raise FormatError.of_value(text) from None
     _keep_anchors(document)
     return document
 
 
 def _check_depth(events: Iterable[Any]) -> None:
-    """Raise ``ResourceError`` for a document that is nested so deeply that the library would take minutes for it."""
+    """Raise ``RecursionError`` for a document that is nested so deeply that the library would take minutes for it."""
     depth = 0
     for event in events:
         name = type(event).__name__
         depth += name.endswith("StartEvent") - name.endswith("EndEvent")
         if depth > DEEPEST:
-            msg = "is nested too deeply"
-            raise ResourceError(msg)
+            raise RecursionError
 
 
 def _keep_anchors(document: Any) -> None:

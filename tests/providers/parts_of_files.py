@@ -8,6 +8,7 @@ import pytest
 
 from resource_api.testing import Neighbour
 from tests.bundled import directory_of_nobody
+from tests.providers.applied import converge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,11 +52,22 @@ class Setting(PartOfFile):
     """A value of any kind beneath a key with a special character."""
 
     update: ClassVar[Resource] = {"value": 2.5}
+    type_name: ClassVar[str]
 
     @pytest.fixture
     def present(self, file: Path) -> Resource:
         value = {"x": [1, True], "y": "caf\u00e9"}
         return {"path": f"{file.parent}/./{file.name}", "key": "['ra-test'].a", "value": value}
+
+    def test_a_byte_order_mark_stays(self, file: Path, present: Resource) -> None:
+        """It belongs to the file, which an editor of Windows has written."""
+        before = file.read_bytes()
+        reference = f"{self.type_name.capitalize()}[a]"
+        converge({reference: present})
+        after = file.read_bytes()
+        file.write_bytes(b"\xef\xbb\xbf" + before)
+        converge({reference: present})
+        assert file.read_bytes() == b"\xef\xbb\xbf" + after
 
     @pytest.fixture
     def others(self, present: Resource, tmp_path: Path) -> list[Resource]:

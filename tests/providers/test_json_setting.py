@@ -88,20 +88,24 @@ def test_the_style_of_the_file_is_kept(tmp_path: Path, before: str, after: str) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{\n "a" 1}', "is no valid JSON: line 2, column 6: Expecting ':' delimiter"),
-        (b'{"a": [1, // no\n2]}', "is no valid JSON: line 1"),
-        (b'{\n"a": "\xff"}', "line 2 is not UTF-8"),
-        (b"[" * 100_000, "is nested too deeply"),
-        (b" " * (1 << 20) + b"{}", "is larger than 1 MiB"),
-        (b'{"a": 5}', "'a' is not a mapping, so it cannot contain 'b'"),
-        (b"[]", "the whole file is not a mapping"),
+        (b'{\n "a" 1}', "{path}:2:6: is no valid JSON: ':' is expected"),
+        (b'{"a": [1, // no\n2]}', "{path}:1:11: is no valid JSON: JSON has no comments"),
+        (b'{\n"a": "\xff"}', "{path}:2: is not UTF-8"),
+        (b'{"b": %s}' % (b"1" * 5000), "{path}:1:7: is no valid JSON: the number has too many digits"),
+        *((text, "{path}:1:") for text in (b'{"a": 1,}', b'{"a": 1} 2', b'{"a": "', b'{"a": "\x01"}', b'{"a": "\\x"}')),
+        (b"[" * 100_000, "{path}: is nested too deeply"),
+        (b" " * (1 << 20) + b"{}", "{path}: is larger than 1 MiB"),
+        (b'{"a": 5}', "{path}: 'a' is not a mapping, so it cannot contain 'b'"),
+        (b"[]", "{path}: the whole file is not a mapping"),
     ],
 )
 def test_a_file_that_cannot_hold_the_setting_is_not_written(tmp_path: Path, content: bytes, message: str) -> None:
-    """The setting fails with the line of the mistake."""
+    """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.json"
     path.write_bytes(content)
-    assert message in reason(run({f"Json_setting[{path}:a.b]": {"value": 2}})[0])
+    why = reason(run({"Json_setting[x]": {"path": str(path), "key": "a.b", "value": 2}})[0])
+    assert why.startswith(message.format(path=path))
+    assert "Expecting" not in why
     assert path.read_bytes() == content
 
 
@@ -109,7 +113,7 @@ def test_an_element_before_others_is_not_removed(file: Path) -> None:
     """The next one would take its place, and would be removed by the next run; all can be removed together."""
     removal = {"ensure": "absent"}
     gap = reason(run({f"Json_setting[{file}:last[3]]": {"value": 1}})[0])
-    assert gap == "'last[3]' would leave a gap: the array has 2 elements"
+    assert gap == f"{file}: 'last[3]' would leave a gap: the array has 2 elements"
     assert "the next one would take its place" in reason(run({f"Json_setting[{file}:last[0]]": removal})[0])
     assert file.read_text() == CONTENT
     assert run({f"Json_setting[{file}:last[{number}]]": removal for number in range(2)})[0].summary.deleted == 2

@@ -54,14 +54,18 @@ def test_a_template_makes_a_text_of_its_variables(
     ("source", "message"),
     [
         ("\n{{ missing }}", "the template, line 2: 'missing' is undefined"),
-        ("\n{{ a.b }}", "the template, line 2: 'str object' has no attribute 'b'"),
+        ("\n{{ a.b }}", "the template, line 2: there is no 'b' in the value"),
         ("\n\n{% if %}", "the template, line 3: Expected an expression"),
         ("{{ a | random }}", "No filter named 'random'"),
-        ("{% include 'x' %}", "the template, line 1: x"),
-        ("{{ a.__class__.__mro__ }}", "access to attribute '__class__' of 'str' object is unsafe"),
-        ("{{ l.append(1) }}", "attribute 'append' of 'list' object is unsafe"),
+        ("{% include 'x' %}", "the template, line 1: there is no template 'x' in includes"),
+        ("{{ a.__class__.__mro__ }}", "'__class__' cannot be used in a template"),
+        ("{{ l.append(1) }}", "'append' cannot be used in a template"),
         ("{{ range(10 ** 9) }}", "Range too big"),
         ("{{ 1 / 0 }}", "the template, line 1: division by zero"),
+        *(
+            (f"{{{{ {wrong} }}}}", "line 1: an operation or a filter cannot be used")
+            for wrong in ("1 + a", "'{z}'.format()")
+        ),
     ],
 )
 def test_a_mistake_is_an_error_with_its_line(tmp_path: Path, source: str, message: str) -> None:
@@ -85,7 +89,7 @@ def test_a_template_is_a_file_beside_the_manifest(tmp_path: Path) -> None:
     (tmp_path / "motd.j2").write_text("bye {{ name }}\n")
     assert runtime.apply(str(site)).summary.updated == 1
     (tmp_path / "motd.j2").write_text("bye\n{{ nobody }}\n")
-    assert "motd.j2, line 2: 'nobody' is undefined" in reason(runtime.apply(str(site)))
+    assert "motd.j2:2: 'nobody' is undefined" in reason(runtime.apply(str(site)))
     assert (tmp_path / "motd").read_text() == "bye ann\n"
 
 

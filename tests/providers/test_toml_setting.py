@@ -66,17 +66,20 @@ def test_only_the_setting_changes(file: Path, key: str, attributes: dict[str, An
 @pytest.mark.parametrize(
     ("content", "value", "message"),
     [
-        ("a = 1\nb", 2, "is no valid TOML: "),
-        ("a = 1\na = 2\n", 2, "Cannot overwrite a value (at line 2"),
-        ("b = 1", [None], "cannot be written as TOML: "),
-        ("a = " + "[" * 5000, 2, "is nested too deeply"),
+        ("a = 1\nb", 2, "{path}:2:2: is no valid TOML: '=' is expected"),
+        ("a = 1\na = 2\n", 2, "{path}:2:6: is no valid TOML: the key is there already"),
+        ("b = 1", [None], "{path}: a value cannot be written as TOML, which has no null"),
+        ("a = " + "[" * 5000, 2, "{path}: is nested too deeply"),
+        *((text, 2, "{path}:1:") for text in ("a = ", "a = [1", "[b", 'a = "', 'a = "\\q"', "b = " + "1" * 5000)),
     ],
 )
 def test_what_cannot_be_read_or_written_changes_nothing(tmp_path: Path, content: str, value: Any, message: str) -> None:
-    """The setting fails with the line of the mistake."""
+    """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.toml"
     path.write_text(content)
-    assert message in reason(run({f"Toml_setting[{path}:a]": {"value": value}})[0])
+    why = reason(run({"Toml_setting[x]": {"path": str(path), "key": "a", "value": value}})[0])
+    assert why.startswith(message.format(path=path))
+    assert " (at " not in why
     assert path.read_text() == content
 
 

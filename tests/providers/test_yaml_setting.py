@@ -105,19 +105,27 @@ def test_the_layout_of_the_file_is_kept(tmp_path: Path, before: str, after: str)
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a:\n\t- 1", "is no valid YAML: line 2, column 1: found character that cannot start any token"),
-        ("a: 1\nb: 2\na: 3", "is no valid YAML: line 3, column 1: found duplicate key"),
-        ("a: 1\n---\nb: 1", "is no valid YAML: line 2, column 1: but found another document"),
-        ("[" * 900, "is nested too deeply"),
-        ("[" * 100_000, "nest"),  # PyYAML refuses it by itself since 6.0.4
-        (LAUGHS, "has too many parts"),
+        ("a:\n\t- 1", "{path}:2:1: is no valid YAML: a value cannot begin with this character"),
+        ("a: 1\nb: 2\na: 3", "{path}:3:1: is no valid YAML: the key is there already"),
+        ("a: 1\n---\nb: 1", "{path}:2:1: is no valid YAML: a second document begins"),
+        ("[" * 900, "{path}: is nested too deeply"),
+        ("[" * 100_000, "{path}"),  # PyYAML refuses it by itself since 6.0.4
+        (LAUGHS, "{path}: has too many parts"),
+        *(
+            (text, "{path}:1:")
+            for text in ("a: b: c", 'a: "x', "a: *x", "%YAML 3.0\n---", "a: \x01", "b: " + "1" * 5000)
+        ),
+        ("a: [1", "{path}:2:1: is no valid YAML: ',' or ']' is expected"),
+        ("a: 2020-99-99", "{path}: is no valid YAML: a value does not exist, such as a date"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_not_written(tmp_path: Path, content: str, message: str) -> None:
-    """The setting fails with the line of the mistake."""
+    """The setting fails with the path and the line of the mistake first, and in no words of the parser."""
     path = tmp_path / "a.yaml"
     path.write_text(content)
-    assert message in reason(run({f"Yaml_setting[{path}:a]": {"value": 2}})[0])
+    why = reason(run({"Yaml_setting[x]": {"path": str(path), "key": "a", "value": 2}})[0])
+    assert why.startswith(message.format(path=path))
+    assert "found" not in why
     assert path.read_text() == content
 
 

@@ -1,0 +1,41 @@
+"""The error of a text that is not of the format of its file: where, and why without the words of a parser."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Self
+
+from resource_api import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: More digits than Python reads as a number.
+LONG_NUMBER = re.compile(r"\d{4301}")
+
+
+class FormatError(ResourceError):
+    """A text is not of the format of its file."""
+
+    def __init__(self, why: str, line: int | None = None, column: int | None = None) -> None:
+        """Take the reason, empty if there is no word for it, and the place, from 1; None if it is unknown."""
+        super().__init__(why)
+        self.why, self.line, self.column = why, line, column
+
+    @classmethod
+    def at(cls, text: str, position: int, why: str) -> Self:
+        """Return the error at a position in a text."""
+        start = text.rfind("\n", 0, position) + 1
+        return cls(why, text.count("\n", 0, position) + 1, position - start + 1)
+
+    @classmethod
+    def of_value(cls, text: str) -> Self:
+        """Return the error of a text of which a value cannot be read although its form is right."""
+        if found := LONG_NUMBER.search(text):
+            return cls.at(text, found.start(), "the number has too many digits")
+        return cls("a value does not exist, such as a date")
+
+
+def reason(message: str, reasons: Mapping[str, str]) -> str:
+    """Return the reason for a message of a parser, by its beginning; empty if there is no word for it."""
+    return next((why for beginning, why in reasons.items() if message.startswith(beginning)), "")
