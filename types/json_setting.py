@@ -21,9 +21,10 @@ its indentation, spaces and line ends. Objects and arrays that become empty when
 it. An element can be added only at the end of an array, and removed only there: otherwise declare the whole array. An
 empty file is an empty object.
 
-A file that is no valid JSON, such as one with comments, fails its settings with the line of the mistake and is not
-written. A file that does not exist is created with mode 0644, or 0600 if a value is a secret. All changes of a file,
-of up to 1 MiB, are one replacement of the file, which keeps its owner, mode, ACL and extended attributes.
+A file that is no valid JSON, such as one with comments, fails its settings with its path and the line of the mistake,
+and is not written. A byte order mark stays. A file that does not exist is created with mode 0644, or 0600 if a value is
+a secret. All changes of a file, of up to 1 MiB, are one replacement of the file, which keeps its owner, mode, ACL and
+extended attributes.
 """,
     attributes=setting_attributes(),
     title_patterns=TITLE_PATTERNS,

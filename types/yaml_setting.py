@@ -26,9 +26,9 @@ written with quotes. Dates, and values with tags of their own, are compared as t
 other settings too, because of an alias, fails.
 
 It needs the extra `settings` (ruamel.yaml). A file that is no valid YAML, or has several documents, fails its settings
-with the line of the mistake and is not written. A file that does not exist is created with mode 0644, or 0600 if a
-value is a secret. All changes of a file, of up to 1 MiB, are one replacement of the file, which keeps its owner, mode,
-ACL and extended attributes.
+with its path and the line of the mistake, and is not written. A byte order mark stays. A file that does not exist is
+created with mode 0644, or 0600 if a value is a secret. All changes of a file, of up to 1 MiB, are one replacement of
+the file, which keeps its owner, mode, ACL and extended attributes.
 """,
     attributes=setting_attributes(),
     title_patterns=TITLE_PATTERNS,
