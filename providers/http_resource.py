@@ -2,36 +2,81 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
-from lib import http_json
-from lib.sensitive import reveal
-from resource_api import CannotList, Problem, ResourceError, SimpleProvider
+from lib import http_paths
+from resource_api import CannotList, Planned, Problem, ResourceError, Sensitive, SimpleProvider, http
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from lib.http_paths import Request
     from resource_api import Context, Resource
 
-#: Most pages of a list.
-PAGES = 10_000
 #: Settings that other objects are behind.
 PLACE = ("url", "path", "name", "list", "read")
+#: Answers to the reading of a list that is not there, and to a change of an object that is another one by now.
+NO_LIST, CHANGED = frozenset({404, 405, 410}), 412
+#: How often an object is read again because somebody else changes it at the same time.
+TRIES = 4
+CONTENT_TYPES = {"merge": "application/merge-patch+json", "json": "application/json-patch+json"}
+
+
+class Object(NamedTuple):
+    """An object as the service has returned it, and its validator; empty if there is none."""
+
+    fields: dict[str, Any]
+    etag: str = ""
 
 
 class Provider(SimpleProvider):
     """The objects of one kind in one service."""
 
+    def __init__(self) -> None:
+        """Know nothing of the service yet."""
+        self._config: Mapping[str, Any] = {}
+        #: What was read last, and the identifiers of what was created here, by name.
+        self._read: dict[str, Object] = {}
+        self._created: dict[str, Any] = {}
+
+    def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Refuse paths whose variables have no values."""
+        http_paths.paths(config)
+        return config
+
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:
         """Keep the paths, and how the service is reached."""
-        self._config = config
-        self._service = http_json.Service(config)
+        self._config, self._paths = config, http_paths.paths(config)
+        self._paging = http.Paging(
+            items=config.get("items") or "",
+            next=config.get("next") or "",
+            cursor=config.get("cursor") or "",
+            page=config.get("page") or "",
+            offset=config.get("offset") or "",
+            first=config["first_page"],
+            key=config["id"],
+        )
+        self._job = http.Job(**config["job"])
+        self._client = http.Client(
+            config["url"],
+            headers=_headers(config),
+            ca_file=config.get("ca_file"),
+            timeout=config["timeout"],
+            retries=config["retries"],
+        )
 
     def diff_config(self, _context: Context, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[str]:
         """Return the settings that lead to other objects: the address and the paths, not the token."""
         return [name for name in PLACE if is_.get(name) != should.get(name)]
+
+    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
+        """Write a whole number as JSON services do, without a point."""
+        for resource in resources:
+            if "body" in resource:
+                resource["body"] = _numbers(resource["body"])
+        return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a field that is declared twice."""
@@ -40,133 +85,225 @@ class Provider(SimpleProvider):
             for field in sorted(body.keys() & secrets.keys()):
                 yield Problem("secrets", f"the field '{field}' is declared in body too")
 
-    def insync(
-        self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
-    ) -> bool | tuple[bool, str] | None:
-        """Compare the declared fields only."""
-        if attribute != "body":
-            return None
-        present, wanted = reveal(is_["body"]), reveal(should["body"])
-        if wanted != should["body"]:  # with a secret in it, of which nothing is shown
-            return _within(wanted, present)
-        changed = [
-            f"{field} from {json.dumps(present.get(field))} to {json.dumps(value)}"
-            for field, value in wanted.items()
-            if not _within(value, present.get(field))
-        ]
-        return (False, f"changed: {'; '.join(changed)}") if changed else True
+    def plan(self, _context: Context, _name: str, _is: Any, should: Mapping[str, Any]) -> Planned:
+        """Replace an object whose immutable fields change; refuse fields that only the service makes."""
+        for field in self._made_fields():
+            if http.field_at(should.get("body"), field) is not None:
+                msg = f"body.{field} is a field that the service makes: it is in the attribute output"
+                raise ResourceError(msg)
+        fields = self._config.get("immutable", ())
+        return Planned(replace=[f"body{field if field.startswith('[') else f'.{field}'}" for field in fields])
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
         """Read the objects in ``names``, each by its own path if that has the name, otherwise by the list."""
-        read = self._config.get("read")
-        if names is not None and read is not None and "{id}" not in read:
-            for name in names:
-                found = self._service.send(context, "GET", self._path(read, name, {}), missing=True).value
-                if found is not None:
-                    yield self._row({self._config["name"]: name, **_object(found)})
+        if names is None:
+            if self._paths.parents:
+                msg = f"objects are listed by a path without variables, and this one is {self._paths.list}"
+                raise CannotList(msg)
+            yield from self._listed(context, {}, None)
             return
-        for entry in self._listed(context):
-            name = str(entry.get(self._config["name"]))
-            if names is not None and name not in names:
+        groups: dict[tuple[str, ...], dict[str, str]] = {}
+        for name in names:
+            self._read.pop(name, None)
+            try:
+                values = self._paths.values(name)
+            except ResourceError as error:
+                context.failed(name, message=str(error))
                 continue
-            if read is None:
-                yield self._row(entry)
-            elif (
-                found := self._service.send(context, "GET", self._path(read, name, entry), missing=True).value
-            ) is not None:
-                yield self._row({**entry, **_object(found)})
+            if (number := self._created.get(name)) is not None or self._paths.read_by_name:
+                if (object_ := self._detail(values, number)) is not None:
+                    yield self._row(name, object_)
+                    continue
+                if self._paths.read_by_name:
+                    continue
+            parents = tuple(values[each] for each in self._paths.parents)
+            groups.setdefault(parents, {})[values["name"]] = name
+        for parents, group in groups.items():
+            yield from self._listed(context, dict(zip(self._paths.parents, parents, strict=True)), group)
 
-    def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Create an object with the declared fields."""
-        method, path = self._request("create", "POST {path}")
-        body = {} if "{name}" in path else {self._config["name"]: name}
-        body |= _fields(should)
-        self._service.send(context, method, self._path(path, name, {}), body)
+    def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
+        """Create an object with the declared fields, and keep the identifier that the service gives it."""
+        method, path = self._paths.create
+        values = self._paths.values(name)
+        own = {} if self._paths.names(path) else http.with_field({}, self._config["name"], values["name"])
+        body = http.merged(own, {**_fields(should.get("body")), **_fields(should.get("secrets"))})
+        place = http_paths.fill(path, values, None, self._config["id"])
+        response = self._client.request(method, place, self._wrap(body))
+        number = self._identifier(response)
+        last = self._client.finish(response, self._job)
+        if number is None and last is not response:
+            number = self._identifier(last)
+        if number is not None:
+            self._created[name] = number
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Send the declared fields, with PUT in the whole object."""
-        method, path = self._request("update", "PATCH {path}/{id}")
-        present = self._present(context, name)
-        fields = _fields(should)
-        body = fields if method == "PATCH" else _merged(present, fields)
-        self._service.send(context, method, self._path(path, name, present), body)
+        """Send the declared fields that differ, with PUT in the whole object; after another change, once more."""
+        for left in reversed(range(TRIES)):
+            present = self._present(context, name)
+            try:
+                self._client.finish(self._send_update(name, present, should), self._job)
+            except http.RequestError as error:
+                if error.status != CHANGED or not left:
+                    raise
+                self._read.pop(name, None)
+            else:
+                return
 
     def delete(self, context: Context, name: str) -> None:
         """Delete an object; one that is gone is no error."""
-        method, path = self._request("delete", "DELETE {path}/{id}")
-        if present := self._present(context, name):
-            self._service.send(context, method, self._path(path, name, present), missing=True)
+        present = self._present(context, name)
+        if present.fields:
+            path = self._member(self._paths.delete, name, present)
+            headers = {"If-Match": present.etag} if present.etag else {}
+            response = self._client.request(self._paths.delete.method, path, headers=headers, allow=(404, 410))
+            self._client.finish(response, self._job)
+        self._created.pop(name, None)
 
-    def _present(self, context: Context, name: str) -> dict[str, Any]:
-        return next((row["body"] | {self._config["name"]: name} for row in self.get(context, [name])), {})
+    def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
+        method, path = self._paths.update.method, self._member(self._paths.update, name, present)
+        body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
+        headers = {"If-Match": present.etag} if present.etag else {}
+        sent: Any
+        if method == "PUT":
+            sent = self._wrap({**http.merged(present.fields, body), **secrets})
+        elif method == "PATCH" and form == "json":
+            sent = http.json_patch(present.fields, body) + http.json_patch({}, secrets)
+        elif method == "PATCH" and form == "merge":
+            sent = self._wrap({**http.merge_patch(present.fields, body), **secrets})
+        else:
+            sent = self._wrap({**http.changed_fields(present.fields, body), **secrets})
+        if method == "PATCH" and form in CONTENT_TYPES:
+            headers["Content-Type"] = CONTENT_TYPES[form]
+        return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
-    def _request(self, attribute: str, default: str) -> tuple[str, str]:
-        method, _, path = (self._config.get(attribute) or default.replace("{path}", self._config["path"])).partition(
-            " "
-        )
-        return method, path
+    def _present(self, context: Context, name: str) -> Object:
+        """Return an object as it was read; read it again where nothing would tell that it has changed since then."""
+        known = self._read.get(name)
+        if known is None or (self._paths.update.method == "PUT" and not known.etag):
+            for _ in self.get(context, [name]):
+                pass
+        return self._read.get(name) or Object({})
 
-    def _path(self, path: str, name: str, entry: Mapping[str, Any]) -> str:
-        """Return a path with the name and the identifier of an object."""
-        number = entry.get(self._config["id"])
-        if "{id}" in path and number is None:
-            msg = f"the service returns no field '{self._config['id']}' for '{name}', which its path needs"
-            raise ResourceError(msg)
-        return path.replace("{id}", quote(str(number), safe="")).replace("{name}", quote(name, safe=""))
+    def _member(self, request: Request, name: str, present: Object) -> str:
+        field = self._config["id"]
+        return http_paths.fill(request.path, self._paths.values(name), http.field_at(present.fields, field), field)
 
-    def _listed(self, context: Context) -> Iterator[dict[str, Any]]:
-        """Yield all objects in the list, page by page."""
-        path = self._config.get("list") or self._config["path"]
-        for _ in range(PAGES):
-            answer = self._service.send(context, "GET", path, missing=True)
-            if answer.status in {404, 405, 410}:
+    def _detail(self, values: Mapping[str, str], number: Any) -> Object | None:
+        """Return an object that has a path of its own; None if it has none, or does not exist."""
+        if self._paths.read is None:
+            return None
+        response = self._client.find(http_paths.fill(self._paths.read, values, number, self._config["id"]))
+        if response is None:
+            return None
+        return Object(_object(http.field_at(response.body, self._config.get("object") or "")), response.etag)
+
+    def _listed(
+        self, context: Context, parents: Mapping[str, str], names: Mapping[str, str] | None
+    ) -> Iterator[Resource]:
+        """Yield the objects of one list; ``names`` are own name → name of those that are asked for, None for all."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for fields in self._entries(http.expand(self._paths.list, **parents), nested=bool(parents)):
+            own = str(http.field_at(fields, self._config["name"]))
+            if names is None or own in names:
+                found.setdefault(own if names is None else names[own], []).append(fields)
+        for name, entries in found.items():
+            entry = self._only(context, name, entries)
+            if entry is None:
+                continue
+            found_object: Object | None = Object(entry)
+            if self._paths.read is not None:
+                detail = self._detail(self._paths.values(name), http.field_at(entry, self._config["id"]))
+                found_object = None if detail is None else Object({**entry, **detail.fields}, detail.etag)
+            if found_object is not None:
+                yield self._row(name, found_object, keep=names is not None)
+
+    def _entries(self, path: str, *, nested: bool) -> Iterator[dict[str, Any]]:
+        """Yield what a list contains; one beneath an object that does not exist yet is empty."""
+        try:
+            yield from self._client.items(path, self._paging)
+        except http.RequestError as error:
+            if error.status not in NO_LIST:
+                raise
+            if not nested:
                 msg = f"the service has no list at {path}"
-                raise CannotList(msg)
-            items = self._config.get("items")
-            entries = answer.value if items is None else _object(answer.value).get(items)
-            if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-                msg = (
-                    f"GET {path}: {'the answer' if items is None else f'the field {items!r}'} is not a list of objects"
-                )
-                raise ResourceError(msg)
-            yield from entries
-            field = self._config.get("next")
-            following = answer.following if field is None else _object(answer.value).get(field)
-            if not following:
-                return
-            path = self._service.relative(str(following))
-        msg = f"the list has more than {PAGES} pages"
-        raise ResourceError(msg)
+                raise CannotList(msg) from error
 
-    def _row(self, entry: dict[str, Any]) -> Resource:
-        name, number = entry.pop(self._config["name"], None), entry.get(self._config["id"])
-        row: Resource = {"ensure": "present", "name": str(name), "body": entry}
+    def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return the only object of a name, or the one that was created here; report several."""
+        field = self._config["id"]
+        numbers = [http.field_at(each, field) for each in entries]
+        if len(entries) > 1 and (created := self._created.get(name)) not in numbers:
+            listed = ", ".join(map(str, numbers))
+            context.failed(name, message=f"the service has {len(entries)} objects of this name: {field} {listed}")
+            return None
+        return entries[0] if len(entries) == 1 else entries[numbers.index(created)]
+
+    def _row(self, name: str, object_: Object, *, keep: bool = True) -> Resource:
+        """Return an object without the fields that it is known by, and with those that the service makes apart."""
+        if keep:
+            self._read[name] = object_
+        fields = body = object_.fields
+        made = {field: http.field_at(fields, field) for field in self._made_fields()}
+        for field in (self._config["name"], *made):
+            body = http.without_field(body, field)
+        output: dict[str, Any] = {}
+        for field, value in made.items():
+            output = output if value is None else http.with_field(output, field, value)
+        row: Resource = {"ensure": "present", "name": name, "body": body, "output": output}
+        number = http.field_at(fields, self._config["id"])
         return row if number is None else row | {"id": str(number)}
+
+    def _made_fields(self) -> Iterable[str]:
+        """Return the fields that nobody can set: the identifier, and those of the configuration."""
+        field = self._config.get("id", "")
+        named = field == self._config.get("name")
+        return [*([] if named else [field]), *self._config.get("output", ())] if self._config else []
+
+    def _wrap(self, body: dict[str, Any]) -> dict[str, Any]:
+        field = self._config.get("wrap")
+        return http.with_field({}, field, body) if field else body
+
+    def _identifier(self, response: http.Response) -> Any:
+        """Return the identifier in the answer to a creation: a field of the object, or the end of its location."""
+        field = self._config["id"]
+        with suppress(ResourceError):  # not every service answers with JSON
+            for place in (self._config.get("object") or "", ""):
+                if (number := http.field_at(http.field_at(response.body, place), field)) is not None:
+                    return number
+        location = response.header("Location").partition("?")[0].rstrip("/")
+        created = 201
+        return unquote(location.rpartition("/")[2]) or None if response.status == created else None
+
+
+def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
+    """Return the headers of a configuration, with what proves who asks."""
+    headers: dict[str, str | Sensitive[str]] = dict(config["headers"])
+    if config.get("user") is not None:
+        headers["Authorization"] = http.basic_authorization(config["user"], config.get("password") or "")
+    if config.get("token") is not None:
+        header, _, before = config["token_header"].partition(":")
+        headers[header] = Sensitive(before.lstrip(" ") + config["token"].reveal())
+    return headers
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        msg = f"the service answers with something else than an object: {json.dumps(value)[:80]}"
+        msg = "the service answers with something else than an object; 'object' names the field that has it"
         raise ResourceError(msg)
     return value
 
 
-def _fields(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is declared of an object, with secrets unwrapped."""
-    return {**reveal(should["body"]), **reveal(should.get("secrets") or {})}
+def _numbers(value: Any) -> Any:
+    """Return a value with its whole numbers as integers."""
+    if isinstance(value, dict):
+        return {key: _numbers(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return list(map(_numbers, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _within(value: Any, present: Any) -> bool:
-    """Return whether a declared value is the present one, in mappings as far as it is declared."""
-    if isinstance(value, dict) and isinstance(present, dict):
-        return all(key in present and _within(part, present[key]) for key, part in value.items())
-    return json.dumps(value, sort_keys=True) == json.dumps(present, sort_keys=True)
-
-
-def _merged(present: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with other fields, merged in mappings."""
-    merged = dict(present)
-    for field, value in fields.items():
-        old = merged.get(field)
-        merged[field] = _merged(old, value) if isinstance(value, dict) and isinstance(old, dict) else value
-    return merged
+def _fields(declared: Any) -> dict[str, Any]:
+    """Return declared fields, none for None; where all of them are secret, each is."""
+    if isinstance(declared, Sensitive):
+        return {name: Sensitive(value) for name, value in declared.reveal().items()}
+    return dict(declared or {})

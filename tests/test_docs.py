@@ -32,7 +32,7 @@ import click
 import pytest
 
 import resource_api
-from resource_api import ManifestError, Registry, Runtime, files
+from resource_api import ManifestError, Registry, Runtime, files, http
 from resource_api.cli import main as cli
 from resource_api.manifest import sections, validate, yaml_reader
 from resource_api.model.attribute import KINDS, METAPARAMETERS
@@ -390,12 +390,24 @@ def test_every_variable_of_the_environment_is_documented_with_its_option() -> No
         ("manifests.md", frozenset(sections.SECTIONS)),
         ("manifests.md", frozenset(Runtime(Registry()).facts.names())),
         ("files.md", frozenset(files.__all__)),
+        ("http.md", frozenset(http.__all__)),
         ("write-a-type.md", FEATURES),
         ("write-a-type.md", frozenset(KINDS)),
         ("write-a-type.md", datatypes.KINDS),
         ("commands.md", frozenset(action.symbol.strip() for action in Action) - {""} | {"+/-"}),
     ],
-    ids=["metaparameters", "lifecycle", "sections", "facts", "files", "features", "kinds", "data types", "signs"],
+    ids=[
+        "metaparameters",
+        "lifecycle",
+        "sections",
+        "facts",
+        "files",
+        "http",
+        "features",
+        "kinds",
+        "data types",
+        "signs",
+    ],
 )
 def test_every_name_is_documented(page: str, names: frozenset[str]) -> None:
     """Each name that users write or see is on the page about it."""

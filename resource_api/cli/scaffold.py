@@ -30,6 +30,8 @@ _TYPE: Final = {
 }
 #: The same, with a provider that uses code in ``lib/``.
 _SHARING_TYPE: Final = {**_TYPE, "providers/sample.py": "shared_provider.py.template"}
+#: The same for what a service has: the provider asks it over HTTP.
+_HTTP_TYPE: Final = {file: f"http_{template}" for file, template in _TYPE.items()}
 _LIB: Final = {"lib/json_files.py": "json_files.py.template"}
 _COMPONENT: Final = {
     "components/sample.py": "component.py.template",
@@ -37,16 +39,20 @@ _COMPONENT: Final = {
 }
 
 
-def new_type(name: str, directory: Path, *, shared: bool = False) -> list[Path]:
+def new_type(name: str, directory: Path, *, shared: bool = False, http: bool = False) -> list[Path]:
     """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
 
-    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists.
+    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists; with ``http``, it
+    asks a service.
 
     Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
     or cannot be written; nothing is written then.
     """
+    if shared and http:
+        msg = "--shared and --http exclude each other"
+        raise UsageError(msg)
     if not shared:
-        return _write(name, directory, _TYPE)
+        return _write(name, directory, _HTTP_TYPE if http else _TYPE)
     has_lib = any((directory / file).exists() for file in _LIB)
     return _write(name, directory, _SHARING_TYPE if has_lib else {**_SHARING_TYPE, **_LIB})
 

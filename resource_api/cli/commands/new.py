@@ -28,13 +28,14 @@ _directory = click.option("--directory", type=click.Path(file_okay=False), defau
 @click.argument("name")
 @_directory
 @click.option("--shared", is_flag=True, help="Write a module in lib/ too, which several providers can share.")
+@click.option("--http", is_flag=True, help="Write a provider that asks a service with a JSON API.")
 @options.common
 @with_session()
-def new_type(session: Session, name: str, directory: str, *, shared: bool, **_settings: Any) -> None:
+def new_type(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: Any) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
     from resource_api.cli import scaffold  # noqa: PLC0415 - only for types and components
 
-    _show(session, scaffold.new_type(name, Path(directory), shared=shared))
+    _show(session, scaffold.new_type(name, Path(directory), shared=shared, http=http))
 
 
 @new.command("component", examples=("resource-api new component website --directory modules",))

@@ -74,11 +74,11 @@ def test_shared_code_is_written_once(shared: bool, tmp_path: Path) -> None:  # n
 
 
 @pytest.mark.process
-@SHARED
+@pytest.mark.parametrize("options", [{}, {"shared": True}, {"http": True}], ids=["alone", "shared", "http"])
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_written_is_linted_and_formatted(name: str, shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
+def test_what_is_written_is_linted_and_formatted(name: str, options: dict[str, bool], tmp_path: Path) -> None:
     """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
-    scaffold.new_type(name, tmp_path, shared=shared)
+    scaffold.new_type(name, tmp_path, **options)
     config = str(ROOT / "pyproject.toml")
     assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
     assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
@@ -90,12 +90,24 @@ def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """It passes mypy and pyright, both strict, without exceptions."""
     scaffold.new_type("note", tmp_path)
     scaffold.new_type("memo", tmp_path, shared=True)
+    scaffold.new_type("zone", tmp_path, http=True)
     scaffold.new_component("page", tmp_path)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
     assert run(tmp_path, "mypy", *arguments, "types", "providers", "components", "tests", "lib") == ""
     config = {"typeCheckingMode": "strict", "extraPaths": [".", str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
     assert run(tmp_path, "pyright", "--pythonpath", sys.executable) == ""
+
+
+@pytest.mark.process
+@pytest.mark.timeout(180)
+def test_a_type_of_a_service_passes_its_own_test(tmp_path: Path) -> None:
+    """The laws of providers hold for it, against the service that its test runs."""
+    scaffold.new_type("zone", tmp_path, http=True)
+    assert run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests") == ""
+    with pytest.raises(UsageError, match="--shared and --http exclude each other"):
+        scaffold.new_type("memo", tmp_path, http=True, shared=True)
+    assert not (tmp_path / "types" / "memo.py").exists()
 
 
 @SHARED

@@ -1,0 +1,90 @@
+"""The paths of one kind of object in an API, and the names of objects: ``acme/site`` for ``/orgs/{org}/repos/{repo}``.
+
+Nothing is sent here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from resource_api import ResourceError, http
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLE = re.compile(r"\{(\w+)\}")
+
+
+class Request(NamedTuple):
+    """A method and a path in which variables are left."""
+
+    method: str
+    path: str
+
+
+class Paths(NamedTuple):
+    """Where objects are listed, read, created, changed and deleted."""
+
+    #: The variables of the list's path, in their order: the first parts of an object's name.
+    parents: tuple[str, ...]
+    #: The variables that stand for the last part, the object's own name.
+    own: frozenset[str]
+    list: str
+    #: None: an object is read from the list alone.
+    read: str | None
+    create: Request
+    update: Request
+    delete: Request
+
+    def values(self, name: str) -> dict[str, str]:
+        """Return the values of the variables in an object's name. Raise ``ResourceError`` if it has too few parts."""
+        *parents, own = name.split("/", len(self.parents))
+        if len(parents) < len(self.parents) or not all((*parents, own)):
+            form = "/".join([*self.parents, "name"]).upper()
+            msg = f"its name must be {form}, as its path has {' and '.join(f'{{{each}}}' for each in self.parents)}"
+            raise ResourceError(msg)
+        return dict(zip(self.parents, parents, strict=True)) | dict.fromkeys(self.own, own)
+
+    def names(self, path: str) -> bool:
+        """Return whether a path has the object's own name."""
+        return not self.own.isdisjoint(VARIABLE.findall(path))
+
+    @property
+    def read_by_name(self) -> bool:
+        """Whether an object can be read without the list."""
+        return self.read is not None and "{id}" not in self.read
+
+
+def paths(config: Mapping[str, Any]) -> Paths:
+    """Return the paths that a configuration describes. Raise ``ResourceError`` for a variable that has no value."""
+    path = config["path"]
+    tail = re.fullmatch(r"(/.*)/\{(\w+)\}", path)
+    collection, member = (tail[1], path) if tail else (path, f"{path}/{{id}}")
+    by_name = tail is not None and tail[2] != "id"
+    listing = config.get("list") or collection
+    read = config.get("read") or (member if by_name else None)
+    requests = [
+        Request(*(config.get(key) or default).split(" ", 1))
+        for key, default in (
+            ("create", f"POST {collection}"),
+            ("update", f"PATCH {member}"),
+            ("delete", f"DELETE {member}"),
+        )
+    ]
+    parents = tuple(dict.fromkeys(VARIABLE.findall(listing)))
+    used = {name for each in (read or "", *(request.path for request in requests)) for name in VARIABLE.findall(each)}
+    own = sorted(used - {*parents, "id", "name"})
+    if len(own) > 1 or {"id", "name"} & set(parents):
+        wrong = own[1] if len(own) > 1 else next(name for name in parents if name in {"id", "name"})
+        msg = f"the paths have no value for {{{wrong}}}: there are {{id}}, {{name}}, and the variables of the list"
+        raise ResourceError(msg)
+    return Paths(parents, frozenset({"name", *own}), listing, read, *requests)
+
+
+def fill(path: str, values: Mapping[str, str], number: Any, field: str) -> str:
+    """Return a path with the values of an object's name and its identifier, which is read from ``field``."""
+    if "{id}" in path and number is None:
+        msg = f"the service returns no field '{field}' for '{values['name']}', which its path needs"
+        raise ResourceError(msg)
+    return http.expand(path, **values, id=number)

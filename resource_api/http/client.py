@@ -1,0 +1,307 @@
+"""Requests to one service: which are repeated, how long is waited, and which addresses are refused.
+
+A connection is not made here, and how pages, jobs and answers look is in modules of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+from resource_api.http import pages
+from resource_api.http.jobs import Job
+from resource_api.http.pages import Paging
+from resource_api.http.response import Response
+from resource_api.model.values.errors import ResourceError
+from resource_api.model.values.masking import Mask
+from resource_api.model.values.values import Sensitive, reveal
+from resource_api.model.values.version import __version__
+from resource_api.provider.context import current
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from resource_api.http.connections import Connections
+
+#: Methods that may be repeated, whatever became of the first request (RFC 9110, 9.2.2).
+_IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: Answers after which a request may be repeated; the first even if it must not be sent twice: it was not accepted.
+_TOO_MANY: Final = 429
+_AGAIN: Final = frozenset({_TOO_MANY, 502, 503, 504})
+_MISSING: Final = (404, 410)
+_SEE_OTHER: Final = 303
+#: Seconds before the first repetition and between two questions about a job, and the longest pauses.
+_FIRST_PAUSE, _LONGEST_JOB_PAUSE = 0.2, 5.0
+#: The most seconds that a service may ask to wait for.
+_LONGEST_PAUSE: Final = 300.0
+#: Characters of an answer in a message.
+_SHOWN: Final = 300
+
+
+class RequestError(ResourceError):
+    """A request that failed; ``status`` is that of the answer, 0 without one."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        """Keep the message, which shows no secret."""
+        super().__init__(message)
+        self.status = status
+
+
+def expand(template: str, /, **values: object) -> str:
+    """Return a path in which each ``{name}`` is a value, quoted as one part of a path (RFC 6570, level 1).
+
+    Raise ``ValueError`` for a name without a value.
+    """
+
+    def text(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            msg = f"the path {template} has no value for {found[0]}"
+            raise ValueError(msg)
+        return quote(str(values[found[1]]), safe="")
+
+    return re.sub(r"\{(\w+)\}", text, template)
+
+
+def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[str]:
+    """Return the header ``Authorization`` of a user with a password (RFC 7617)."""
+    import base64  # noqa: PLC0415 - few services want it
+
+    secret = password.reveal() if isinstance(password, Sensitive) else password
+    return Sensitive(f"Basic {base64.b64encode(f'{user}:{secret}'.encode()).decode()}")
+
+
+class Client:
+    """A JSON API at one URL; paths begin with a slash and are beneath it. Safe in several threads.
+
+    Every method raises ``RequestError`` where the service does not do what it is asked, with what it says. In a call of
+    a provider an interrupt and the time limit end a wait, and under noop only reading requests are sent.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str | Sensitive[str]] | None = None,
+        token: str | Sensitive[str] | None = None,
+        ca_file: str | None = None,
+        timeout: float = 30.0,
+        retries: int = 3,
+    ) -> None:
+        """Send nothing yet. ``token`` is sent as ``Authorization: Bearer``, as secret as a header in ``Sensitive``.
+
+        ``timeout`` is in seconds for one request, ``retries`` how often one is repeated, ``ca_file`` the authorities
+        that may sign the service's certificate. Raise ``ResourceError`` for another URL than http or https, one with
+        a user or a query, and for a header that cannot be sent.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or parts.query:
+            msg = "the address of a service is a URL of http or https without user, password and query"
+            raise ResourceError(msg)
+        #: The URL that paths are beneath, without a slash at its end.
+        self.url = url.rstrip("/")
+        self._origin = (parts.scheme, parts.netloc)
+        self._mask = Mask()
+        given = {**(headers or {}), **({} if token is None else {"Authorization": _bearer(token)})}
+        self._secrets = [value for value in given.values() if isinstance(value, Sensitive)]
+        self._mask.add(self._secrets)
+        self._headers = {
+            "Accept": "application/json",
+            "User-Agent": f"resource-api/{__version__}",
+            **{name: _header(name, value) for name, value in given.items()},
+        }
+        self._retries = retries
+        self._timeout, self._ca_file = timeout, ca_file
+        self._connections: Connections | None = None
+
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Response:
+        """Read; ``query`` are parameters."""
+        return self.request("GET", path, query=query)
+
+    def find(self, path: str, query: Mapping[str, object] | None = None) -> Response | None:
+        """Read what may not exist: None after 404 and 410."""
+        response = self.request("GET", path, query=query, allow=_MISSING)
+        return None if response.status in _MISSING else response
+
+    def post(self, path: str, body: Any = None) -> Response:
+        """Send a POST, which is never repeated where the service may have got it."""
+        return self.request("POST", path, body)
+
+    def put(self, path: str, body: Any, *, etag: str = "") -> Response:
+        """Replace an object; with ``etag`` only if it is still the one that had it (412 otherwise)."""
+        return self.request("PUT", path, body, headers=_if_match(etag))
+
+    def patch(
+        self, path: str, body: Any, *, content_type: str = "application/json", etag: str = "", repeat: bool = False
+    ) -> Response:
+        """Change an object; ``repeat``: the patch may be sent twice."""
+        headers = {"Content-Type": content_type, **_if_match(etag)}
+        return self.request("PATCH", path, body, headers=headers, repeat=repeat)
+
+    def delete(self, path: str, *, etag: str = "") -> Response:
+        """Delete an object; one that is gone is no error."""
+        return self.request("DELETE", path, headers=_if_match(etag), allow=_MISSING)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+        allow: Collection[int] = (),
+        repeat: bool = False,
+    ) -> Response:
+        """Send a request and return its answer: 2xx, or a status in ``allow``.
+
+        ``path`` may also be a URL of this service, as answers contain them. ``body`` is sent as JSON, with the secrets
+        in it; bytes are sent as they are. ``repeat``: sending it twice does no harm, although its method does not say
+        so.
+        """
+        context = current.get()
+        url = self._absolute(path, query)
+        if context is not None:
+            context.mask.add(self._secrets)
+            if context.noop and not context.reading and method not in _READING:
+                context.note("notice", f"Skipping '{method} {url}' (noop)")
+                return Response(204, {}, "", f"{method} {url}")
+        self._mask.add(body)
+        sent = {**self._headers, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
+        data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
+        pause = _FIRST_PAUSE
+        for left in reversed(range(self._retries + 1)):
+            response, status = self._once(method, url, sent, data)
+            if 200 <= status < 300 or status in allow:  # noqa: PLR2004 - the successes of HTTP
+                return response
+            again = status in _AGAIN | {0} if repeat or method in _IDEMPOTENT else status in {_TOO_MANY, -1}
+            if not left or not (again or status == -1):
+                break
+            self._wait(_pause(response, pause), url, response)
+            pause *= 2
+        raise self._error(response, max(status, 0))
+
+    def items(self, path: str, paging: Paging | None = None) -> Iterator[dict[str, Any]]:
+        """Yield the objects of a list, page by page, as they are needed."""
+
+        def ask(page: str) -> Response:
+            return self.request("GET", page, allow=() if page == path else (404,))
+
+        yield from pages.items(ask, path, paging or Paging())
+
+    def finish(self, response: Response, job: Job | None = None) -> Response:
+        """Wait for the job that an answer has started, if it has, and return the last answer about it.
+
+        Raise ``RequestError`` with what the service says where it fails, and where it takes too long.
+        """
+        job = job or Job()
+        place = job.place(response)
+        if not place:
+            return response
+        end, pause = time.monotonic() + job.timeout, _FIRST_PAUSE
+        gone = _MISSING if response.request.startswith("DELETE ") else ()
+        answer, url = response, urljoin(response.url, place)
+        while time.monotonic() < end:
+            self._wait(_pause(answer, pause), url, answer)
+            pause = min(pause * 2, _LONGEST_JOB_PAUSE)
+            answer = self.request("GET", url, allow=(_SEE_OTHER, *gone))
+            if answer.status == _SEE_OTHER:
+                return self.request("GET", urljoin(url, answer.header("Location")), allow=gone)
+            if answer.status in gone or (over := job.outcome(answer)) is True:
+                return answer
+            if over is False:
+                raise self._error(answer, answer.status)
+        msg = f"{url}: the job was not over after {job.timeout:g} s"
+        raise RequestError(msg)
+
+    def close(self) -> None:
+        """Close the connections now, not when nothing refers to the client any more; a later request opens new ones."""
+        if self._connections is not None:
+            self._connections.close()
+            self._connections = None
+
+    def _absolute(self, path: str, query: Mapping[str, object] | None) -> str:
+        url = (
+            f"{self.url}{path}" if path.startswith("/") and not path.startswith("//") else urljoin(f"{self.url}/", path)
+        )
+        parts = urlsplit(url)
+        if (parts.scheme, parts.netloc) != self._origin:
+            address = f"{parts.scheme}://{parts.hostname}{parts.path}"
+            msg = f"the service names another address, which does not get the token: {address}"
+            raise RequestError(msg)
+        return f"{url}{'&' if parts.query else '?'}{urlencode(query, doseq=True)}" if query else url
+
+    def _once(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
+        """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
+        from resource_api.http.connections import Connections, Unreachable  # noqa: PLC0415 - only where one is sent
+
+        if self._connections is None:
+            self._connections = Connections(self.url, self._timeout, self._ca_file)
+        parts, context, began = urlsplit(url), current.get(), time.monotonic()
+        target = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
+        request = f"{method} {self._mask(url)}"
+        try:
+            status, found, content = self._connections.exchange(method, target, headers, data)
+        except Unreachable as error:
+            response, status = Response(0, {}, str(error), request), 0 if error.sent else -1
+        except ResourceError as error:
+            msg = f"{request}: {error}"
+            raise RequestError(msg) from error
+        else:
+            response = Response(status, found, content.decode("utf-8", "replace"), request)
+        if context is not None and context.enabled("debug"):
+            end = response.status or response.text
+            context.note("debug", f"{request}: {end} ({time.monotonic() - began:.3f} s)")
+        return response, status
+
+    def _error(self, response: Response, status: int) -> RequestError:
+        words = " ".join(self._mask(response.text).split())[:_SHOWN]
+        return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
+
+    def _wait(self, seconds: float, url: str, response: Response) -> None:
+        """Wait before the next request. Raise ``RequestError`` where nobody would wait so long, or is to wait."""
+        context = current.get()
+        late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
+        if late or seconds > _LONGEST_PAUSE:
+            why = "the time is over" if late else f"asks to wait {seconds:.0f} s"
+            msg = f"{self._mask(url)} is busy ({response.status or response.text}): {why}"
+            raise RequestError(msg, response.status)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if context is not None and context.cancelled:
+                msg = f"{self._mask(url)} is busy (interrupted)"
+                raise RequestError(msg, response.status)
+            time.sleep(min(0.2, max(0.0, end - time.monotonic())))
+
+
+def _pause(response: Response, otherwise: float) -> float:
+    """Return the seconds until the next request: what ``Retry-After`` asks for, a number or a date (RFC 9110)."""
+    asked = response.header("Retry-After")
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", asked):
+        return float(asked)
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - only after a failure
+
+    try:
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    except ValueError:
+        return otherwise
+
+
+def _bearer(token: str | Sensitive[str]) -> Sensitive[str]:
+    return Sensitive(f"Bearer {token.reveal() if isinstance(token, Sensitive) else token}")
+
+
+def _header(name: str, value: str | Sensitive[str]) -> str:
+    """Return the text of a header. Raise ``ResourceError``, without the value, for one that cannot be sent."""
+    text = value.reveal() if isinstance(value, Sensitive) else value
+    if not re.fullmatch(r"[\w-]+", name) or not text.isascii() or not text.isprintable():
+        msg = f"the header {name} has characters that cannot be in a header"
+        raise ResourceError(msg)
+    return text
+
+
+def _if_match(etag: str) -> dict[str, str]:
+    return {"If-Match": etag} if etag else {}

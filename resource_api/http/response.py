@@ -1,0 +1,71 @@
+"""The answer of a service to one request: its status, its headers, its JSON. Nothing is sent here."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import ResourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: The headers with the URL of the status of a job, beside ``Location`` after 202.
+_JOB_HEADERS: Final = ("Azure-AsyncOperation", "Operation-Location")
+_ACCEPTED: Final = 202
+_NEXT: Final = re.compile(r'<([^>]*)>[^,<]*;\s*rel="?(?:[^",;]*\s)?next[\s",;]?', re.IGNORECASE)
+
+
+class Response(NamedTuple):
+    """One answer; ``headers`` are found in any case, and several of one name are one, separated by commas."""
+
+    status: int
+    headers: Mapping[str, str] = {}
+    text: str = ""
+    #: The method and URL of the request.
+    request: str = ""
+
+    @property
+    def body(self) -> Any:
+        """The JSON in it; None if it is empty. Raise ``ResourceError`` for a text that is no JSON."""
+        if not self.text.strip():
+            return None
+        try:
+            return json.loads(self.text, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            msg = f"{self.request}: the answer is not JSON: {error}"
+            raise ResourceError(msg) from None
+
+    @property
+    def url(self) -> str:
+        """The URL that was asked."""
+        return self.request.partition(" ")[2]
+
+    def header(self, name: str) -> str:
+        """Return a header, empty where there is none."""
+        return self.headers.get(name.lower(), "")
+
+    @property
+    def etag(self) -> str:
+        """The strong validator of the object (RFC 9110), for ``If-Match``; empty where there is none."""
+        tag = self.header("ETag")
+        return "" if tag.startswith("W/") else tag
+
+    @property
+    def next_page(self) -> str:
+        """The URL of the next page in the header ``Link`` (RFC 8288); empty without one."""
+        found = _NEXT.search(self.header("Link"))
+        return found[1] if found else ""
+
+    @property
+    def job(self) -> str:
+        """The URL of the job that a service names in a header; empty where it names none."""
+        names = (*_JOB_HEADERS, *(("Location",) if self.status == _ACCEPTED else ()))
+        return next(filter(None, map(self.header, names)), "")
+
+
+def _refuse(name: str) -> Any:
+    msg = f"{name} is no number"
+    raise ValueError(msg)

@@ -1,0 +1,355 @@
+"""The client of providers' authors: what is sent again, what is waited for, and what is never shown."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import subprocess
+import time
+from contextlib import suppress
+from email.utils import formatdate
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import Attribute, ResourceError, Sensitive, TypeDefinition, http
+from resource_api.testing.method_context import context
+from tests.http_api import Reply, api
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.http_api import Request
+
+
+def replies(*planned: Reply) -> Any:
+    """Return a function that answers with one after the other, the last one again and again."""
+    left = list(planned)
+    return lambda _request: left.pop(0) if len(left) > 1 else left[0]
+
+
+def test_a_connection_is_used_again() -> None:
+    """One for all requests, as long as the service keeps it open."""
+    with api(replies(Reply(200, {"a": 1}))) as server:
+        client = http.Client(server.url)
+        for _ in range(3):
+            assert client.get("/x").body == {"a": 1}
+        client.post("/x", {})
+        assert server.connections == 1
+
+
+def test_a_connection_that_the_service_has_closed_is_replaced() -> None:
+    """Also before a request that must not be sent twice."""
+    with api(replies(Reply(200, {}, {"Connection": "close"}), Reply(200, {}))) as server:
+        client = http.Client(server.url, retries=0)
+        client.get("/x")
+        client.post("/x", {})
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("method", "status", "times"),
+    [("GET", 503, 2), ("PUT", 502, 2), ("DELETE", 504, 2), ("POST", 503, 1), ("PATCH", 503, 1), ("POST", 429, 2)],
+)
+def test_only_what_may_be_sent_twice_is(method: str, status: int, times: int) -> None:
+    """By the method (RFC 9110), and after 429, with which nothing was accepted."""
+    with api(replies(Reply(status), Reply(200, {}))) as server:
+        client = http.Client(server.url)
+        if times == 2:
+            client.request(method, "/x", {})
+        else:
+            with pytest.raises(http.RequestError, match=f"{method} {server.url}/x: {status}"):
+                client.request(method, "/x", {})
+        assert len(server.requests) == times
+
+
+def test_a_service_that_is_not_reached_is_asked_again_even_by_post() -> None:
+    """It cannot have got the request."""
+    client = http.Client("http://127.0.0.1:1", retries=2)
+    began = time.monotonic()
+    with pytest.raises(http.RequestError, match=r"POST http://127\.0\.0\.1:1/x: connection refused") as caught:
+        client.post("/x", {})
+    assert caught.value.status == 0
+    assert time.monotonic() - began > 0.5
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_service_says_how_long_to_wait(form: str) -> None:
+    """As a number of seconds, or as a date."""
+    after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
+    with api(replies(Reply(429, None, {"Retry-After": after}), Reply(200, {}))) as server:
+        began = time.monotonic()
+        http.Client(server.url).get("/x")
+        assert 0.9 < time.monotonic() - began < 5
+
+
+def test_nobody_waits_for_an_hour() -> None:
+    """The error says how long the service asks to wait."""
+    with (
+        api(replies(Reply(429, None, {"Retry-After": "3600"}))) as server,
+        pytest.raises(http.RequestError, match=r"is busy \(429\): asks to wait 3600 s"),
+    ):
+        http.Client(server.url).get("/x")
+
+
+def drip(listener: socket.socket) -> None:
+    """Send a byte of an answer every 50 ms, until nobody listens."""
+    connection, _ = listener.accept()
+    with connection, suppress(OSError):
+        connection.recv(9999)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        while True:
+            connection.sendall(b" ")
+            time.sleep(0.05)
+
+
+def test_the_time_limit_of_a_request_holds_for_an_answer_that_drips() -> None:
+    """Not only for each part of it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=drip, args=[listener])
+        thread.start()
+        url, began = f"http://127.0.0.1:{listener.getsockname()[1]}", time.monotonic()
+        with pytest.raises(http.RequestError, match="did not end in time"):
+            http.Client(url, timeout=0.4, retries=0).get("/x")
+        assert time.monotonic() - began < 3
+        thread.join()
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its password; what goes to this machine goes directly."""
+    with api(replies(Reply(200, {"by": "proxy"}))) as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.replace("://", "://me:word@"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert http.Client("http://service.example/api").get("/x").body == {"by": "proxy"}
+        (request,) = proxy.requests
+        assert request.headers["Host"] == "service.example"
+        assert request.headers["Proxy-Authorization"] == "Basic bWU6d29yZA=="
+        with api(replies(Reply(200, {}))) as server:
+            http.Client(server.url).get("/x")
+            assert len(server.requests) == 1
+
+
+def test_a_certificate_is_verified(tmp_path: Path) -> None:
+    """By the authorities of the machine, or by those of a file."""
+    subject = ("-subj", "/CN=service", "-addext", "subjectAltName=IP:127.0.0.1")
+    new = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", *subject)
+    subprocess.run([*new, "-keyout", "key", "-out", "pem"], cwd=tmp_path, check=True, capture_output=True)
+    encryption = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    encryption.load_cert_chain(tmp_path / "pem", tmp_path / "key")
+    with api(replies(Reply(200, {})), encryption) as server:
+        with pytest.raises(http.RequestError, match="certificate verify failed"):
+            http.Client(server.url, retries=0).get("/x")
+        assert http.Client(server.url, ca_file=str(tmp_path / "pem")).get("/x").status == 200
+
+
+@pytest.mark.parametrize(
+    "place", ["http://127.0.0.1:1/steal", "//127.0.0.1:1/steal", "https://example.org/x", "http://user@127.0.0.1:1/"]
+)
+def test_the_token_goes_to_one_origin_only(place: str) -> None:
+    """Whatever a link, a location or a redirect says."""
+    answer = replies(Reply(200, [{"id": 1}], {"Link": f'<{place}>; rel="next"'}))
+    with api(answer) as server:
+        client = http.Client(server.url, token="sesame-street")
+        with pytest.raises(http.RequestError, match="another address, which does not get the token"):
+            list(client.items("/x"))
+    with api(replies(Reply(202, None, {"Location": place}))) as server:
+        client = http.Client(server.url, token="sesame-street")
+        with pytest.raises(http.RequestError, match="another address"):
+            client.finish(client.post("/x"))
+    with api(replies(Reply(302, None, {"Location": place}))) as server, pytest.raises(http.RequestError, match="302"):
+        http.Client(server.url, token="sesame-street").get("/x")
+
+
+def test_no_secret_is_in_a_message() -> None:
+    """Neither of a header nor of what was sent, although the service repeats them."""
+
+    def echo(request: Request) -> Reply:
+        return Reply(400, {"error": [*map(str, request.headers.values()), request.body]})
+
+    with api(echo) as server:
+        client = http.Client(
+            server.url, token=Sensitive("sesame-street"), headers={"X-Key": Sensitive("open-barley"), "X-Tag": "plain"}
+        )
+        with pytest.raises(http.RequestError) as caught:
+            client.post("/x", {"word": Sensitive("swordfish"), "size": 1})
+    assert "plain" in str(caught.value)
+    assert not any(word in str(caught.value) for word in ("sesame", "barley", "swordfish"))
+    assert server.requests[0].body == {"word": "swordfish", "size": 1}
+    assert server.requests[0].headers["Authorization"] == "Bearer sesame-street"
+
+
+def test_a_user_with_a_password_is_a_header() -> None:
+    """As RFC 7617 has it; it is secret."""
+    header = http.basic_authorization("Aladdin", Sensitive("open sesame"))
+    assert header.reveal() == "Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="
+    assert "QWxh" not in repr(header)
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://me:secret@x/", "https://", "http://x/?a=b"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    """A password in it would be shown."""
+    with pytest.raises(ResourceError, match="without user, password and query") as caught:
+        http.Client(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_header_of_several_lines_is_refused() -> None:
+    """And its value is not shown."""
+    with pytest.raises(ResourceError, match="X-Key has characters that cannot be in a header"):
+        http.Client("http://x", headers={"X-Key": Sensitive("a\r\nb")})
+
+
+def test_what_is_missing_is_none() -> None:
+    """To ``find``; to ``get`` it is an error, and to ``delete`` no news."""
+    with api(replies(Reply(404, "nothing here"))) as server:
+        client = http.Client(server.url)
+        assert client.find("/x") is None
+        assert client.delete("/x").status == 404
+        with pytest.raises(http.RequestError, match="404 nothing here") as caught:
+            client.get("/x")
+        assert caught.value.status == 404
+
+
+def test_an_answer_that_is_no_json_is_named() -> None:
+    """Only where its JSON is asked for."""
+    with api(replies(Reply(200, "<html>"))) as server:
+        response = http.Client(server.url).get("/x", {"a": "b c"})
+        assert server.requests[0].query == {"a": "b c"}
+        with pytest.raises(ResourceError, match=r"GET http://.*/x\?a=b\+c: the answer is not JSON"):
+            _ = response.body
+
+
+def _numbers(count: int) -> list[dict[str, int]]:
+    return [{"id": number} for number in range(1, count + 1)]
+
+
+def _pages(form: str) -> Iterator[tuple[Any, http.Paging]]:
+    """Yield a server of 25 objects in pages of ten, and how its pages are found."""
+    every = _numbers(25)
+
+    def link(request: Request) -> Reply:
+        at = int(request.query.get("after", 0))
+        more = {"Link": f'</x?after={at + 10}>; rel="next", </x>; rel="first"'} if at + 10 < 25 else {}
+        return Reply(200, every[at : at + 10], more)
+
+    def field(request: Request) -> Reply:
+        at = int(request.query.get("after", 0))
+        return Reply(200, {"data": {"rows": every[at : at + 10]}, "next": f"x?after={at + 10}" if at < 20 else None})
+
+    def cursor(request: Request) -> Reply:
+        at = int(request.query.get("cursor", "c0")[1:])
+        meta = {"meta": {"next": f"c{at + 10}" if at < 20 else ""}}
+        return Reply(200, {"items": every[at : at + 10], **meta})
+
+    def last(request: Request) -> Reply:
+        at = int(request.query.get("starting_after", 0))
+        return Reply(200, {"items": every[at : at + 10]})
+
+    def number(request: Request) -> Reply:
+        at = (int(request.query["page"]) - 1) * 10
+        return Reply(200, {"items": every[at : at + 10]}) if at < 30 else Reply(404)
+
+    def offset(request: Request) -> Reply:
+        at = int(request.query.get("start", 0))
+        return Reply(200, every[at : at + 10])
+
+    yield {
+        "link": (link, http.Paging()),
+        "field": (field, http.Paging(items="data.rows", next="next")),
+        "cursor": (cursor, http.Paging(items="items", next="meta.next", cursor="cursor")),
+        "last": (last, http.Paging(items="items", cursor="starting_after")),
+        "number": (number, http.Paging(items="items", page="page")),
+        "offset": (offset, http.Paging(offset="start")),
+    }[form]
+
+
+@pytest.mark.parametrize("form", ["link", "field", "cursor", "last", "number", "offset"])
+def test_a_list_has_the_objects_of_all_pages(form: str) -> None:
+    """Each once, in whatever way the service has pages; what else the query says stays."""
+    ((answer, paging),) = _pages(form)
+    with api(answer) as server:
+        assert list(http.Client(server.url).items("/x?per_page=10", paging)) == _numbers(25)
+        if form not in {"link", "field"}:
+            assert all(request.query["per_page"] == "10" for request in server.requests)
+
+
+def test_a_service_without_pages_is_read_once_more_and_not_for_ever() -> None:
+    """It sends the same page again, or leads in a circle."""
+    with api(replies(Reply(200, [{"id": 1}]))) as server:
+        assert list(http.Client(server.url).items("/x", http.Paging(page="page"))) == [{"id": 1}]
+    with (
+        api(lambda request: Reply(200, [dict(request.query)], {"Link": '</x?a=1>; rel="next"'})) as server,
+        pytest.raises(ResourceError, match="one that was read before"),
+    ):
+        list(http.Client(server.url).items("/x"))
+
+
+@pytest.mark.parametrize("body", [{"a": 1}, [1], None, "text"])
+def test_what_is_no_list_of_objects_is_named(body: Any) -> None:
+    """With the request and the field."""
+    with (
+        api(replies(Reply(200, None if body is None else {"rows": body}))) as server,
+        pytest.raises(ResourceError, match=r"GET http://.*/x: the field 'rows' is not a list of objects"),
+    ):
+        list(http.Client(server.url).items("/x", http.Paging(items="rows")))
+
+
+@pytest.mark.parametrize(
+    ("planned", "job"),
+    [
+        ([Reply(202, None, {"Location": "/j"}), Reply(202), Reply(200, {"id": 7})], http.Job()),
+        ([Reply(202, None, {"Location": "/j"}), Reply(200, {"status": "Running"}), Reply(200, {"status": "Succeeded"})],
+         http.Job()),
+        ([Reply(201, {}, {"Azure-AsyncOperation": "/j"}), Reply(200, {"status": "InProgress"}),
+          Reply(200, {"status": "Succeeded"})], http.Job()),
+        ([Reply(202, {"links": {"job": "/j"}}), Reply(200, {"state": "busy"}), Reply(200, {"state": "over"})],
+         http.Job(url="links.job", status="state", done=["over"], failed=["broken"])),
+        ([Reply(202, None, {"Location": "/j"}), Reply(200, {"done": False}), Reply(200, {"done": True, "id": 7})],
+         http.Job(status="done")),
+        ([Reply(202, None, {"Location": "/j"}), Reply(303, None, {"Location": "/x/7"}), Reply(200, {"id": 7})],
+         http.Job()),
+    ],
+)  # fmt: skip
+def test_a_job_is_waited_for(planned: list[Reply], job: http.Job) -> None:
+    """In each way in which services report on one."""
+    with api(replies(*planned)) as server:
+        client = http.Client(server.url)
+        assert client.finish(client.post("/x", {}), job).status == 200
+        assert len(server.requests) == 3
+
+
+def test_a_job_that_fails_fails_with_its_words() -> None:
+    """Or when it takes too long; without a place to ask, nobody waits."""
+    planned = [Reply(202, None, {"Location": "/j"}), Reply(200, {"status": "failed", "why": "no room"})]
+    with api(replies(*planned)) as server:
+        client = http.Client(server.url)
+        with pytest.raises(http.RequestError, match=r"GET .*/j: 200 .*no room"):
+            client.finish(client.post("/x"))
+    with api(replies(Reply(202, None, {"Location": "/j"}))) as server:
+        client = http.Client(server.url)
+        with pytest.raises(http.RequestError, match=r"the job was not over after 0\.3 s"):
+            client.finish(client.post("/x"), http.Job(timeout=0.3))
+    with api(replies(Reply(202))) as server:
+        client = http.Client(server.url)
+        assert client.finish(client.post("/x")).status == 202
+
+
+def test_nothing_is_changed_under_noop() -> None:
+    """A request that changes something is told and left out; reading goes on."""
+    with api(replies(Reply(200, {"a": 1}))) as server:
+        client = http.Client(server.url)
+        call = context(TypeDefinition(name="item", attributes={"name": Attribute("String", kind="namevar")}), noop=True)
+        with call.activate(object()):
+            assert client.get("/x").body == {"a": 1}
+            assert client.put("/x", {}).status == 204
+        assert [request.method for request in server.requests] == ["GET"]
+        assert f"Notice: item: Skipping 'PUT {server.url}/x' (noop)" in call.lines
+
+
+def test_a_path_has_its_values_quoted() -> None:
+    """Each is one part of the path; one without a value is refused."""
+    assert http.expand("/orgs/{org}/repos/{repo}", org="a b", repo="x/../y") == "/orgs/a%20b/repos/x%2F..%2Fy"
+    with pytest.raises(ValueError, match=r"no value for \{org\}"):
+        http.expand("/orgs/{org}")
