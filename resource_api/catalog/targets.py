@@ -82,8 +82,7 @@ def select(
     if options.targets:
         named = matching(options.targets, catalog, "--target", untouched)
         chosen = _with_related(named, catalog, options, recorded_dependents)
-    if options.excludes:
-        chosen -= matching(options.excludes, catalog, "--exclude", untouched)
+    chosen -= excluded(catalog, options, untouched)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
@@ -93,6 +92,11 @@ def select(
             msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
             raise UsageError(msg)
     return chosen
+
+
+def excluded(catalog: Catalog, options: Options, untouched: Sequence[Record] = ()) -> set[int]:
+    """Return the indexes of what ``--exclude`` names. Raises ``UsageError`` for a name that matches nothing."""
+    return matching(options.excludes, catalog, "--exclude", untouched) if options.excludes else set()
 
 
 def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:

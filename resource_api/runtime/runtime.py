@@ -24,6 +24,7 @@ from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.values import is_secret
+from resource_api.plan import exclusion
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Manifest
     from resource_api.model.event import Event
     from resource_api.model.options import Options
+    from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.record import Record
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name
@@ -460,7 +462,12 @@ class Runtime(ResourceReader):
         for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):
-            queries = observe(catalog, prior, selected, snapshot)
+            if selected is not None and options.excludes:
+                needed = exclusion.needed(catalog, targets.excluded(catalog, options, prior.undeclared), selected)
+                queries = observe(catalog, prior, selected | needed, snapshot)
+                selected = self._without_left_out(catalog, prior, needed, selected, queries)
+            else:
+                queries = observe(catalog, prior, selected, snapshot)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)
         if isinstance(self.store, NoStore):
@@ -468,6 +475,15 @@ class Runtime(ResourceReader):
         if snapshot.providers.several:
             planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
         return policies.check_plan(planned) if policies else planned
+
+    def _without_left_out(
+        self, catalog: Catalog, prior: Prior, needed: set[int], selected: set[int], queries: PlannerQueries
+    ) -> set[int]:
+        """Return ``selected`` without what needs an excluded resource that does not exist, and warn of it."""
+        if (left_out := exclusion.leave_out(catalog, prior, needed, selected, queries)) is None:
+            return selected
+        self.notify(Diagnosed(Problem(None, str(left_out), "warning", code="exclude")))
+        return selected.difference(entry.index for entry in left_out.entries)
 
     def _check_prerequisites(self, plan: Plan, providers: ProviderPool) -> None:
         """Report what the changes of a plan need and this machine lacks."""

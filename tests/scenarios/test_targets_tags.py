@@ -33,7 +33,8 @@ resources:
         ("--target Widget[a*]", "a a*c"),
         ("--target *[2]", "2"),
         ("--target Widget[a] --target Token[2]", "a 2"),
-        ("--exclude Widget", "1 2"),
+        ("--exclude Widget", "2"),
+        ("--exclude Widget[b]", "a a*c 2"),
         ("--target Widget --exclude Widget[b]", "a a*c"),
         ("--tags blue", "a"),
         ("--tags blue,red", "a b"),
@@ -294,3 +295,86 @@ def test_a_urn_names_no_resource_of_the_same_title_in_a_component(bench: Bench) 
     ):
         done = bench.stream(manifest, "--target", name, "--noop")
         assert (done.code, sorted(done.ends())) == (0, expected), name
+
+
+CHAIN = """
+resources:
+  Widget[base]: {}
+  Widget[middle]: {require: "Widget[base]"}
+  Token[10]: {tint: "${Widget[middle].serial}"}
+  Widget[gone]: {ensure: absent, require: "Widget[base]"}
+  Widget[free]: {}
+  Setting[s]: {value: 1, subscribe: "Widget[base]"}
+"""
+
+
+@pytest.mark.parametrize("options", ["", "--prune", "--parallel 4", "--target Token[10] --with-dependencies"])
+def test_what_needs_an_excluded_resource_that_is_not_there_is_left_out_and_named(bench: Bench, options: str) -> None:
+    """Directly or not, with its values or only in order; what should be absent needs nothing."""
+    bench.put("widget", gone={})
+    done = bench.apply(CHAIN, "--exclude", "Widget[base]", *options.split())
+    named = "Widget[middle], Token[10]" + ("" if "--target" in options else ", Setting[s]")
+    expected = f"Warning: --exclude: Widget[base] is not there, and what needs it is left out too: {named}"
+    assert (done.code, done.lines[0]) == (0, expected), done
+    assert (bench.things("token"), bench.things("setting")) == ({}, {})
+    assert sorted(bench.things("widget")) == (["gone"] if "--target" in options else ["free"])
+
+
+def test_what_needs_an_excluded_resource_that_is_there_is_done(bench: Bench) -> None:
+    """Whoever has made it, and however it differs; it stays as it is."""
+    bench.put("widget", base={"size": 3})
+    bench.put("setting", s={"value": 1})
+    done = bench.apply(CHAIN.replace("Widget[base]: {}", "Widget[base]: {size: 9}"), "--exclude", "Widget[base]")
+    assert (done.code, "is not there" in done.err) == (0, False), done
+    assert (bench.things("widget")["base"]["size"], "10" in bench.things("token")) == (3, True)
+
+
+def test_an_exclusion_that_leaves_out_more_says_so_in_plan_and_json(bench: Bench) -> None:
+    """A plan shows the same, and its document is not complete."""
+    done = bench.plan(CHAIN, "--exclude", "Widget[base]", "--exclude", "Widget[free]", "--json")
+    assert "Widget[base] is not there, and what needs it is left out too: Widget[middle]," in done.err
+    assert [step["reference"] for step in done.document["steps"]] == ["Widget[gone]"]
+    assert done.document["complete"] is False
+    events = bench.stream(CHAIN, "--exclude", "Widget[base]").events("diagnostic")
+    assert [(each["severity"], each["code"]) for each in events] == [("warning", "exclude")]
+
+
+def test_several_excluded_resources_that_are_not_there_are_told_in_one_warning(bench: Bench) -> None:
+    """With all that needs one of them."""
+    manifest = "resources: {'Widget[a]': {}, 'Widget[b]': {}, 'Token[1]': {require: ['Widget[a]', 'Widget[b]']}}"
+    done = bench.apply(manifest, "--exclude", "Widget")
+    text = "--exclude: Widget[a], Widget[b] are not there, and what needs them is left out too: Token[1]"
+    assert (done.code, done.lines[0]) == (0, f"Warning: {text}")
+
+
+def test_a_destruction_leaves_out_only_what_is_excluded(bench: Bench) -> None:
+    """What is deleted needs nothing."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.put("setting", s={"value": 1})
+    assert bench.apply(CHAIN).code == 0
+    (bench.things_of / "widget.json").write_text('{"middle": {}}', encoding="utf-8")
+    done = bench.run("destroy", "site.yaml", "--exclude", "Widget[base]", "--yes")
+    assert (done.code, bench.things("widget"), bench.things("token")) == (0, {}, {}), done
+
+
+def test_an_excluded_resource_that_cannot_be_read_is_there_if_it_is_recorded(bench: Bench) -> None:
+    """Otherwise nobody knows, and what needs it is left out."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            if os.environ.get("SICK"):
+                raise RuntimeError("sick")
+            return list(self._rows().values())
+
+        def set(self, context, changes):
+            self._done(changes)
+        """
+    )
+    manifest = bench.write("site.yaml", "resources: {'Probe[a]': {}, 'Widget[b]': {require: 'Probe[a]'}}")
+    words = ("apply", manifest, "--exclude", "Probe")
+    assert "Probe[a] is not there" in bench.run(*words, SICK="1").err
+    assert bench.things("widget") == {}
+    assert bench.run("apply", manifest, "--target", "Probe").code == 0
+    done = bench.run(*words, SICK="1")
+    assert (done.code, list(bench.things("widget"))) == (0, ["b"]), done
