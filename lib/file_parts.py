@@ -83,9 +83,15 @@ def edit_file(path: str, change: Callable[[files.Lines], None]) -> None:
         raise ResourceError(msg) from error
 
 
-def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret: str) -> None:
+def edit_lines(
+    changes: Mapping[Any, Change],
+    edit: Callable[..., None],
+    secret: str,
+    options: Callable[[str], Mapping[str, Any]] | None = None,
+) -> None:
     """Edit the lines of each file once; names begin with its path, and what follows is the name in ``wanted``.
 
+    ``options`` returns further arguments of ``edit`` for the path of a file.
     Each `validate_cmd` must accept the new content. A new file is private if the attribute ``secret`` of a resource is.
     """
     from lib import validate_cmd  # noqa: PLC0415 - crontabs and keys need no check
@@ -94,7 +100,7 @@ def edit_lines(changes: Mapping[Any, Change], edit: Callable[..., None], secret:
 
     def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None]) -> None:
         private = any(should is not None and isinstance(should[secret], Sensitive) for should in wanted.values())
-        change = partial(edit, wanted=wanted)
+        change = partial(edit, wanted=wanted, **(options(path) if options else {}))
         files.edit_lines(path, change, mode=0o600 if private else 0o644, check=checks.get(path))
 
     edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_parts, validate_cmd
+from lib import file_parts, ini_lines, validate_cmd
 from lib.sensitive import reveal
-from resource_api import BaseProvider, Problem, Sensitive, files
+from resource_api import BaseProvider, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,16 +18,20 @@ if TYPE_CHECKING:
     #: A section and a setting.
     Key = tuple[str, str]
 
-HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
-SEPARATOR = re.compile(r"\s*[=:]\s*")
-COMMENT = re.compile(r"\ufeff?\s*[;#]+\s*")
+#: How far lines that continue a value are indented, where no others show it.
+INDENTATION = 4
 
 
 class Setting(NamedTuple):
-    """A line that is a setting: its number, and where its value begins in the text; -1 for a name alone."""
+    """A line that is a setting: its number, and where its value begins in the text; -1 for a name alone.
+
+    ``more`` are the numbers of the lines that continue its value; ``doubt``: why that is unclear.
+    """
 
     number: int
     value: int
+    more: tuple[int, ...] = ()
+    doubt: str = ""
 
 
 class Provider(BaseProvider):
@@ -53,56 +57,122 @@ class Provider(BaseProvider):
         unlisted = "the settings of all files cannot be listed; name a file, a section and a setting"
         for path, group, lines in file_parts.read_files(context, names, files.read_lines, unlisted):
             texts = list(lines)
-            found = find(texts, [name[1:] for name in group])
+            found = find(texts, [name[1:] for name in group], ini_lines.dialect(path))
             for name in group:
                 if places := found.get(name[1:]):
                     row = {"ensure": "present", "path": path, "section": name[1], "setting": name[2]}
-                    yield {**row, "value": files.printable(_value(texts[places[-1].number], places[-1]))}
+                    yield {**row, "value": files.printable(_value(texts, places[-1]))}
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a setting: the directory of its file, the program that checks it."""
-        return file_parts.missing(changes)
+        """Yield what is missing for a setting, as the directory of its file, and that its value cannot be told."""
+        yield from file_parts.missing(changes)
+        for name in changes:
+            with suppress(OSError):
+                places = find(list(files.read_lines(name[0])), [name[1:]], ini_lines.dialect(name[0]))
+                if why := next((place.doubt for each in places.values() for place in each if place.doubt), ""):
+                    yield name, Problem("value", f"{name[0]}: {why}", severity="warning")
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_lines(changes, edit, "value")
+        file_parts.edit_lines(changes, edit, "value", lambda path: {"dialect": ini_lines.dialect(path)})
 
 
-def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Change the settings in ``wanted`` to the wanted state; None removes them."""
-    found = find(list(lines), wanted)
+def edit(
+    lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None], dialect: ini_lines.Dialect = "unknown"
+) -> None:
+    """Change the settings in ``wanted`` to the wanted state; None removes them, with the lines that continue them.
+
+    Raise ``ResourceError`` where it is unclear which these are.
+    """
+    texts = list(lines)
+    found = find(texts, wanted, dialect)
     removed: list[int] = []
+    added: list[tuple[int, Sequence[str]]] = []
     for key, places in found.items():
         should = wanted[key]
+        changed = places if should is None else places[-1:]
+        if doubt := next((place.doubt for place in changed if place.doubt), ""):
+            msg = f"{doubt}; write it without indentation or in one line"
+            raise ResourceError(msg)
+        removed += [number for place in changed for number in place.more]
         if should is None:
             removed += [place.number for place in places]
-            continue
-        number, start = places[-1]
-        text = lines[number]
-        begin = text[:start] if start >= 0 else text.rstrip() + should["key_val_separator"]
-        lines[number] = (begin + _text(should["value"])).rstrip(" \t")
-    file_parts.remove_lines(lines, removed)
+        else:
+            first, *more = _written(texts, places[-1], should, dialect)
+            lines[places[-1].number] = first
+            added.append((places[-1].number + 1, more))
+    _replace_lines(lines, removed, added)
     for key, should in wanted.items():
         if should is None and key in found:
-            _remove_if_empty(lines, key[0])
+            _remove_if_empty(lines, key[0], dialect)
         elif should is not None and key not in found:
-            _add(lines, key, f"{key[1]}{should['key_val_separator']}{_text(should['value'])}".rstrip(" \t"))
+            _add(lines, key, should, dialect)
 
 
-def find(texts: Sequence[str], keys: Iterable[Key]) -> dict[Key, list[Setting]]:
+def find(texts: Sequence[str], keys: Iterable[Key], dialect: ini_lines.Dialect = "unknown") -> dict[Key, list[Setting]]:
     """Return the lines of the settings in ``keys``."""
     wanted: dict[str, set[str]] = {}
     for section, setting in keys:
         wanted.setdefault(section, set()).add(setting)
     found: dict[Key, list[Setting]] = {}
     section, names = "", wanted.get("", set())
-    for number, text in enumerate(texts):
-        if header := HEADER.match(text):
-            section = header[1].strip()
+    owner: tuple[Key, int] | None = None
+    for number, line in enumerate(ini_lines.classify(texts, dialect)):
+        if line.kind == "header":
+            section = ini_lines.section(texts[number])
             names = wanted.get(section, set())
-        elif names and not COMMENT.match(text) and (parsed := _parse(text, names)):
-            found.setdefault((section, parsed[0]), []).append(Setting(number, parsed[1]))
+        elif line.kind == "setting":
+            parsed = _parse(texts[number], names) if names else None
+            owner = None
+            if parsed:
+                places = found.setdefault((section, parsed[0]), [])
+                places.append(Setting(number, parsed[1], doubt=line.doubt))
+                owner = (section, parsed[0]), len(places) - 1
+        elif line.kind == "more" and owner is not None:
+            place = found[owner[0]][owner[1]]
+            found[owner[0]][owner[1]] = place._replace(more=(*place.more, number))
     return found
+
+
+def _written(
+    texts: Sequence[str], place: Setting, should: Mapping[str, Any], dialect: ini_lines.Dialect
+) -> Iterator[str]:
+    """Yield the lines of a setting with its new value: in one line, or with an indented one for each of its lines."""
+    text = texts[place.number]
+    begin = text[: place.value] if place.value >= 0 else text.rstrip() + should["key_val_separator"]
+    if begin[-2:-1].isspace() and begin[-1:] in {"=", ":"}:
+        begin += " "  # the separator of a setting whose value begins in the next line
+    value = _lines_of(should, dialect)
+    if len(value) == 1:
+        yield (begin + value[0]).rstrip(" \t")
+        return
+    yield begin.rstrip(" \t")
+    more = texts[place.more[0]] if place.more else ""
+    depth = ini_lines.indentation(text)
+    indent = more[: ini_lines.indentation(more)] or text[:depth].removeprefix("\ufeff") + " " * INDENTATION
+    yield from (indent + each for each in value)
+
+
+def _lines_of(should: Mapping[str, Any], dialect: ini_lines.Dialect) -> list[str]:
+    """Return the lines of a value. Raise ``ResourceError`` for several where no program reads indented ones."""
+    value = _text(should["value"]).split("\n")
+    if dialect == "backslash" and ini_lines.BACKSLASH.search(value[-1]):
+        msg = "a value that ends with a backslash cannot be written here: it would continue in the next line"
+        raise ResourceError(msg)
+    if len(value) > 1 and dialect in {"backslash", "single"}:
+        msg = "a value of several lines cannot be written here: the program of this file does not read indented lines"
+        raise ResourceError(msg)
+    return value
+
+
+def _replace_lines(lines: files.Lines, removed: Iterable[int], added: Iterable[tuple[int, Sequence[str]]]) -> None:
+    """Remove lines by their numbers, and add others before those with the numbers in ``added``."""
+    new = dict(added)
+    for number in sorted({*removed, *new}, reverse=True):
+        if number in set(removed):
+            del lines[number]
+        for text in reversed(new.get(number, ())):
+            lines.insert(number, text)
 
 
 def _parse(text: str, names: Collection[str]) -> tuple[str, int] | None:
@@ -110,7 +180,7 @@ def _parse(text: str, names: Collection[str]) -> tuple[str, int] | None:
     if (name := _name(text)) in names:
         return name, -1
     longest = max(map(len, names))
-    for separator in SEPARATOR.finditer(text):
+    for separator in ini_lines.SEPARATOR.finditer(text):
         name = _name(text[: separator.start()])
         if name in names:
             return name, separator.end()
@@ -124,47 +194,58 @@ def _name(text: str) -> str:
     return text.removeprefix("\ufeff").strip()
 
 
-def _value(text: str, place: Setting) -> str:
-    return "" if place.value < 0 else text[place.value :].strip()
+def _value(texts: Sequence[str], place: Setting) -> str:
+    """Return a value: lines that a backslash joins as one, indented ones as lines."""
+    found = ["" if place.value < 0 else texts[place.number][place.value :].strip()]
+    found += [texts[number].strip() for number in place.more]
+    if place.more and ini_lines.BACKSLASH.search(texts[place.number]):
+        return " ".join(text.removesuffix("\\").strip() for text in found)
+    return "\n".join(filter(None, found))
 
 
-def _range(texts: Sequence[str], section: str) -> tuple[int, int] | None:
+def _range(texts: Sequence[str], section: str, kinds: Sequence[ini_lines.Line]) -> tuple[int, int] | None:
     """Return the numbers of the first line of the last section with a name, and of the one after it."""
     starts = [0] if section == "" else []
-    headers = [number for number, text in enumerate(texts) if HEADER.match(text)]
-    starts += [number + 1 for number in headers if (HEADER.match(texts[number]) or "")[1].strip() == section]
+    headers = [number for number, line in enumerate(kinds) if line.kind == "header"]
+    starts += [number + 1 for number in headers if ini_lines.section(texts[number]) == section]
     if not starts:
         return None
     return starts[-1], next((number for number in headers if number >= starts[-1]), len(texts))
 
 
-def _add(lines: files.Lines, key: Key, text: str) -> None:
+def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_lines.Dialect) -> None:
     """Add a setting to its section, which is created if it does not exist."""
     section, setting = key
     texts = list(lines)
-    place = _range(texts, section)
+    kinds = ini_lines.classify(texts, dialect)
+    new = Setting(0, -1)
+    place = _range(texts, section, kinds)
     if place is None:
         if texts and texts[-1].strip():
             lines.append("")
         lines.append(f"[{section}]")
-        lines.append(text)
+        for text in _written([setting], new, should, dialect):
+            lines.append(text)
         return
-    start, number = place[0], place[0]
-    indent = ""
+    number, indent = place[0], ""
     for current in range(*place):
-        if (comment := COMMENT.match(texts[current])) and _parse(texts[current][comment.end() :], {setting}):
-            number = current + 1
+        comment = ini_lines.COMMENT.match(texts[current])
+        inside = next((line.kind for line in kinds[current + 1 :] if line.kind != "other"), "") == "more"
+        if comment and not inside and _parse(texts[current][comment.end() :], {setting}):
+            number, indent = current + 1, ""
             break
-        if texts[current].strip() and not comment:
+        if kinds[current].kind in {"setting", "more"}:
             number = current + 1
-            indent = texts[current][: len(texts[current]) - len(texts[current].lstrip())]
-    lines.insert(number, (indent if number > start else "") + text)
+        if kinds[current].kind == "setting":
+            indent = texts[current][: ini_lines.indentation(texts[current])]
+    for text in reversed(list(_written([indent + setting], new, should, dialect))):
+        lines.insert(number, text)
 
 
-def _remove_if_empty(lines: files.Lines, section: str) -> None:
+def _remove_if_empty(lines: files.Lines, section: str, dialect: ini_lines.Dialect) -> None:
     """Remove a section that has no lines but blank ones, with the blank line above it if it is the last one."""
     texts = list(lines)
-    place = _range(texts, section)
+    place = _range(texts, section, ini_lines.classify(texts, dialect))
     if section == "" or place is None or any(text.strip() for text in texts[slice(*place)]):
         return
     first = place[0] - 1
@@ -176,7 +257,9 @@ def _remove_if_empty(lines: files.Lines, section: str) -> None:
 def _canonical_value(value: Any) -> Any:
     if isinstance(value, Sensitive):
         return Sensitive(_canonical_value(value.reveal()))
-    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "\n".join(filter(None, map(str.strip, str(value).split("\n"))))
 
 
 def _text(value: Any) -> str:

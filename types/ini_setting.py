@@ -25,6 +25,16 @@ last one counts and is changed; `ensure: absent` removes them all. A new setting
 `#setting = ...`, otherwise below the last setting of the section; a new section at the end of the file. A section of
 which the last line is removed is removed.
 
+A value that continues in further lines is changed and removed with them. Which lines continue it depends on the
+program, which is known by the path of the file:
+
+- Python's configparser, as in `pip.conf`, `setup.cfg`, `tox.ini`: lines that are indented more than the setting.
+- systemd, git, Samba: the line after one that ends with a backslash; they are read as one line, with a blank between.
+- MySQL, PHP, desktop files, NetworkManager: none.
+- In other files: what no program reads otherwise. These are indented lines below a setting without a value, indented
+  lines that cannot be settings, and lines after a backslash with a blank before it. Where a line may be either, the
+  setting is not changed, and the message names the line.
+
 A file that does not exist is created with mode 0644, or 0600 if a value is a secret. All changes of a file are one
 replacement of the file, which keeps its owner, mode, ACL and extended attributes. For files without `=` or `:`
 between name and value, such as `sshd_config`, see `file_line`.
@@ -46,9 +56,10 @@ between name and value, such as `sshd_config`, see `file_line`.
             must_be="the name of a setting",
         ),
         "value": Attribute(
-            r"Variant[Pattern[/\A[^\x00\r\n]*\z/], Numeric, Boolean]",
-            "The value. Numbers and booleans are texts: `true` is the text true.",
-            must_be="a text without a line break, a number or a boolean",
+            r"Variant[Pattern[/\A[^\x00\r\n]*(\n[ \t]*[^\s\x00#;\[][^\x00\r\n]*)*\n?\z/], Numeric, Boolean]",
+            "The value. Numbers and booleans are texts: `true` is the text true. Of a value of several lines each one"
+            " is indented; none may be blank or look like a comment or a section.",
+            must_be="a text, a number or a boolean",
         ),
         "key_val_separator": Attribute(
             r"Pattern[/\A[ \t]*[=:][ \t]*\z/]",

@@ -14,7 +14,7 @@ from resource_api.files import Lines
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import converge, run
+from tests.providers.applied import converge, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,6 +120,201 @@ def test_what_would_be_another_line_is_refused(file: Path, attributes: dict[str,
     """A value cannot add a section."""
     with pytest.raises(ManifestError):
         run({"Ini_setting[a]": {"path": str(file), **attributes}})
+
+
+#: A file, the setting, the content before, the new value (None: absent), and the content after.
+CONTINUED: dict[str, tuple[str, str, str, str | None, str]] = {
+    "pip": (
+        "pip.conf",
+        "global:extra-index-url",
+        "[global]\nextra-index-url =\n    https://a/simple\n    # the old one\n    https://b/simple\nretries = 1\n",
+        "https://new/simple",
+        "[global]\nextra-index-url = https://new/simple\n    # the old one\nretries = 1\n",
+    ),
+    "pip absent": (
+        "pip.conf",
+        "global:extra-index-url",
+        "[global]\nextra-index-url = https://a/simple\n    https://b/simple\n\n    https://c/simple\nretries = 1\n",
+        None,
+        "[global]\n\nretries = 1\n",
+    ),
+    "unknown, as of pip": (
+        "app.ini",
+        "global:extra-index-url",
+        "[global]\nextra-index-url =\n    https://a/simple\n    https://b/simple\nretries = 1\n",
+        "https://new/simple",
+        "[global]\nextra-index-url = https://new/simple\nretries = 1\n",
+    ),
+    "unknown, lines with equals signs": (
+        "app.cfg",
+        "options:install_requires",
+        "[options]\ninstall_requires=\n\ta>=1\n\tb = 2\nz=1\n",
+        None,
+        "[options]\nz=1\n",
+    ),
+    "several lines for several": (
+        "setup.cfg",
+        "options:install_requires",
+        "[options]\ninstall_requires =\n  a\n  b\n  c\nz = 1\n",
+        "a\nd",
+        "[options]\ninstall_requires =\n  a\n  d\nz = 1\n",
+    ),
+    "several lines for one": ("setup.cfg", "o:k", "[o]\nk = 1\nz = 1\n", "a\nb", "[o]\nk =\n    a\n    b\nz = 1\n"),
+    "several lines of a new setting": (
+        "tox.ini",
+        "o:k",
+        "[o]\nz =\n  1\n",
+        "a\nb",
+        "[o]\nz =\n  1\nk =\n    a\n    b\n",
+    ),
+    "a new setting below a continuation": (
+        "app.ini",
+        "o:k",
+        "[o]\nz =\n  1\n  2\n",
+        "3",
+        "[o]\nz =\n  1\n  2\nk = 3\n",
+    ),
+    "a comment inside a value": (
+        "tox.ini",
+        "o:k",
+        "[o]\nz =\n  1\n#k = 5\n  2\n",
+        "3",
+        "[o]\nz =\n  1\n#k = 5\n  2\nk = 3\n",
+    ),
+    "a bracket inside a value": ("tox.ini", "o:z", "[o]\nz =\n  [1]\n  2\n", "3", "[o]\nz = 3\n"),
+    "a name inside a value": (
+        "tox.ini",
+        "o:PATH",
+        "[o]\nsetenv = A = b\n  PATH = c\n",
+        "d",
+        "[o]\nsetenv = A = b\n  PATH = c\nPATH = d\n",
+    ),
+    "systemd": (
+        "app.service",
+        "Service:ExecStart",
+        "[Service]\nExecStart=/bin/a \\\n# why\n  --b=1 \\\n  --c\nRestart=no\n",
+        "/bin/z",
+        "[Service]\nExecStart=/bin/z\n# why\nRestart=no\n",
+    ),
+    "systemd absent": (
+        "app.service",
+        "Service:Environment",
+        "[Service]\nEnvironment=A=1\\\nB=2\nRestart=no\n",
+        None,
+        "[Service]\nRestart=no\n",
+    ),
+    "systemd, indented settings": (
+        "app.service",
+        "Service:A",
+        "[Service]\nA=1\n  B=2\n",
+        "3",
+        "[Service]\nA=3\n  B=2\n",
+    ),
+    "unknown, after a backslash": (
+        "unit.conf",
+        "Service:ExecStart",
+        "[Service]\nExecStart=/bin/a \\\n  --b=1 \\\n  --c\nRestart=no\n",
+        None,
+        "[Service]\nRestart=no\n",
+    ),
+    "git": (
+        ".gitconfig",
+        "alias:l",
+        "[alias]\n\tl = log \\\n\t\t--oneline\n\ts = status\n",
+        "log",
+        "[alias]\n\tl = log\n\ts = status\n",
+    ),
+    "mysql": (
+        "my.cnf",
+        "mysqld:port",
+        "[mysqld]\nport = 1\n  socket = /s\n  skip-name-resolve\n",
+        "2",
+        "[mysqld]\nport = 2\n  socket = /s\n  skip-name-resolve\n",
+    ),
+    "a path of another system": ("app.ini", "a:b", "[a]\nb = C:\\x\\\n", "D:\\", "[a]\nb = D:\\\n"),
+}
+
+
+@pytest.mark.parametrize("case", CONTINUED)
+def test_a_value_goes_with_the_lines_that_continue_it(tmp_path: Path, case: str) -> None:
+    """Every other byte stays, and the next plan is empty."""
+    name, place, before, value, after = CONTINUED[case]
+    path = tmp_path / name
+    path.write_text(before)
+    declared: dict[str, Any] = {"ensure": "absent"} if value is None else {"value": value}
+    converge({f"Ini_setting[{path}:{place}]": declared})
+    assert path.read_text() == after
+
+
+@pytest.mark.parametrize(
+    ("before", "why"),
+    [
+        ("[a]\nb = 1\n   c = 2\n", "line 3 is indented below it"),
+        ("[a]\nb = 1\n\n   more\n", "line 4 is indented below it"),
+        ("[a]\nb = C:\\x\\\nc = 2\n", "line 2 ends with a backslash"),
+        ("[a]\nb = C:\\x\\\n[c]\n", "line 2 ends with a backslash"),
+    ],
+)
+@pytest.mark.parametrize("declared", [{"value": "new"}, {"ensure": "absent"}])
+def test_a_value_that_cannot_be_told_is_not_changed(
+    tmp_path: Path, before: str, why: str, declared: dict[str, Any]
+) -> None:
+    """The plan and the failure name the line; the value that is there is no change."""
+    path = tmp_path / "app.ini"
+    path.write_text(before)
+    name = f"Ini_setting[{path}:a:b]"
+    assert declared.get("ensure") == "absent" or any(why in each for each in warned({name: declared}))
+    assert why in reason(run({name: declared})[0])
+    assert path.read_text() == before
+    value = before.splitlines()[1].removeprefix("b = ")
+    assert run({name: {"value": value}})[0].summary.unchanged == 1
+
+
+def test_several_lines_are_refused_where_no_program_reads_them(tmp_path: Path) -> None:
+    """And so is a value that would continue in the next line."""
+    path = tmp_path / "app.service"
+    path.write_text("[Service]\nRestart=no\n")
+    assert "several lines" in reason(run({f"Ini_setting[{path}:Service:A]": {"value": "a\nb"}})[0])
+    assert "ends with a backslash" in reason(run({f"Ini_setting[{path}:Service:A]": {"value": "a\\"}})[0])
+    assert path.read_text() == "[Service]\nRestart=no\n"
+
+
+PART = st.sampled_from(
+    ["k0 = 1", "k1 = a", "k2 =", "k3 :", "  x", "    y = 2", "\tz", "# c", "  ; d", "", "k4=v", "  [n]"]
+)
+
+
+@given(st.lists(PART, max_size=12), st.sampled_from(["k0", "k1", "k2", "k9"]), st.sampled_from([None, "new", "a\nb"]))
+def test_python_reads_what_is_declared_and_everything_else_as_before(
+    parts: list[str], setting: str, value: str | None
+) -> None:
+    """It holds for each file that Python's parser accepts, whatever continues in it."""
+    content = "\n".join(["[s]", *parts, "[t]", "last = 1", ""])
+    try:
+        before = parsed(content)
+    except configparser.Error:
+        return
+    lines = Lines(content.encode())
+    should = None if value is None else {"value": value, "key_val_separator": " = "}
+    ini.edit(lines, {("s", setting): should}, "indented")
+    after = parsed(lines.content.decode())
+    if value is not None:
+        assert after.setdefault("s", {}).pop(setting) == value.split("\n")
+    else:
+        assert setting not in after.get("s", {})
+    before.get("s", {}).pop(setting, None)
+    assert {name: each for name, each in after.items() if each} == {name: each for name, each in before.items() if each}
+
+
+def parsed(content: str) -> dict[str, dict[str, list[str]]]:
+    """Return the lines of each value as Python's parser reads them."""
+    parser = configparser.RawConfigParser()
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(content)
+    return {
+        name: {key: [line for line in value.split("\n") if line] for key, value in parser.items(name)}
+        for name in parser.sections()
+    }
 
 
 WORDS = st.from_regex(r"[a-zA-Z][\w. -]*[a-z]", fullmatch=True)

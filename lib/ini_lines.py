@@ -1,0 +1,128 @@
+"""What each line of an INI file is: a section, a setting, or the continuation of a value, as the file's program reads.
+
+Programs continue a value by lines that are indented, by a backslash at the end, or not at all. Which of them a program
+does is known by the path of its file; in another one a line is a continuation only where no program reads it otherwise.
+"""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Dialect = Literal["indented", "backslash", "single", "unknown"]
+
+HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
+SEPARATOR = re.compile(r"\s*[=:]\s*")
+COMMENT = re.compile(r"\ufeff?\s*[;#]+\s*")
+#: A line that programs without continuations read as a setting.
+SETTING = re.compile(r"\s*[^\W\d][\w.\- ]*\s*(?:=|:(?!//))")
+BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\s*\Z")
+#: Files of programs that are known, by how these continue values: Python's configparser, systemd, git and Samba, and
+#: those that do not. The first one that matches counts.
+DIALECTS: dict[Dialect, tuple[str, ...]] = {
+    "indented": (
+        *("*/pip.conf", "*/setup.cfg", "*/tox.ini", "*/.flake8", "*/mypy.ini", "*/pytest.ini", "*/.pypirc"),
+        *("*/pylintrc", "*/.pylintrc", "*/.coveragerc", "*/alembic.ini", "*/ansible.cfg", "*/supervisord.conf"),
+        "*/supervisor/*",
+    ),
+    "backslash": (
+        *("*/systemd/*", "*.service", "*.socket", "*.timer", "*.target", "*.mount", "*.automount", "*.path", "*.slice"),
+        *("*.network", "*.netdev", "*.link", "*/.gitconfig", "*/gitconfig", "*/.git/config", "*/git/config"),
+        *("*/smb.conf", "*/samba/*"),
+    ),
+    "single": (
+        *("*/my.cnf", "*/.my.cnf", "*/mysql/*", "*/mariadb/*", "*/my.cnf.d/*", "*/php.ini", "*/php/*"),
+        *("*.desktop", "*/NetworkManager/*"),
+    ),
+}
+
+
+class Line(NamedTuple):
+    """What a line is: ``header``, ``setting``, ``more`` of the setting above, or ``other``: a comment, a blank line.
+
+    ``doubt``: of a setting, why it is unclear whether the next line belongs to it.
+    """
+
+    kind: str
+    doubt: str = ""
+
+
+def dialect(path: str) -> Dialect:
+    """Return how the program whose file has this path continues values."""
+    for found, patterns in DIALECTS.items():
+        if any(fnmatchcase(path, pattern) for pattern in patterns):
+            return found
+    return "unknown"
+
+
+def classify(texts: Sequence[str], kind: Dialect) -> list[Line]:
+    """Return what each line is."""
+    lines: list[Line] = []
+    #: The number of the setting that the next line may continue, -1 for none; whether a blank line is between them.
+    owner, gap = -1, False
+    continued = False
+    for number, text in enumerate(texts):
+        if not text.strip() or COMMENT.match(text):
+            lines.append(Line("other"))
+            gap, continued = gap or not text.strip(), continued and bool(text.strip())
+            continue
+        more, doubt = (True, "") if continued or owner < 0 else _is_indented_part(texts[owner], text, kind, gap=gap)
+        if owner >= 0 and more:
+            lines.append(Line("more"))
+        elif HEADER.match(text):
+            lines.append(Line("header"))
+            owner, continued = -1, False
+            continue
+        else:
+            if doubt:
+                lines[owner] = Line("setting", f"line {number + 1} {doubt}")
+            lines.append(Line("setting"))
+            owner, gap = number, False
+        continued, doubt = _has_backslash(texts, number, kind)
+        if doubt:
+            lines[owner] = Line("setting", f"line {number + 1} {doubt}")
+    return lines
+
+
+def _is_indented_part(setting: str, text: str, kind: Dialect, *, gap: bool) -> tuple[bool, str]:
+    """Return whether an indented line is a part of the value of a setting above, and why that is unclear."""
+    if kind in {"backslash", "single"} or indentation(text) <= indentation(setting):
+        return False, ""
+    if kind == "indented" or (not HEADER.match(text) and (_is_empty(setting) or not (gap or SETTING.match(text)))):
+        return True, ""
+    if HEADER.match(text):
+        return False, ""
+    return False, "is indented below it, and may be a part of its value or a setting of its own"
+
+
+def _has_backslash(texts: Sequence[str], number: int, kind: Dialect) -> tuple[bool, str]:
+    """Return whether the next line continues this one, which ends with a backslash, and why that is unclear."""
+    text = texts[number].rstrip()
+    if kind in {"indented", "single"} or not BACKSLASH.search(text) or number + 1 == len(texts):
+        return False, ""
+    following = texts[number + 1]
+    separate = SETTING.match(following) or HEADER.match(following)
+    if kind == "backslash" or text[:-1] != text[:-1].rstrip() or not separate:
+        return True, ""
+    return False, "ends with a backslash, after which the next line may be a part of its value"
+
+
+def indentation(text: str) -> int:
+    """Return the number of blanks that a line begins with."""
+    return len(text) - len(text.lstrip())
+
+
+def _is_empty(text: str) -> bool:
+    """Return whether the line of a setting has no value."""
+    found = SEPARATOR.search(text)
+    return found is not None and not text[found.end() :].strip()
+
+
+def section(text: str) -> str:
+    """Return the name in the line of a section."""
+    found = HEADER.match(text)
+    return found[1].strip() if found else ""
