@@ -105,6 +105,8 @@ class Expander:
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
+        from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - only for components
+
         given = {**defaults_of(self._manifest, component.declaration), **component.declaration.attributes}
         known = definition.attributes
         for name in given.keys() - known.keys():
@@ -115,7 +117,7 @@ class Expander:
             if name not in given and attribute.has_default:
                 value = attribute.fresh_default()
             else:
-                value = self._input(component, name, given.get(name))
+                value = with_texts(attribute.datatype, given.get(name), self._input(component, name, given.get(name)))
             if value is None and not attribute.datatype.optional:
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:

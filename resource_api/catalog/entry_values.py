@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.expression_scope import Scope
+    from resource_api.model.attribute import Attribute
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Resource
 
@@ -77,6 +78,15 @@ class Evaluator:
                     literal.setdefault(entry.definition.instance, []).append(entry)
                 else:
                     yield entry
+
+    def check_calls(self) -> None:
+        """Report the inputs of functions that can never fit, whatever the resources that they refer to have."""
+        for name, call in self._scope.calls.items():
+            inputs = call.function.inputs.attributes if call is not None else {}
+            given = {key: value for key, value in call.given.items() if key in inputs} if call is not None else {}
+            for key, value in given.items():
+                for message in () if expression.is_literal(value) else self.misfits(key, inputs[key], value):
+                    self._diagnostics.value_error(name, ("with", key), message)
 
     def check_named_values(self) -> None:
         """Report the named values that are invalid whatever resources have, those that others use first.
@@ -227,10 +237,25 @@ class Evaluator:
             except ValueError as error:
                 self._diagnostics.resource_error(entry, name, str(error), "expression")
                 found = UNKNOWN
+            else:
+                self._check_pending(entry, name, value, found)
             if found is not value and is_unknown(found):
                 pending[name] = value
             values[name] = found
         entry.pending = pending or EMPTY
+
+    def _check_pending(self, entry: Entry, name: str, value: Any, found: Any) -> None:
+        """Report what is not known yet and can never fit the data type of its attribute."""
+        attribute = entry.definition.attributes.get(name) if is_unknown(found) else None
+        if attribute is not None:
+            for message in self.misfits(name, attribute, value):
+                self._diagnostics.resource_error(entry, name, message, "type_mismatch")
+
+    def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
+        """Return what is wrong with a value that is not known yet: what can never fit the data type."""
+        from resource_api.catalog.value_kinds import ValueKinds  # noqa: PLC0415 - only for what is not known yet
+
+        return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 
     def _of_resource(self, path: Path) -> Any:
         """Return the declared value that a path leads to; unknown where only the state has it."""

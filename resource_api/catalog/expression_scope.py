@@ -180,6 +180,10 @@ class Scope:
                     seen.add(named)
                     waiting.append(definition)
 
+    def named(self, name: str) -> Any:
+        """Return a named value as written; None where there is none."""
+        return self._manifest.values.get(name)
+
     def ephemeral_input(self, value: Any) -> str:
         """Return the name of an ephemeral input from which a value is made; empty where there is none.
 
@@ -207,6 +211,10 @@ class Scope:
         An asset of text is that text where the attribute accepts text. Raises ``ValueError`` with a message for users.
         """
         found = expression.evaluate(written, resolve)
+        if type(found) is not str and found is not UNKNOWN and name in entry.definition.attributes:
+            from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few values need it
+
+            found = with_texts(entry.definition.attributes[name].datatype, written, found)
         if name in entry.definition.content_attributes:
             if is_unknown(found):
                 # The description of a content is no content before all of it is known.

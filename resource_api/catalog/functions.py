@@ -99,12 +99,22 @@ def _check(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[P
     return filled, canonicalize.check_values(inputs, filled, call.given)
 
 
+def _with_texts(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+    from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few values need it
+
+    known = call.function.inputs.attributes
+    return {
+        name: with_texts(known[name].datatype, call.given[name], value) if name in known else value
+        for name, value in given.items()
+    }
+
+
 def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
     """Return a function's answer to known inputs; it is sensitive if an input is or the function declares it so.
 
     Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.
     """
-    inputs, problems = _check(call, given)
+    inputs, problems = _check(call, _with_texts(call, given))
     if problems:
         msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
         raise ValueError(msg)

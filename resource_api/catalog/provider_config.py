@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.entry_values import Evaluator
+    from resource_api.model.attribute import Attribute
     from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
@@ -151,7 +152,7 @@ class _InstanceBuilder:
         if wrong := unknown_implementation(stated, provider):
             report(("implementation",), wrong)
         given = {key: config[key] for key in known if key in config}
-        values, pending, ephemeral = self._evaluate(given, users, report)
+        values, pending, ephemeral = self._evaluate(given, known, users, report)
         checked, problems = validate_config(provider, values, written=given)
         for problem in problems:
             report(("config", problem.attribute) if problem.attribute else ("config",), problem.message)
@@ -163,19 +164,25 @@ class _InstanceBuilder:
         return ProviderInstance(name, place, version, checked, pending, stated, ephemeral)
 
     def _evaluate(
-        self, config: Mapping[str, Any], users: list[Entry], report: Callable[[tuple[str, ...], str], None]
+        self,
+        config: Mapping[str, Any],
+        known: Mapping[str, Attribute],
+        users: list[Entry],
+        report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
         """Return the evaluated values, ``UNKNOWN`` where only a state has them, the pending ones as written, and keys.
 
         The keys are those of the values that are made from ephemeral inputs.
         """
+        from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few providers have values
+
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}
         ephemeral: list[str] = []
         for key, value in config.items():
             try:
                 targets = self._evaluator.prerequisites(value)
-                values[key] = self._evaluator.evaluate(value)
+                values[key] = with_texts(known[key].datatype, value, self._evaluator.evaluate(value))
                 ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
             except ValueError as error:
                 report(("config", key), str(error))
@@ -183,6 +190,8 @@ class _InstanceBuilder:
                 continue
             if is_unknown(values[key]):
                 pending[key], values[key] = value, UNKNOWN
+                for message in self._evaluator.misfits(key, known[key], value):
+                    report(("config", key), message)
             for entry in users if targets else ():
                 self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
         return values, pending, ephemeral

@@ -19,8 +19,6 @@ def output_changes(recorded: Mapping[str, Any], outputs: Mapping[str, Any], salt
 
     In the order of the manifest; what is forgotten is last. A value that is not known yet counts as another one.
     """
-    if not (recorded or outputs):
-        return ()
     found = []
     for name, value in outputs.items():
         before = recorded.get(name, _NONE)

@@ -25,7 +25,6 @@ from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
 from resource_api.plan.decide import decide, effective_should, reason_to_forget
 from resource_api.plan.decision_inputs import DecisionInputs, InputCollector
 from resource_api.plan.drift import find_drift, is_corrective
-from resource_api.plan.output_changes import output_changes
 from resource_api.plan.replacement import (
     check_untargeted_dependents,
     fail_with_untargeted_dependents,
@@ -173,8 +172,11 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
     )
     if problems:
         return planned._replace(problems=problems)
-    changes = output_changes(prior.state.outputs, outputs, prior.state.salt)
-    return planned._replace(output_changes=changes) if changes and planned.complete and planned.applicable else planned
+    if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
+        return planned
+    from resource_api.plan.output_changes import output_changes  # noqa: PLC0415 - only with outputs
+
+    return planned._replace(output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt))
 
 
 def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:

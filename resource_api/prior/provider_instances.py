@@ -288,11 +288,14 @@ def deferred_configuration(
 
     Raises ``ConfigurationError``.
     """
+    from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few providers have values
+
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, Any] = {}
     for name, value in instance.pending.items():
         try:
-            values[name] = expression.evaluate(value, resolve)
+            found = expression.evaluate(value, resolve)
+            values[name] = with_texts(functions.definition.config.attributes[name].datatype, value, found)
         except ValueError as error:
             msg = f"{prefix}: {error}"
             raise ConfigurationError(msg) from error

@@ -13,7 +13,6 @@ from resource_api.model.record import Commit, Intent
 from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
 from resource_api.plan.decide import imports
-from resource_api.plan.output_changes import output_changes
 from resource_api.plan.replacement import replacement_dependents
 from resource_api.prior.former_names import find_renames, with_unique_titles
 from resource_api.prior.provider_instances import unused_instances
@@ -23,6 +22,7 @@ from resource_api.transaction.records import Records, are_plain
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
     from resource_api.model.record import Key, Record, StackState
     from resource_api.model.values.reference import Reference
@@ -209,7 +209,7 @@ class Recorder:
         else:
             unchanged = [*self._next_unchanged(results), *results.refreshed_runs]
         kept = seal_secrets(outputs, state.salt) if outputs is not None else None
-        changes = output_changes(state.outputs, outputs, state.salt) if outputs is not None else ()
+        changes = self._output_changes(outputs)
         new_outputs = changes or (state.encrypted and count_digests(kept) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
@@ -226,6 +226,14 @@ class Recorder:
         if self._state is not None and (plan.prior.instances.recorded or plan.catalog.instances):
             self._commit(Commit(drop=unused_instances(self._state.records.values())))
         return len(changes)
+
+    def _output_changes(self, outputs: Mapping[str, Any] | None) -> Sequence[Difference]:
+        state = self._plan.prior.state
+        if outputs is None or not (outputs or state.outputs):
+            return ()
+        from resource_api.plan.output_changes import output_changes  # noqa: PLC0415 - only with outputs
+
+        return output_changes(state.outputs, outputs, state.salt)
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
         """Return records of what is not declared whose title is taken, or that refer to a resource by a former name."""

@@ -236,9 +236,9 @@ def test_a_configuration_may_depend_on_a_resource(site: Site) -> None:
             "provider 'lab': ${inputs.t}: unknown input 't'",
         ),
         (
-            "{lab: {type: inventory_host, config: {url: '${facts.processors.count}'}}}",
+            "{lab: {type: inventory_host, config: {url: '${facts.os}'}}}",
             "{provider: lab}",
-            "not an integer; a reference that is the whole value keeps its data type",
+            "url must be a string that matches",
         ),
         (
             "{}",

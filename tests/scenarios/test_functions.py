@@ -224,10 +224,10 @@ def test_a_wrong_call_is_refused_before_any_function_is_called(dns: Site, value:
 
 def test_an_input_that_is_refused_when_it_is_known_is_explained(dns: Site) -> None:
     """A reference that is a whole value cannot be put in quotes: it keeps its data type."""
-    values = "{v: {invoke: dns_lookup, with: {host: '${facts.processors.count}'}}}"
+    values = "{f: 1.5, v: {invoke: dns_lookup, with: {host: '${values.f}'}}}"
     manifest = dns.write("site.yaml", f"project: p\nvalues: {values}\noutputs: {{o: '${{values.v}}'}}\n")
     refused = dns.run("plan", manifest)
-    expected = "host must be a string, not an integer; a reference that is the whole value keeps its data type"
+    expected = "host must be a string, not a float; a reference that is the whole value keeps its data type"
     assert (refused.code, expected in refused.err, asked(dns)) == (1, True, []), refused.err
 
 

@@ -91,12 +91,17 @@ def refusal(datatype: DataType, value: Any, words: str = "", *, referred: bool =
 
 def requirement(datatype: DataType, words: str = "") -> str:
     """Return what a value must be: ``must be one of present, absent``; ``words`` as for ``refusal``."""
-    leaves = [leaf for leaf in datatype.leaves if leaf.kind != "Undef"] or list(datatype.leaves)
+    return f"must be {alternatives(datatype.leaves, words)}"
+
+
+def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
+    """Return what the values of alternatives are: ``one of present, absent``; ``words`` as for ``refusal``."""
+    leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
     phrases = [f"one of {', '.join(enumerated)}" if len(enumerated) > 1 else enumerated[0]] if enumerated else []
     phrases += dict.fromkeys(_phrase(leaf, words) for leaf in leaves if leaf.kind not in words_of)
-    return f"must be {any_of(phrases)}"
+    return any_of(phrases)
 
 
 def _words_of(datatype: DataType) -> list[str]:

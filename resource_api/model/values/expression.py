@@ -254,11 +254,12 @@ def _join(expression: Expression, resolve: Callable[[Path], Any]) -> Any:
         return parts[0]
     if any(part is UNKNOWN for part in parts):
         return UNKNOWN
-    text = "".join(map(_text, expression.parts, parts))
+    text = "".join(map(text_of, parts, expression.parts))
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text
 
 
-def _text(source: str | Path, value: Any) -> str:
+def text_of(value: Any, source: str | Path = "") -> str:
+    """Return a value as it stands in a text. Raises ``ValueError`` naming its ``source`` where it cannot."""
     if isinstance(value, Sensitive):
         value = value.reveal()
     if isinstance(value, bool):

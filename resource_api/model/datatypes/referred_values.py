@@ -1,0 +1,170 @@
+"""Values of references where a data type takes them: as text, where it takes text alone, and which of them never fit.
+
+An Integer or a Boolean that a reference yields becomes text wherever, at any depth, the data type takes text and not
+that. Whether a value that is not known yet can fit is judged by the data type of what it refers to. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.datatypes.datatype import STRING, make
+from resource_api.model.datatypes.predicates import string
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.expression import Expression, Path, find_paths, parse, text_of
+from resource_api.model.values.values import Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from resource_api.model.datatypes.datatype import DataType
+
+    #: Alternatives, one of which a value must fit; empty: nothing is known about it.
+    Kinds = Sequence[DataType]
+    #: Returns the data types of what a path leads to.
+    KindsOf = Callable[[Path], Kinds]
+
+#: Stands for a value that is part of what a reference yields.
+_REFERRED: Final = Expression((Path("values", ()),))
+_SCALAR: Final = frozenset({str, int, float, bool})
+_COLLECTIONS: Final = frozenset({list, dict, type(None)})
+_CONVERTED: Final = frozenset({int, bool, list, dict, Sensitive})
+#: Data type → the Python types of its values, of those where a message can say what they are.
+_VALUES: Final[dict[str, frozenset[type]]] = {
+    **dict.fromkeys(("String", "Enum", "Pattern", "Regexp", "Timestamp"), frozenset({str})),
+    **dict.fromkeys(("Array", "Tuple"), frozenset({list})),
+    **dict.fromkeys(("Hash", "Struct"), frozenset({dict})),
+    "Boolean": frozenset({bool}),
+    "Float": frozenset({float}),
+    "Integer": frozenset({int}),
+    "Numeric": frozenset({int, float}),
+    "Scalar": _SCALAR,
+    "Timespan": frozenset({str, int, float}),
+    "Undef": frozenset({type(None)}),
+}
+
+
+def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
+    """Return a value of which ``written`` has the references: what these yield is text where only text is taken."""
+    return _with_texts(datatype.leaves, written, value) if type(value) in _CONVERTED else value
+
+
+def _with_texts(kinds: Kinds, written: Any, value: Any) -> Any:
+    if type(value) is Sensitive:
+        inner = written.reveal() if type(written) is Sensitive else written
+        return Sensitive(_with_texts(kinds, inner, value.reveal()))
+    if type(value) not in _CONVERTED:
+        return value
+    if type(value) in {int, bool}:
+        return _as_text(kinds, value) if _is_reference(written) else value
+    pairs = value.items() if type(value) is dict else enumerate(value)
+    found = [_with_texts(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
+    return dict(zip(value, found, strict=True)) if type(value) is dict else found
+
+
+def _as_text(kinds: Kinds, value: Any) -> Any:
+    text = text_of(value)
+    takes_it = any(kind.accepts(value) for kind in kinds)
+    return text if not takes_it and any(kind.accepts(text) for kind in kinds) else value
+
+
+def _part(written: Any, key: Any) -> Any:
+    if type(written) in {dict, list}:
+        return written[key]
+    return _REFERRED if _is_reference(written) else None
+
+
+def _is_reference(written: Any) -> bool:
+    """Return whether a value as written is one whole reference."""
+    found = parse(written) if type(written) is str else written
+    return isinstance(found, Expression) and len(found.parts) == 1
+
+
+def part_kinds(kinds: Kinds, key: Any) -> Kinds:
+    """Return the data types of the part at a key or an index; empty where nothing is known about it."""
+    found: list[DataType] = []
+    for kind in kinds:
+        if kind.kind == "Hash":
+            found += kind.parts[1].leaves
+        elif kind.kind == "Struct" and key in kind.members:
+            found += kind.members[key].leaves
+        elif kind.kind == "Array":
+            found += kind.parts[0].leaves
+        elif kind.kind == "Tuple":
+            for part in kind.parts:
+                found += part.leaves
+        elif kind.kind not in _VALUES:
+            return ()
+    return found
+
+
+class Misfit(NamedTuple):
+    """A reference, or text around some, that can never fit: where it is, and the data types there and of its own."""
+
+    place: tuple[Any, ...]
+    wanted: Kinds
+    given: Kinds
+    written: str
+
+
+def misfits(datatype: DataType, written: Any, kinds_of: KindsOf) -> Iterator[Misfit]:
+    """Yield what can never fit a data type, whatever the references in a value yield."""
+    yield from _misfits(datatype.leaves, written, kinds_of, ())
+
+
+def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, place: tuple[Any, ...]) -> Iterator[Misfit]:
+    if type(written) is Sensitive:
+        yield from _misfits(kinds, written.reveal(), kinds_of, place)
+    elif type(written) in {dict, list}:
+        for key, item in written.items() if type(written) is dict else enumerate(written):
+            yield from _misfits(part_kinds(kinds, key), item, kinds_of, (*place, key))
+    else:
+        given, whole = kinds_as_written(written, kinds_of), _is_reference(written)
+        if kinds and given and not any(_may_fit(each, kind) for each in given for kind in kinds):
+            yield Misfit(place, kinds, given, f"{'' if whole else 'text around '}{next(find_paths(written))}")
+        for path in () if whole else find_paths(written):
+            inside = kinds_of(path)
+            if inside and all(_VALUES.get(each.kind, _SCALAR) <= _COLLECTIONS for each in inside):
+                yield Misfit(place, (STRING,), inside, str(path))
+
+
+def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
+    """Return the data types of a reference, or of text around references; empty for any other value.
+
+    That it yields nothing is left out: nothing is refused for a value that may be missing.
+    """
+    found = parse(written) if type(written) is str and "${" in written else written
+    if not isinstance(found, Expression):
+        return ()
+    first = found.parts[0]
+    if len(found.parts) == 1 and isinstance(first, Path):
+        return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
+    least = sum(len(part) for part in found.parts if isinstance(part, str))
+    return (make("String", string(least, None), [repr(least)], low=least),) if least else (STRING,)
+
+
+def _may_fit(given: DataType, wanted: DataType) -> bool:
+    """Return whether a value of one data type may fit another, as text too; both are without alternatives."""
+    if given.kind not in _VALUES or wanted.kind not in _VALUES:
+        return True
+    if words := _words(given):
+        return any(wanted.accepts(word) or wanted.accepts(text_of(word)) for word in words)
+    types = _VALUES[given.kind]
+    if str in _VALUES[wanted.kind] and int in types:
+        return True
+    if words := _words(wanted):
+        return any(given.accepts(word) for word in words)
+    return bool(types & _VALUES[wanted.kind]) and (given.kind != wanted.kind or _overlap(given, wanted))
+
+
+def _words(kind: DataType) -> Sequence[str | bool]:
+    """Return the values of a data type that has few; empty for any other."""
+    return (kind.words or (True, False)) if kind.kind == "Boolean" else kind.words if kind.kind == "Enum" else ()
+
+
+def _overlap(one: DataType, other: DataType) -> bool:
+    """Return whether a number, or a size, may be within the limits of both."""
+    low, high = (max, min)
+    lows = [each for each in (one.low, other.low) if each is not None]
+    highs = [each for each in (one.high, other.high) if each is not None]
+    return not (lows and highs) or low(lows) <= high(highs)
