@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lib import file_parts, prerequisites, program_checked_files
+from lib import file_parts, listing, prerequisites, program_checked_files
+from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, CommandError, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from lib.whole_directory import Copy
     from resource_api import Change, Context, Problem, Resource
 
 FILE = "/etc/nftables.conf"
+#: The first line of an error, with its file and line.
+ERROR = re.compile(r"\S+:\d+:[\d-]+: Error: ")
+#: Differences in one message.
+SHOWN = 5
 #: Largest file in bytes.
 LARGEST = 16 * 1024 * 1024
 #: A statement that removes the tables of others too.
@@ -47,7 +54,11 @@ class Provider(BaseProvider):
     ) -> tuple[bool, str] | None:
         """Have the file loaded if the kernel has other rules."""
         if attribute == "content" and is_["content"] == should["content"] and not is_["loaded"]:
-            return False, "changed in the running kernel, which has other rules"
+            more = f" and {len(is_['drift']) - SHOWN} more" if len(is_["drift"]) > SHOWN else ""
+            return (
+                False,
+                f"changed in the running kernel, which has other rules: {'; '.join(is_['drift'][:SHOWN])}{more}",
+            )
         return None
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
@@ -60,7 +71,9 @@ class Provider(BaseProvider):
             except OSError as error:
                 file_parts.report_unreadable(context, [path], files.describe_error(error, path), names)
                 continue
-            row = {"ensure": "present", "path": path, "content": content, "loaded": self._is_loaded(content)}
+            row = {"ensure": "present", "path": path, "content": content, "loaded": True}
+            if drift := self._drift(content):
+                row |= {"loaded": False, "drift": drift}
             yield from context.accepted([row]) if names is None else [row]
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
@@ -77,6 +90,7 @@ class Provider(BaseProvider):
                     tables = self._expected(should["content"])
                 except CommandError as error:
                     raise ResourceError(_reason(error)) from error
+                self._verify(path, should["content"])
                 # A table that the file had and has no more is ours to remove.
                 self._load(should["content"], {*tables, *self._tables(old)}, whole=False)
                 files.replace(path, should["content"].encode(), mode=None if is_ else 0o600)
@@ -86,6 +100,24 @@ class Provider(BaseProvider):
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from ((name, problem) for name in changes for problem in missing)
 
+    def _verify(self, path: str, content: str) -> None:
+        """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""
+        directory, _, name = path.rpartition("/")
+        for other in listing.matching(directory, "*.nft"):
+            if other.name == name or not other.is_file():
+                continue
+            text = other.read_bytes().decode("utf-8", "replace")
+            if both := self._tables(content) & self._tables(text):
+                msg = f"{other} has the table {min(both)} too, and would lose its rules; put all of them into one file"
+                raise ResourceError(msg)
+        if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
+            WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content.encode()})
+
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return what nft does not accept of a copy of the rules, in an empty network namespace."""
+        done = self.unshare.attempt("--net", "--", "nft", "--check", "--file", copy.main, log="debug")
+        return [line for line in done.stderr.splitlines() if ERROR.match(line)]
+
     def _load(self, content: str, tables: Collection[str], *, whole: bool) -> None:
         """Replace tables by those of a text, in one transaction. Raise ``ResourceError``."""
         removed = "".join(f"table {table}\ndelete table {table}\n" for table in sorted(tables))
@@ -94,16 +126,17 @@ class Provider(BaseProvider):
         except CommandError as error:
             raise ResourceError(_reason(error)) from error
 
-    def _is_loaded(self, content: str) -> bool:
-        """Return whether the kernel has the tables of a text, and no others if it flushes them."""
+    def _drift(self, content: str) -> list[str]:
+        """Return in which rules the kernel differs from the tables of a text, in all tables if it flushes them."""
         present = split_tables(self.reading("--stateless", "list", "ruleset").stdout)
         if not present and TABLE.search(content):
-            return False
+            return ["it has no table"]
         try:
             expected = self._expected(content)
-        except CommandError:
-            return False
-        return (present == expected) if FLUSH.search(content) else present.items() >= expected.items()
+        except CommandError as error:
+            return [_reason(error)]
+        tables = {**expected, **present} if FLUSH.search(content) else expected
+        return [line for table in tables for line in differences(table, present.get(table), expected.get(table))]
 
     def _expected(self, content: str) -> dict[str, str]:
         """Return what the kernel makes of a text in an empty network namespace. Raise ``CommandError``."""
@@ -112,12 +145,12 @@ class Provider(BaseProvider):
             self._known[content] = split_tables(listing)
         return self._known[content]
 
-    def _tables(self, content: str) -> Collection[str]:
+    def _tables(self, content: str) -> frozenset[str]:
         """Return the tables of a text; none if it is not valid."""
         try:
-            return self._expected(content).keys() if content else ()
+            return frozenset(self._expected(content) if content else ())
         except CommandError:
-            return ()
+            return frozenset()
 
 
 def split_tables(listing: str) -> dict[str, str]:
@@ -129,6 +162,31 @@ def split_tables(listing: str) -> dict[str, str]:
             name = line.removeprefix("table ").rpartition("{")[0].strip()
         tables[name] = tables.get(name, "") + line
     return tables
+
+
+def differences(table: str, present: str | None, expected: str | None) -> list[str]:
+    """Return the rules that have been added to a table and that are missing in it; None for no such table."""
+    if present is None or expected is None:
+        return [f"table {table} {'is missing' if present is None else 'has been added'}"]
+    if present == expected:
+        return []
+    there, wanted = Counter(_rules(present)), Counter(_rules(expected))
+    found = [*((each, "has been added") for each in there - wanted), *((each, "is missing") for each in wanted - there)]
+    return [f"'{rule}' {how} in {place}" for (place, rule), how in found] or [f"table {table} has another order"]
+
+
+def _rules(listing: str) -> Iterator[tuple[str, str]]:
+    """Yield the rules of a table, and what else is in its chains and sets, each with the place that it is in."""
+    places: list[str] = []
+    for line in filter(None, map(str.strip, listing.splitlines())):
+        if line == "}":
+            places.pop()
+            continue
+        rule = line.removesuffix(" {")
+        if places:
+            yield ", ".join(places), rule
+        if rule != line:
+            places.append(rule)
 
 
 def _reason(error: CommandError) -> str:

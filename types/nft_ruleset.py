@@ -19,10 +19,11 @@ TYPE = TypeDefinition(
         }
 
 The tables of the file are replaced in one transaction: there is no moment with half of the rules. What the kernel does
-not accept is not written. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file
-they are removed. The kernel's tables are compared with what it makes of the file in an empty network namespace, without
-counters: rules that were added or removed by hand are drift. So use `iifname` instead of `iif`, which needs the
-interface, and no sets whose elements other programs change.
+not accept is not written, nor what /etc/nftables.conf, where it includes the directory of the file, could not be loaded
+with. Other tables, of containers for example, stay; with the statement `flush ruleset` in the file they are removed.
+The kernel's tables are compared with what it makes of the file in an empty network namespace, without counters: rules
+that were added or removed by hand are drift, and the plan says which. So use `iifname` instead of `iif`, which needs
+the interface, and no sets whose elements other programs change.
 
 `ensure: absent` removes the file and its tables. Enable `Service[nftables]` to load /etc/nftables.conf at the start.
 """,
@@ -36,6 +37,9 @@ interface, and no sets whose elements other programs change.
             must_be="an absolute path",
         ),
         "content": Attribute("String[1]", "The text of the file, as nft(8) reads it."),
+        "drift": Attribute(
+            "Optional[Array[String]]", "In which rules the kernel differs from the file.", kind="read_only"
+        ),
         "loaded": Attribute("Boolean", "Whether the kernel has the tables of the file.", kind="read_only"),
     },
     autorequires={"package": "nftables"},

@@ -84,13 +84,14 @@ class Records:
     def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
         """Return whether the resource is ours: declared or recorded so, or made or run by this run or a cut one.
 
-        A resource that is declared external is not ours.
+        So is one that this run was to make and found made by another change of its own, such as a package's file. A
+        resource that is declared external is not ours.
         """
         lifecycle = run.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
             return bool(lifecycle.owned) and not lifecycle.external
         recorded = before is not None and before.owned
-        if recorded or run.action in OWNING_ACTIONS or _was_run(run):
+        if recorded or run.action in OWNING_ACTIONS or _was_run(run) or _was_absent(run):
             return True
         cut = self._intents.get(run.step.entry.key)
         return cut is not None and cut.makes
@@ -129,6 +130,11 @@ def _failed_status(run: OperationRun, before: Record | None) -> str:
     if replacing and not exists(run.is_):
         return "pending"
     return "tainted" if has_transient_reason(run.step) else "partial"
+
+
+def _was_absent(run: OperationRun) -> bool:
+    """Return whether the resource was read before the run changed anything, and did not exist."""
+    return run.step.action is Action.CREATE and not run.step.deferred
 
 
 def _was_run(run: OperationRun) -> bool:

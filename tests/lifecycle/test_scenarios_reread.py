@@ -168,6 +168,22 @@ def test_a_resource_that_an_earlier_change_removes_or_alters_is_restored(machine
     assert machine.apply({**site, "Cause[a]": {"size": 2}}).summary.changed == 0
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_resource_that_an_earlier_change_makes_is_ours_and_goes_with_it(machine: Machine, size: int) -> None:
+    """A file that came with a package of the same manifest was not there before; destroy undoes what was done to it."""
+    machine.effects["cause", "a"] = machine.put("leaf", "x", size=1)
+    site = {"Cause[a]": {}, "Leaf[x]": {"size": size, "require": "Cause[a]"}}
+    assert machine.apply(site).summary.updated == size - 1
+    machine.effects.clear()
+    machine.runtime.destroy({"resources": site})
+    assert machine.sets[-2:] == [("leaf", "x"), ("cause", "a")]
+    assert machine.rows["leaf"] == {}
+    machine.rows["leaf"]["x"] = {"size": 1}
+    machine.apply(site)
+    machine.runtime.destroy({"resources": site})
+    assert machine.rows["leaf"] == {"x": {"size": size}}
+
+
 def test_a_late_change_notifies(machine: Machine) -> None:
     """A service whose file an earlier change has spoilt is refreshed after the file is mended."""
     site = {"Cause[a]": {"size": 1}, "Leaf[x]": {"size": 1, "notify": "Leaf[z]"}, "Leaf[z]": {"size": 1}}

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from resource_api import Runtime
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run
+from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,21 +76,36 @@ def test_flush_ruleset_removes_the_tables_of_others(path: Path) -> None:
     assert nft("list", "tables") == "table inet ra-test\n"
 
 
+CHAIN = "inet ra-test input"
+LOOPBACK = 'iifname "lo" counter accept'
+
+
 @pytest.mark.parametrize(
-    "drift",
+    ("drift", "said"),
     [
-        *("add rule inet ra-test input accept", "flush chain inet ra-test input", "delete table inet ra-test"),
-        "add element inet ra-test ports { 8080 }",
+        ("add rule inet ra-test input accept", "rules: 'accept' has been added in table inet ra-test, chain input"),
+        ("flush chain inet ra-test input", "'tcp dport @ports accept' is missing in table inet ra-test, chain input"),
+        ("delete table inet ra-test", "rules: it has no table"),
+        ("add table ip other; delete table inet ra-test", "rules: table inet ra-test is missing"),
+        ("add element inet ra-test ports { 8080 }", "8080 }' has been added in table inet ra-test, set ports"),
+        ("add chain inet ra-test mine", "rules: 'chain mine' has been added in table inet ra-test"),
+        (
+            f"flush chain {CHAIN}; add rule {CHAIN} tcp dport @ports accept; add rule {CHAIN} {LOOPBACK}",
+            "rules: table inet ra-test has another order",
+        ),
     ],
 )
-def test_drift_of_the_kernel_is_mended(path: Path, drift: str) -> None:
-    """Counters are none."""
+def test_drift_of_the_kernel_is_mended(path: Path, drift: str, said: str) -> None:
+    """The plan says which rules differ; counters do not."""
     declared = {f"Nft_ruleset[{path}]": {"content": RULES}}
     run(declared)
     good = nft("-s", "list", "ruleset")
     nft("-f", "-", input=drift)
     _, lines = run(declared)
-    assert any("in the running kernel, which has other rules" in line for line in lines), lines
+    assert any("changed in the running kernel, which has other rules: " in line and said in line for line in lines), (
+        lines
+    )
+    nft("-f", "-", input="table ip other; delete table ip other")
     assert nft("-s", "list", "ruleset") == good
     assert run(declared)[0].summary.unchanged == 1
 
@@ -116,6 +133,46 @@ def test_what_nft_refuses_is_neither_loaded_nor_written(path: Path, content: str
     assert why in reason(report)
     assert [line for line in lines if line.startswith("warning")] == []
     assert (path.read_text(), nft("-s", "list", "ruleset")) == (RULES, before)
+
+
+def test_destroy_leaves_no_rules_of_a_file_that_came_with_the_same_manifest(path: Path) -> None:
+    """A package brings its file; the rules that replaced it were made by us all the same."""
+    package = {"command": f"echo 'flush ruleset' > {path}", "shell": True, "creates": str(path)}
+    rules = {"content": f"flush ruleset\n{RULES}", "require": "Exec[package]"}
+    site = {"project": "p", "resources": {"Exec[package]": package, f"Nft_ruleset[{path}]": rules}}
+    runtime = Runtime(REGISTRY, log=Log("off"), state="memory:")
+    assert runtime.apply(site).exit_code == 0
+    assert nft("list", "tables") == "table inet ra-test\n"
+    assert runtime.destroy(site).exit_code == 0
+    assert (nft("list", "ruleset"), path.exists()) == ("", False)
+
+
+def test_a_table_that_another_file_has_is_refused_with_its_file(path: Path) -> None:
+    """The rules of the other file would be lost, until that is loaded again."""
+    other = path.with_name("other.nft")
+    other.write_text("table inet ra-test { chain more { accept; }; }\n")
+    nft("-f", str(other))
+    before = nft("list", "ruleset")
+    why = reason(run({f"Nft_ruleset[{path}]": {"content": RULES}})[0])
+    assert why == f"{other} has the table inet ra-test too, and would lose its rules; put all of them into one file"
+    assert (nft("list", "ruleset"), path.exists()) == (before, False)
+
+
+def test_a_name_that_another_file_defines_is_refused_with_its_file() -> None:
+    """Where the main file reads both, it could not be loaded at the next start of the machine."""
+    directory, main = Path("/etc/nftables.d"), Path("/etc/nftables.conf")
+    before = main.read_text()
+    directory.mkdir()
+    main.write_text(f'flush ruleset\ninclude "{directory}/*.nft"\n')
+    (directory / "a.nft").write_text("define RA_TEST = 1\n")
+    (directory / "broken.nft").write_text("rubbish\n")
+    mine = f"Nft_ruleset[{directory}/ra-test.nft]"
+    why = reason(run({mine: {"content": f"define RA_TEST = 2\n{RULES}"}})[0])
+    assert why.startswith(f"{directory}/ra-test.nft:1:8-14: Error: redefinition of symbol 'RA_TEST'")
+    assert why.endswith(f"(together with {directory}/a.nft)")
+    assert (nft("list", "tables"), (directory / "ra-test.nft").exists()) == ("", False)
+    assert run({mine: {"content": f"define RA_TEST_2 = 2\n{RULES}"}})[0].summary.created == 1
+    main.write_text(before)
 
 
 class TestNftRuleset(ProviderCompliance):
