@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TARGET = "~/.ssh/authorized_keys"
 KEY = re.compile(r"([^ \t]+)[ \t]+([^ \t]+)(?:[ \t]+(.*))?")
-OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]+(.*)')
+OPTIONS = re.compile(r'((?:\\"|"(?:\\"|[^"])*+"|[^ \t"])++)[ \t]++(.*)')
 OPTION = re.compile(r'(?:\\"|"(?:\\"|[^"])*+"|[^,"])++')
 #: The type of an absent key that may have any.
 ANY = "any"

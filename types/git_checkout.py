@@ -58,7 +58,7 @@ user, git refuses to read it (`safe.directory`); of a submodule it accepts no lo
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the directory is a checkout.", default="present"),
         "path": Attribute(
-            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/[^\x00-\x1f\x7f]*[^\/\x00-\x1f\x7f][^\x00-\x1f\x7f]*\z/]",
+            r"Pattern[/\A(?!.*\/\.\.(\/|\z))\/+[^\/\x00-\x1f\x7f][^\x00-\x1f\x7f]*\z/]",
             "The directory, as an absolute path without `..`. Its parent is not created.",
             kind="namevar",
             must_be="an absolute path without '..'",

@@ -72,7 +72,7 @@ The servers, and how they are reached, are those of [mysql_user](mysql_user.md).
     },
     title_patterns=[
         {"pattern": r"(?P<user>\S+) on (?P<table>[\s\S]+)\z"},
-        {"pattern": r"(?P<user>[^\s\/]+@[^\s\/]+)\/(?P<table>[\s\S]+)\z"},
+        {"pattern": r"(?P<user>[^\s\/@]+@[^\s\/]+)\/(?P<table>[\s\S]+)\z"},
         {"pattern": r"[\s\S]+\z"},
     ],
     autorequires={**SERVER, "mysql_user": "$user", "mysql_database": databases},
