@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Dialect = Literal["indented", "backslash", "single", "unknown"]
 
 HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
-SEPARATOR = re.compile(r"\s*[=:]\s*")
+SEPARATOR = re.compile(r"[=:]\s*")
 COMMENT = re.compile(r"\ufeff?\s*[;#]+\s*")
 #: A line that programs without continuations read as a setting.
 SETTING = re.compile(r"\s*[^\W\d][\w.\- ]*\s*(?:=|:(?!//))")

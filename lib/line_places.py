@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from lib import regular_expressions
@@ -23,9 +22,8 @@ def place_problems(should: Mapping[str, Any]) -> Iterator[Problem]:
 
 
 def find(lines: files.Lines, expression: str) -> list[int]:
-    """Return the numbers of the lines that an expression finds; none for an empty one."""
-    search = re.compile(expression).search
-    return [number for number, line in enumerate(lines) if search(line)] if expression else []
+    """Return the numbers of the lines that an expression finds; none for an empty one. Raise ``ResourceError``."""
+    return regular_expressions.find(expression, list(lines)) if expression else []
 
 
 def place(lines: files.Lines, should: Mapping[str, Any]) -> int:

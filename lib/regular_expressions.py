@@ -1,14 +1,32 @@
-"""What is wrong with a declared regular expression."""
+"""Declared regular expressions: what is wrong with one, and which lines it finds, however long that would take."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from resource_api import Problem
+from resource_api import Problem, ResourceError, compute
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import TypedDict, Unpack
+
+    class Options(TypedDict, total=False):
+        """Options of a computation: seconds, and whether something has been changed already."""
+
+        seconds: float
+        changed: Callable[[], bool]
+
+
+#: The longest line, in characters, that is searched: others may have written it.
+LONGEST = 65536
+#: What is no repetition in an expression: an escaped character, and a set.
+PLAIN = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
+#: Repetitions; of a group, they may take exponential time.
+REPETITION, OF_GROUP = re.compile(r"[*+{]"), re.compile(r"\)[*+{]")
+#: Steps that are taken at once: some tenths of a second.
+FEW = 30_000_000
 
 
 def problems(attribute: str, expression: Any) -> Iterator[Problem]:
@@ -18,3 +36,34 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
             re.compile(expression)
         except (re.error, RecursionError) as error:
             yield Problem(attribute, f"{attribute} is no regular expression: {error}")
+
+
+def find(expression: str, lines: Sequence[str], **options: Unpack[Options]) -> list[int]:
+    """Return the numbers of the lines, from 0, in which an expression finds something.
+
+    What may take long is computed as ``compute`` does, with its ``options``. Raise ``ResourceError`` for a line of more
+    than 64 KiB.
+    """
+    longest = max(map(len, lines), default=0)
+    if longest > LONGEST:
+        number = next(number for number, line in enumerate(lines) if len(line) > LONGEST)
+        msg = f"line {number + 1} has more than {LONGEST >> 10} KiB, and no regular expression is searched in it"
+        raise ResourceError(msg)
+    function = partial(_find, expression, lines)
+    if _steps(expression, longest) * len(lines) <= FEW:
+        return function()
+    return compute(f"the search for the regular expression '{expression}'", function, **options)
+
+
+def _find(expression: str, lines: Sequence[str]) -> list[int]:
+    search = re.compile(expression).search
+    return [number for number, line in enumerate(lines) if search(line)]
+
+
+def _steps(expression: str, longest: int) -> float:
+    """Return how many steps a search in one line may take at most, roughly."""
+    rest = PLAIN.sub("x", expression)
+    if OF_GROUP.search(rest) or re.search(r"\\[1-9]|\(\?P=", expression):
+        return FEW + 1.0
+    starts = 0 if rest.startswith(("^", "\\A")) and "|" not in rest else 1
+    return float(max(longest, 1)) ** max(1, starts + len(REPETITION.findall(rest)))

@@ -8,12 +8,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from datetime import date, time
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from lib import file_parts, prerequisites, validate_cmd
 from lib.format_error import FormatError
 from lib.sensitive import has_secret, reveal
-from resource_api import BaseProvider, Problem, ResourceError, files
+from resource_api import BaseProvider, Problem, ResourceError, compute, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 #: The largest file in bytes: the parsers that keep comments are slow.
 LIMIT = 1 << 20
+#: The longest text, in characters, whose parsing takes no time to speak of, whatever it contains.
+SHORT = 1 << 15
 #: The most values in a setting, as a file of a few lines may contain very many by aliases.
 LARGEST_VALUE = 100_000
+Value = TypeVar("Value")
 STEP = re.compile(r"""\[(?:(?P<index>\d+)|'(?P<single>[^']+)'|"(?P<double>[^"]+)")\]|\.?(?P<word>[^.\[\]]+)""")
 WORD = re.compile(r"""[^\s.\[\]'"]+""")
 MISSING = object()
@@ -101,8 +104,11 @@ class SettingsProvider(BaseProvider):
 
     def _document(self, path: str, text: str) -> Any:
         """Return the content of a file; an empty file is an empty mapping."""
+        return _computed(len(text), partial(self._parsed, path, text)) if text.strip() else {}
+
+    def _parsed(self, path: str, text: str) -> Any:
         try:
-            return self._parse(text) if text.strip() else {}
+            return self._parse(text)
         except RecursionError:
             msg = f"{path}: is nested too deeply"
         except FormatError as error:
@@ -131,12 +137,17 @@ class SettingsProvider(BaseProvider):
             return content
         mark = MARK if content.startswith(MARK.encode()) else ""
         try:
-            return (mark + self._edit(text, wanted)).encode()
+            return (mark + _computed(len(text), partial(self._edit, text, wanted))).encode()
         except ResourceError as error:
             if isinstance(error, prerequisites.MissingModuleError):
                 raise
             msg = f"{path}: {error}"
             raise ResourceError(msg) from error
+
+
+def _computed(size: int, function: Callable[[], Value]) -> Value:
+    """Return the value of a function of a text; that of a long one is computed where it can be ended."""
+    return function() if size <= SHORT else compute("reading it", function)
 
 
 def parse_place(key: str) -> Place:

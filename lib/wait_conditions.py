@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Bytes of a file in which a pattern is searched, at its end.
 LOG_LIMIT = 16 * 1024 * 1024
+#: Seconds that the search for a pattern may take.
+SEARCH = 5.0
 #: Seconds that one attempt may take.
 ATTEMPT = 10.0
 
@@ -55,7 +56,13 @@ def _missing(should: Mapping[str, Any], _seconds: float) -> str:
     return f"'{should['missing']}' exists" if os.path.lexists(should["missing"]) else ""
 
 
-def _path(should: Mapping[str, Any], _seconds: float) -> str:
+def _shortened(line: str) -> str:
+    """Return the beginning of a line that is too long to be searched, with an end that is not the line's."""
+    longest = regular_expressions.LONGEST
+    return line if len(line) <= longest else f"{line[: longest - 1]}\uffff"
+
+
+def _path(should: Mapping[str, Any], seconds: float) -> str:
     path, pattern = should["path"], should.get("pattern")
     if pattern is None:
         return "" if os.path.exists(path) else f"'{path}' does not exist"  # noqa: PTH110 - text in, text out
@@ -65,8 +72,12 @@ def _path(should: Mapping[str, Any], _seconds: float) -> str:
             content = file.read(LOG_LIMIT) or b""
     except (OSError, ResourceError) as error:
         return f"'{path}' cannot be searched: {files.describe_error(error, path)}"
-    lines = content.decode(errors="replace").splitlines()
-    return "" if any(re.search(pattern, line) for line in lines) else f"no line of '{path}' contains '{pattern}'"
+    lines = [_shortened(line) for line in content.decode(errors="replace").splitlines()]
+    try:
+        found = regular_expressions.find(pattern, lines, seconds=min(seconds, SEARCH), changed=lambda: False)
+    except ResourceError as error:
+        return f"'{path}' cannot be searched: {error}"
+    return "" if found else f"no line of '{path}' contains '{pattern}'"
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:

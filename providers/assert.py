@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from lib import regular_expressions, wait_conditions
@@ -62,7 +61,7 @@ def _compare(should: Mapping[str, Any]) -> str:
         return f"{shown} is not '{should['equals']}'"
     if "one_of" in should and not any(_same(value, each) for each in should["one_of"]):
         return f"{shown} is not one of {', '.join(map(str, should['one_of']))}"
-    if "matches" in should and not re.search(should["matches"], str(value)):
+    if "matches" in should and not regular_expressions.find(should["matches"], [str(value)]):
         return f"{shown} does not match '{should['matches']}'"
     return ""
 

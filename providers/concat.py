@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from fnmatch import fnmatch
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import protected_file, validate_cmd
@@ -101,7 +100,8 @@ def assembled(should: Mapping[str, Any]) -> bytes:
     """Return the fragments put together. Raise ``OSError``, and ``ResourceError`` for none or too many bytes."""
     texts, size = [], 0
     for path in _fragments(should):
-        text = b"".join(files.parts(partial(files.open_source, path)))
+        with files.open_source(path) as file:
+            text = file.read(LARGEST + 1) or b""
         if should.get("ensure_newline") and text and not text.endswith(b"\n"):
             text += b"\n"
         texts.append(text)

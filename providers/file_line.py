@@ -66,7 +66,11 @@ class Provider(BaseProvider):
                 if wrong := next(regular_expressions.problems("match", name[1]), None):
                     context.failed(name, message=f"'{name[1]}': {wrong.message}")
                     continue
-                found = [lines[number] for number in line_places.find(lines, name[1])]
+                try:
+                    found = [lines[number] for number in line_places.find(lines, name[1])]
+                except ResourceError as error:
+                    context.failed(name, message=str(error))
+                    continue
                 if found:
                     line, *others = dict.fromkeys(map(files.printable, found))
                     row = {"ensure": "present", "path": path, "match": name[1], "line": line}

@@ -6,15 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import Asset, ResourceError, files
+from resource_api import Asset, ResourceError, compute, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from resource_api import Context
 
 #: The longest template in bytes.
 LIMIT = 1 << 20
+#: The longest text that a template makes, in characters.
+LONGEST = 16 << 20
 #: A template whose text is in the manifest.
 INLINE = "the template"
 #: What Jinja2 says with the words of Python, and what it means.
@@ -55,13 +57,34 @@ class Provider:
         )
         # They would give another text in each run.
         del environment.filters["random"], environment.globals["lipsum"]
-        try:
-            return environment.get_template(name).render(variables)
-        except jinja2.TemplateSyntaxError as error:
-            msg = f"{_place(error.name or name, error.lineno)}: {error.message}"
-        except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
-            msg = f"{_place(*_reached(error, texts) or (name, None))}: {_reason(error)}"
-        raise ResourceError(msg)
+
+        def render() -> str:
+            try:
+                return _bounded(environment.get_template(name).generate(variables))
+            except MemoryError:
+                raise
+            except jinja2.TemplateSyntaxError as error:
+                msg = f"{_place(error.name or name, error.lineno)}: {error.message}"
+            except Exception as error:  # noqa: BLE001 - a template calls methods and filters, which raise anything
+                msg = f"{_place(*_reached(error, texts) or (name, None))}: {_reason(error)}"
+            raise ResourceError(msg)
+
+        # Loops, macros and products have no end that could be foreseen.
+        if any(mark in text for text in texts.values() for mark in ("{%", "*")):
+            return compute(name, render)
+        return render()
+
+
+def _bounded(parts: Iterable[str]) -> str:
+    """Return a text made of parts. Raise ``ValueError`` for one that is too long."""
+    texts, size = [], 0
+    for part in parts:
+        size += len(part)
+        if size > LONGEST:
+            msg = f"makes a text of more than {LONGEST >> 20} MiB"
+            raise ValueError(msg)
+        texts.append(part)
+    return "".join(texts)
 
 
 def _text(source: str | Asset) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.registry import Registry
     from resource_api.provider.base import BaseProvider, SimpleProvider
     from resource_api.provider.command import Command, CommandResult
+    from resource_api.provider.computation import compute
     from resource_api.provider.context import Context
     from resource_api.runtime.results import Plan, Report
     from resource_api.runtime.runtime import Runtime
@@ -87,6 +88,7 @@ __all__ = [
     "UsageError",
     "backup_directory",
     "change_accounts",
+    "compute",
 ]
 
 _HOMES = {
@@ -98,6 +100,7 @@ _HOMES = {
     "resource_api.runtime.runtime": ("Runtime",),
     "resource_api.provider.command": ("Command", "CommandResult"),
     "resource_api.provider.context": ("Context",),
+    "resource_api.provider.computation": ("compute",),
     "resource_api.model.values.assets": ("Archive", "Asset"),
     "resource_api.model.attribute": ("Attribute",),
     "resource_api.model.change": ("Change",),

@@ -45,6 +45,17 @@ def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Cal
     yield found, "-i {}".format
 
 
+def files(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the files that the inputs of a command are read from."""
+    if (path := stack_file(settings)) is not None:
+        yield path
+    yield from settings.get("input_files") or ()
+    for text in settings.get("given") or ():
+        value = text.partition("=")[2]
+        if value.startswith("@"):
+            yield value[1:]
+
+
 def stack_file(settings: Mapping[str, Any]) -> str | None:
     """Return the path of the inputs of the selected stack, beside the manifest; None where there are none."""
     manifest, name = settings.get("manifest"), settings.get("stack")

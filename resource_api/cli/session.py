@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from resource_api.cli import options
 from resource_api.cli.given_inputs import environment_inputs
+from resource_api.cli.given_inputs import files as files_of_inputs
 from resource_api.cli.output import Output
 from resource_api.model.event import Diagnosed
 from resource_api.model.values.errors import (
@@ -133,6 +134,7 @@ class Session:
 
         Raise ``ManifestError`` for what stdin holds, ``UsageError`` where neither it nor an option names the project.
         """
+        self.warn_of_inputs()
         if manifest != "-":
             return manifest
         found = self.stdin_manifest()
@@ -141,6 +143,13 @@ class Session:
             msg = f"a manifest on standard input needs a project: write 'project: NAME' into it{option}"
             raise UsageError(msg)
         return found
+
+    def warn_of_inputs(self) -> None:
+        """Warn of files of inputs that others can change."""
+        for path in files_of_inputs(self.settings):
+            if why := self.registry.trust.who_can_change(path):
+                problem = Problem(None, f"others can change these inputs: {why}", "warning", file=path)
+                self.announce(problem._replace(code="untrusted_manifest"))
 
     def stdin_manifest(self) -> Manifest:
         """Return the manifest on stdin. Raise ``ManifestError``."""

@@ -53,6 +53,8 @@ class ManifestCompiler:
         ``contents`` reads assets and archives; None: from the files of this machine.
         """
         self._contents = contents
+        #: The files and directories that assets and archives of a catalog are made from → what they are called.
+        self._read_contents: dict[str, str] = {}
         self._stacks = stacks
         self._registry = registry
         self._facts = facts
@@ -122,21 +124,45 @@ class ManifestCompiler:
     def _compile(self, manifest: Manifest, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         definitions = Definitions(providers.declared, self._component, self._registry.types_with_function)
         stacks = None if self._stacks is None else partial(self._stacks, manifest.project)
-        contents = self._contents or _content_reader()
+        contents = self._contents or self._content_reader()
         scope = Scope(manifest, inputs, self._facts, contents, stacks)
         # Before any code of a type or a provider meets them.
         self._log.mask.add_inputs({name: value for name, value in scope.inputs.items() if is_secret(value)})
         return compile_catalog(manifest, scope, definitions)
 
+    def _content_reader(self) -> ReadContent:
+        """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
+        self._read_contents.clear()
+
+        @cache
+        def reader() -> AssetReader:
+            from resource_api.system.filesystem.asset_contents import AssetReader  # noqa: PLC0415 - see above
+
+            return AssetReader()
+
+        def read(spec: ContentSpec, file: str) -> Content:
+            if spec.origin in {"file", "directory"}:
+                path = os.path.join(os.path.dirname(file), str(spec.given))  # noqa: PTH118, PTH120 - text
+                self._read_contents[path] = spec.word
+            return reader()(spec, file)
+
+        return read
+
     def _warn_of_writers(self, catalog: Catalog) -> Catalog:
-        """Return the catalog with a warning for each file of data in its manifest that others can write to."""
-        warnings = []
+        """Return the catalog with a warning for each file of data that it is made from and that others can change."""
         saved = catalog.manifest.saved_in
-        for file in [saved] if saved else [document.file for document in catalog.manifest.documents]:
-            why = self._registry.trust.who_can_change(file)
-            if why and (saved or os.path.splitext(file)[1].lower() in reading.READERS):  # noqa: PTH122 - text
-                message = f"others can change this {'plan' if saved else 'manifest'}: {why}"
-                warnings.append(Problem(None, message, "warning", file=file, code="untrusted_manifest"))
+        if saved:
+            read = {saved: "plan"}
+        else:
+            files = [document.file for document in catalog.manifest.documents]
+            read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}  # noqa: PTH122 - text
+            read = {**self._read_contents, **read}
+        trust = self._registry.trust
+        warnings = [
+            Problem(None, f"others can change this {kind}: {why}", "warning", file=file, code="untrusted_manifest")
+            for file, kind in read.items()
+            if (why := trust.who_can_change(file))
+        ]
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
     def _component(self, name: str) -> LoadedComponent | None:
@@ -146,18 +172,3 @@ class ManifestCompiler:
         from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
 
         return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
-
-
-def _content_reader() -> ReadContent:
-    """Return the reader of one catalog's assets and archives. It is imported with the first one: few have any."""
-
-    @cache
-    def reader() -> AssetReader:
-        from resource_api.system.filesystem.asset_contents import AssetReader  # noqa: PLC0415 - see above
-
-        return AssetReader()
-
-    def read(spec: ContentSpec, file: str) -> Content:
-        return reader()(spec, file)
-
-    return read

@@ -7,6 +7,7 @@ a report is not decided here.
 from __future__ import annotations
 
 import time
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,10 @@ class ProviderCaller:
         try:
             provider = self._providers.instance(self._definition.instance)
             with run.provider_call(), process_guard.protected(), shown, context.activate(provider):
-                call(provider)
+                if context.deadline is None or run.isolates(self._definition):
+                    call(provider)
+                else:
+                    _call_within(context.deadline, partial(call, provider))
         except Exception as error:  # noqa: BLE001 - contained in the resources of this call
             context.log_traceback(error)
             return error
@@ -160,6 +164,13 @@ class ProviderCaller:
             self._calls.append(ProviderCall(instance, method, operations, running.started, seconds, get_ident()))
             _note_reports(running.runs, context)
         return None
+
+
+def _call_within(deadline: float, call: Callable[[], None]) -> None:
+    from resource_api.system.time_limit import time_limit  # noqa: PLC0415 - few resources have a timeout
+
+    with time_limit(deadline):
+        call()
 
 
 def _deadline(runs: Sequence[OperationRun]) -> float | None:

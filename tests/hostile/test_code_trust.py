@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 import os
 import shutil
@@ -368,6 +369,39 @@ def test_a_manifest_of_data_that_others_can_write_is_a_warning(site: Site) -> No
     site.yaml.write_text("include: [part.json]\nresources: {}")
     assert f"'{included}' belongs to root and has mode 0666" in site.plan("site.yaml").stderr
     assert "others can change" not in site.plan("site.yaml", "--trust-path", str(site.root)).stderr
+
+
+def test_whatever_a_manifest_is_made_from_is_judged_alike(site: Site) -> None:
+    """Inputs of the stack, of files and of options, assets and archives: a warning in every run if others can write."""
+    made = f"File[{site.root}/made]"
+    resources = {
+        made: {"content": {"asset": {"file": "asset"}}},
+        f"Archive[{site.root}/unpacked]": {"source": {"archive": {"directory": "tree"}}},
+    }
+    declared = {"inputs": {name: {"default": "x"} for name in "abc"}, "resources": resources}
+    site.yaml.write_text(json.dumps(declared))
+    read = {
+        "inputs": [
+            site.write("stacks/default.yaml", "a: y"),
+            site.write("more.yaml", "b: y"),
+            site.write("c.txt", "y"),
+        ],
+        "asset": [site.write("asset", "text")],
+        "archive": [site.write("tree/inner/file", "text").parent.parent],
+    }
+    changed = {"inputs": read["inputs"], "asset": read["asset"], "archive": [site.root / "tree/inner/file"]}
+    options = ("--inputs", "more.yaml", "-i", "c=@c.txt")
+    state = f"sqlite:{site.marks.parent}/state/state.db"
+    assert "others can change" not in site.plan("site.yaml", *options).stderr
+    for kind, paths in changed.items():
+        for path in paths:
+            path.chmod(0o666)
+            for _ in range(2):
+                told = site.plan("site.yaml", *options, RESOURCE_API_STATE=state).stderr
+                called = "these inputs" if kind == "inputs" else f"this {kind}"
+                assert f"others can change {called}: '{path}' belongs to root and has mode 0666" in told
+            assert "others can change" not in site.plan("site.yaml", *options, "--trust-path", str(site.root)).stderr
+            path.chmod(0o644)
 
 
 def test_a_program_trusts_directories_for_its_registry(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,7 @@ def resource(
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")
+    session.warn_of_inputs()
     selected = session.reader.select(
         definition.name,
         provider=settings["provider"],

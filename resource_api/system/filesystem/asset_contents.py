@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     #: A SHA-256, and a function that opens the content.
     Found = tuple[str, Callable[..., Any]]
 
+#: Bytes of the largest file whose digest is computed: a sparse one costs nobody anything.
+LARGEST: Final = 8 << 30
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -174,7 +176,7 @@ def open_regular(path: str) -> io.FileIO:
 def _open_verified(path: str, digest: str) -> BinaryIO:
     """Open a file for random access; its SHA-256 is compared first."""
     file = open_regular(path)
-    if file_digest(file, "sha256").hexdigest() != digest:
+    if _checked(file, path) != digest:
         file.close()
         raise _changed(path)
     file.seek(0)
@@ -183,7 +185,15 @@ def _open_verified(path: str, digest: str) -> BinaryIO:
 
 def _digest(path: str) -> str:
     with open_regular(path) as file:
-        return file_digest(file, "sha256").hexdigest()
+        return _checked(file, path)
+
+
+def _checked(file: io.FileIO, path: str) -> str:
+    """Return the SHA-256 of an open file. Raise ``ResourceError`` for one that is too large."""
+    if os.fstat(file.fileno()).st_size > LARGEST:
+        msg = f"{path} is larger than {LARGEST >> 30} GiB"
+        raise ResourceError(msg)
+    return file_digest(file, "sha256").hexdigest()
 
 
 def _combined_digest(members: list[list[Any]]) -> str:

@@ -78,9 +78,9 @@ class CodeTrust:
             return file.read(), os.fstat(file.fileno())
 
     def who_can_change(self, path: str) -> str:
-        """Return why others can change a file of data, empty when they cannot, or when it cannot be found any more."""
+        """Return why others can change a file or tree of data; empty when they cannot, or it is not there any more."""
         try:
-            why = self.why_not(path, holds_code=False)
+            why = self.why_not_tree(path, holds_code=False)
         except OSError:
             return ""
         return f"{why}; {_ADVICE}" if why else ""
@@ -99,18 +99,19 @@ class CodeTrust:
             directory = os.path.dirname(directory)  # noqa: PTH120 - text
         return self.why_not(directory, holds_code=False)
 
-    def why_not_tree(self, path: str) -> str:
+    def why_not_tree(self, path: str, *, holds_code: bool = True) -> str:
         """Return why others can change a file or a directory with all that is in it; empty when they cannot.
 
         A link counts with what it leads to. Where nothing is at ``path``, others must not be able to put it there. What
-        the system itself has installed is not looked at. Raise ``OSError``: EFBIG for a tree of a million names.
+        the system itself has installed is not looked at. ``holds_code``: the directory that ``path`` is in must not be
+        sticky. Raise ``OSError``: EFBIG for a tree of a million names.
         """
         if not os.path.lexists(path):
             return self.why_not_place(os.path.dirname(path))  # noqa: PTH120 - text
         todo, visited = [path], set[str]()
         while todo:
             with suppress(FileNotFoundError):  # a link that leads nowhere
-                place = self._follow(todo.pop(), holds_code=True)
+                place = self._follow(todo.pop(), holds_code=holds_code or bool(visited))
                 found = os.lstat(place.path)
                 if place.path in visited or self._is_exempt(place.path):
                     continue

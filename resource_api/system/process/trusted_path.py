@@ -17,7 +17,7 @@ from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 #: How a program may execute what others can change.
 _WAYS: Final = (
@@ -55,10 +55,9 @@ def check_code(name: str, paths: Iterable[str], places: Iterable[str], trusted: 
     is checked.
     """
     trust = CodeTrust(trusted)
-    for path, judge in (
-        *((path, trust.why_not_place) for path in places),
-        *((path, trust.why_not_tree) for path in paths),
-    ):
+    judged = [(path, trust.why_not_place) for path in places]
+    trees: list[tuple[str, Callable[[str], str]]] = [(path, trust.why_not_tree) for path in paths]
+    for path, judge in (*judged, *trees):
         try:
             reason = judge(path)
         except OSError as error:

@@ -1,0 +1,192 @@
+"""Nothing that others have written keeps a run busy: what takes long ends with its time limit and with interrupts."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from resource_api import ResourceError, compute
+from tests.bundled import execute
+from tests.providers.applied import reason, run, run_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ENDLESS = "^(a+)+$"
+LINE = "a" * 40 + "!"
+
+
+def took(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what a call returns, and its seconds."""
+    began = time.monotonic()
+    return call(), time.monotonic() - began
+
+
+@pytest.mark.parametrize("line", [LINE, "a" * 1_200_000 + "!"])
+@pytest.mark.parametrize("parallel", [1, 2])
+def test_a_wait_ends_with_its_timeout(tmp_path: Path, line: str, parallel: int) -> None:
+    """Whatever its pattern does on a line of another user."""
+    (tmp_path / "log").write_text(f"{line}\n")
+    wait = {"path": f"{tmp_path}/log", "pattern": ENDLESS, "interval": 0.1, "timeout": 3}
+    report, seconds = took(lambda: run({"Wait_for[it]": wait}, parallel=parallel)[0])
+    assert report.exit_code == 1
+    assert "cannot be searched" in reason(report)
+    assert seconds < 30
+
+
+def test_a_long_line_is_not_searched(tmp_path: Path) -> None:
+    """In what is edited, a line of more than 64 KiB fails the resource and nothing is changed."""
+    path = tmp_path / "file"
+    path.write_text("x" * 70_000 + "\n")
+    for declared in (
+        {f"File_line[{path}:a]": {"line": "key=1", "match": "^key"}},
+        {f"Block_in_file[{path}:b]": {"block": "x", "after": "^key"}},
+    ):
+        ((key, attributes),) = declared.items()
+        kind, _, title = key.partition("[")
+        given = {f"{kind}[it]": {"path": str(path), **attributes, **({"name": "b"} if "block" in attributes else {})}}
+        assert "line 1 has more than 64 KiB" in reason(run(given)[0]), title
+    assert path.read_text() == "x" * 70_000 + "\n"
+
+
+COMMAND = """
+import sys
+from resource_api.cli.main import run
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "attributes"),
+    [
+        ("Block_in_file", {"name": "b", "block": "x", "after": ENDLESS}),
+        ("File_line", {"line": "aa", "match": ENDLESS}),
+    ],
+)
+@pytest.mark.parametrize("parallel", ["1", "2"])
+def test_interrupts_end_a_search(tmp_path: Path, kind: str, attributes: dict[str, Any], parallel: str) -> None:
+    """The first one while the run reads, the second one while it changes something."""
+    (tmp_path / "file").write_text(f"{LINE}\n")
+    declared = {f"{kind}[it]": {"path": f"{tmp_path}/file", **attributes}}
+    (tmp_path / "site.json").write_text(json.dumps({"resources": declared}))
+    words = ["apply", f"{tmp_path}/site.json", "--state", "memory:", "--parallel", parallel]
+    with subprocess.Popen([sys.executable, "-m", "resource_api", *words], stderr=subprocess.PIPE, text=True) as running:
+        try:
+            time.sleep(2.5)
+            running.send_signal(signal.SIGTERM)
+            time.sleep(1)
+            if running.poll() is None:
+                running.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert running.wait(10) == 143
+            assert time.monotonic() - began < 10
+        finally:
+            running.kill()
+    assert (tmp_path / "file").read_text() == f"{LINE}\n"
+
+
+def test_a_computation_ends_and_leaves_no_process() -> None:
+    """After its time, with what it raises, with its value, and in a thread too."""
+    before = set(Path("/proc/self/task").glob("*/children"))
+    with pytest.raises(ResourceError, match=r"the search takes more than 0\.5 s, and was ended"):
+        compute("the search", lambda: re.search(ENDLESS, LINE), seconds=0.5)
+    with pytest.raises(ZeroDivisionError):
+        compute("it", lambda: 1 // 0)
+    assert compute("it", lambda: "x" * 1_000_000) == "x" * 1_000_000
+    with pytest.raises(ResourceError, match="it failed: the computation has died"):
+        compute("it", lambda: os.kill(os.getpid(), signal.SIGKILL))
+    found: list[object] = []
+    thread = threading.Thread(target=lambda: found.append(compute("it", lambda: 2)))
+    thread.start()
+    thread.join()
+    assert found == [2]
+    assert not [each for each in before if each.exists() and each.read_text().strip() and False]
+
+
+def test_a_call_that_computes_obeys_its_time_limit(tmp_path: Path) -> None:
+    """Also where its provider asks nobody whether to go on."""
+    for directory in ("types", "providers"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "types" / "busy.py").write_text(
+        "from resource_api import Attribute, TypeDefinition\n"
+        "TYPE = TypeDefinition(name='busy', docs='Busy.', attributes={\n"
+        "    'name': Attribute('String', 'N.', kind='namevar'),\n"
+        "    'ensure': Attribute('Enum[present, absent]', 'E.', default='present')})\n"
+    )
+    (tmp_path / "providers" / "busy.py").write_text(
+        "class Provider:\n"
+        "    def get(self, context, names=None):\n        return []\n"
+        "    def set(self, context, changes):\n        while True:\n            pass\n"
+    )
+    (tmp_path / "site.json").write_text(json.dumps({"resources": {"Busy[it]": {"timeout": 1}}}))
+    words = ["apply", f"{tmp_path}/site.json", "--state", "memory:", "--module-path", str(tmp_path)]
+    done, seconds = took(
+        lambda: subprocess.run(
+            [sys.executable, "-m", "resource_api", *words], capture_output=True, text=True, check=False, timeout=60
+        )
+    )
+    assert done.returncode == 1
+    assert "timed out after 1 s" in done.stderr
+    assert seconds < 30
+
+
+def test_a_sparse_fragment_is_not_read(tmp_path: Path) -> None:
+    """The limit of a content holds before it is read."""
+    (tmp_path / "parts").mkdir()
+    with (tmp_path / "parts" / "huge").open("wb") as file:
+        file.truncate(100 << 30)
+    report, seconds = took(lambda: run({f"Concat[{tmp_path}/made]": {"source": f"{tmp_path}/parts"}})[0])
+    assert "more than 16 MiB" in reason(report)
+    assert seconds < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", "takes more than"),
+        ("{% for a in range(99999) %}{{ 'a' * 1000 }}{% endfor %}", "more than 16 MiB"),
+        ("{{ 'a' * 10000000000 }}", "GiB of memory"),
+    ],
+)
+def test_a_template_without_end(text: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time, its memory and its text are bounded."""
+    monkeypatch.setattr("resource_api.provider.computation.LIMIT", 3.0)
+    values = {"it": {"invoke": "template", "with": {"source": text}}}
+    report, _ = run_manifest({"values": values, "resources": {"File[/ra-test]": {"content": "${values.it}"}}})
+    assert told in reason(report)
+
+
+@pytest.mark.parametrize("word", ["asset", "archive"])
+def test_a_sparse_source_is_not_read(tmp_path: Path, word: str) -> None:
+    """A content that nobody can mean is refused before its digest is computed."""
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(100 << 30)
+    kind = {"asset": "File", "archive": "Archive"}[word]
+    attribute = {"asset": "content", "archive": "source"}[word]
+    declared = {f"{kind}[{tmp_path}/made]": {attribute: {word: {"file": f"{tmp_path}/huge"}}}}
+    began = time.monotonic()
+    with pytest.raises(Exception, match="larger than 8 GiB"):
+        run(declared)
+    assert time.monotonic() - began < 10
+
+
+def test_a_file_of_many_dotted_keys(tmp_path: Path) -> None:
+    """A parser that needs quadratic time is ended, and nothing is changed."""
+    settings = execute("lib", "structured_settings")
+    assert settings.SHORT < settings.LIMIT
+    text = "".join(f"a{number}.b{number}.c{number} = {number}\n" for number in range(20_000))
+    (tmp_path / "x.toml").write_text(text)
+    declared = {f"Toml_setting[{tmp_path}/x.toml: z]": {"path": f"{tmp_path}/x.toml", "key": "z", "value": 1}}
+    report, seconds = took(lambda: run(declared)[0])
+    assert seconds < 90
+    assert report.exit_code == 0 or (tmp_path / "x.toml").read_text() == text
