@@ -60,8 +60,8 @@ class Provider:
 
         def render() -> str:
             try:
-                return _bounded(environment.get_template(name).generate(variables))
-            except MemoryError:
+                return _bounded(name, environment.get_template(name).generate(variables))
+            except (MemoryError, ResourceError):
                 raise
             except jinja2.TemplateSyntaxError as error:
                 msg = f"{_place(error.name or name, error.lineno)}: {error.message}"
@@ -75,14 +75,14 @@ class Provider:
         return render()
 
 
-def _bounded(parts: Iterable[str]) -> str:
-    """Return a text made of parts. Raise ``ValueError`` for one that is too long."""
+def _bounded(name: str, parts: Iterable[str]) -> str:
+    """Return a text made of parts. Raise ``ResourceError`` for one that is too long."""
     texts, size = [], 0
     for part in parts:
         size += len(part)
         if size > LONGEST:
-            msg = f"makes a text of more than {LONGEST >> 20} MiB"
-            raise ValueError(msg)
+            msg = f"{name}: makes a text of more than {LONGEST >> 20} MiB"
+            raise ResourceError(msg)
         texts.append(part)
     return "".join(texts)
 
