@@ -39,7 +39,10 @@ class Provider(BaseProvider):
         self._backups: Backups | None = None
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Remove needless slashes and dots from paths; write modes with four digits and owners' numbers as text."""
+        """Remove needless slashes and dots from paths; write owners' numbers as text, and modes with four digits.
+
+        A declared mode becomes that which a directory will get, and none for a link. That of a row is what was found.
+        """
         for resource in resources:
             path = resource.get("path", "/")
             if "//" in path or "/." in path or (path[-1] == "/" and path != "/"):
@@ -47,8 +50,8 @@ class Provider(BaseProvider):
             if resource.get("ensure") == "present":
                 resource["ensure"] = "link" if resource.get("target") is not None else "file"
             mode = resource.get("mode")
-            if mode is not None and len(mode) == 3 and mode.isdigit():  # noqa: PLR2004 - digits
-                resource["mode"] = f"0{mode}"
+            if mode is not None and "uid" not in resource:  # only what was read has the number of its owner
+                resource["mode"] = _canonical_mode(mode, resource.get("ensure"))
             for attribute in ("owner", "group"):
                 owner = resource.get(attribute)
                 if owner is not None and (number := files.owner_number(owner)) is not None:
@@ -93,8 +96,8 @@ class Provider(BaseProvider):
             number = files.owner_number(should[attribute])
             return None if number is None else bool(is_.get("uid" if attribute == "owner" else "gid") == number)
         if attribute == "mode":
-            mode = _mode(should["mode"], is_["ensure"], is_.get("mode"))
-            if is_["ensure"] == "link" or is_.get("mode") == mode:
+            mode = _mode(should["mode"], is_["ensure"], is_.get("mode")) if should["mode"] else None
+            if is_["ensure"] == "link" or mode in {None, is_.get("mode")}:
                 return True
             return None if mode == should["mode"] else (False, f"changed from {is_.get('mode')} to {mode}")
         if isinstance(asset := _reveal(should[attribute]), Asset):
@@ -300,6 +303,15 @@ def _content_row(content: bytes) -> Resource:
         return {"content": content.decode(), "checksum": checksum}
     except UnicodeDecodeError:
         return {"checksum": checksum}
+
+
+def _canonical_mode(mode: str, ensure: str | None) -> str | None:
+    """Return the mode that something of the kind ``ensure`` will get; letters as they are, None for a link."""
+    if ensure == "link":
+        return None
+    if ensure == "directory" and mode[0].isdigit():
+        return f"{files.directory_mode(int(mode, 8)):04o}"
+    return f"0{mode}" if len(mode) == 3 and mode.isdigit() else mode  # noqa: PLR2004 - digits
 
 
 def _mode(mode: str, ensure: str, present: str | None) -> str:

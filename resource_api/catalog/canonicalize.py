@@ -177,7 +177,12 @@ def _call_canonicalize(
         answers[place], found = _check_answer(provider.definition, resources[place], answers[place])
         if found:
             problems[place] = found
-    return answers, problems
+    # None means not declared, here too: what a resource of this kind does not have.
+    return [_declared(each) if None in each.values() else each for each in answers], problems
+
+
+def _declared(resource: Resource) -> Resource:
+    return {name: value for name, value in resource.items() if value is not None}
 
 
 def _call_for_one(provider: ProviderFunctions, resource: Resource) -> Resource | Exception:

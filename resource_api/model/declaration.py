@@ -195,11 +195,17 @@ class Manifest(NamedTuple):
     ) -> Place:
         """Return the position of a part of this manifest, or of a path of keys from the top of a file.
 
-        ``attribute`` and ``inner`` are keys below it. An attribute from its file's ``defaults`` has its position there.
+        ``attribute`` and ``inner`` are keys below it; of a place in an attribute, ``rules[0].port``, it is the position
+        of the nearest part. An attribute from its file's ``defaults`` has its position there.
         A path is searched in ``file``, or in all files, the first one first.
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(what, Declaration):
+            if attribute is not None and not attribute.isidentifier():
+                from resource_api.model.values.nested import nearest_place  # noqa: PLC0415 - few problems have a part
+
+                attribute, path = nearest_place(attribute)
+                within = (attribute, *path, *inner)
             if attribute is not None and self.inherits(what, attribute):
                 return self.defaults_place(what.file, what.type, *within)
             return what.place(*within)
@@ -211,7 +217,8 @@ class Manifest(NamedTuple):
         return Origin(best, path).place() if best else Place(file or self.file)
 
     def inherits(self, declared: Declaration, attribute: str) -> bool:
-        """Return whether a declaration has an attribute from the ``defaults`` of its file alone."""
+        """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone."""
+        attribute = attribute.partition(".")[0].partition("[")[0]
         own = attribute in declared.attributes or attribute in declared.meta
         return not own and attribute in self.defaults.get(declared.file, {}).get(declared.type, {})
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api import CannotList, Change, Context, Sensitive
+from resource_api import CannotList, Change, Context, Runtime, Sensitive
 from resource_api.model.values.values import same_value
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext, Subject
@@ -406,6 +406,40 @@ class TestDeclarations:
     def test_a_path_is_absolute_and_without_dots(self, path: str) -> None:
         """Other paths could lead elsewhere, or forge a line of output."""
         assert not TYPE.accepts["path"](path)
+
+    @pytest.mark.parametrize(
+        ("declared", "planned"),
+        [
+            ({"ensure": "directory", "mode": "0644"}, "0755"),
+            ({"ensure": "directory", "mode": "640"}, "0750"),
+            ({"ensure": "directory", "mode": "2700"}, "2700"),
+            ({"target": "x", "mode": "0644"}, None),
+            ({"ensure": "link", "target": "x", "mode": "u+x"}, None),
+            ({"content": "x", "mode": "640"}, "0640"),
+        ],
+    )
+    def test_a_plan_shows_the_mode_that_there_will_be(
+        self, declared: dict[str, Any], planned: str | None, tmp_path: Path
+    ) -> None:
+        """A directory gets the right to enter, a link has no mode; what is applied is as it was planned."""
+        path, runtime = tmp_path / "x", Runtime(Registry.from_path())
+        manifest = {"project": "modes", "resources": {f"File[{path}]": declared}}
+        (step,) = runtime.plan(manifest).steps
+        assert step.should.get("mode") == planned
+        assert [each.should for each in step.changes if each.attribute == "mode"] == ([planned] if planned else [])
+        assert runtime.apply(manifest).exit_code == 0
+        assert read(path)[str(path)].get("mode") == planned
+        assert not runtime.apply(manifest).changed
+
+    def test_the_mode_of_a_directory_is_read_as_it_is(self, tmp_path: Path) -> None:
+        """One that nobody may enter is changed to what is declared for a directory."""
+        path, runtime = tmp_path / "x", Runtime(Registry.from_path())
+        path.mkdir(mode=0o600)
+        assert read(path)[str(path)]["mode"] == "0600"
+        manifest = {"project": "modes", "resources": {f"File[{path}]": {"ensure": "directory", "mode": "0600"}}}
+        (step,) = runtime.plan(manifest).steps
+        assert [(each.is_, each.should) for each in step.changes] == [("0600", "0700")]
+        assert (runtime.apply(manifest).summary.updated, stat.S_IMODE(path.stat().st_mode)) == (1, 0o700)
 
     @pytest.mark.parametrize("mode", [420, "u=rq", "u", "rwx", "0888", "64", "00644", "0644\n"])
     def test_a_mode_is_octal_digits_in_quotes_or_clauses_of_chmod(self, mode: Any) -> None:

@@ -629,3 +629,40 @@ def test_the_remedy_fits_the_mistake(bench: Bench, written: str, words: str) -> 
     """A commit that looks like a number, and an escape of JSON."""
     done = bench.validate(f"resources:\n  Widget[a]: {{colour: {written}}}\n")
     assert (done.code, words in done.err) == (65, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("st", "4:5"),
+        ("st.b", "6:7"),
+        ("st.b[1].c", "8:11"),
+        ("st.b[1].gone", "8:9"),
+        ("st.b[7]", "6:7"),
+        ("st['a.x']", "5:7"),
+        ("st.b[*].c", "6:7"),
+        ("st.b..c", "6:7"),
+        ("nowhere.at.all", "3:3"),
+    ],
+)
+@pytest.mark.parametrize("severity", ["error", "warning"])
+def test_a_problem_of_a_part_has_the_place_of_the_nearest_one(
+    bench: Bench, text: str, place: str, severity: str
+) -> None:
+    """A provider names a place within a value: the line is that of the part, or of what is around it."""
+    bench.type(
+        "nest",
+        bench.NAMED + '"st": Attribute("Optional[Hash]", "s"),',
+        provider=f"""
+        def get(self, context, names=None): return []
+        def validate(self, context, should): return [Problem({text!r}, "is bad", {severity!r})]
+        """,
+        features=["validate"],
+    )
+    body = "st:\n      'a.x': 1\n      b:\n      - c: 1\n      - d: 1\n        c: 2\n"
+    bench.write("site.yaml", "# nest\nresources:\n  Nest[n]:\n    " + body)
+    done = bench.run("validate", "site.yaml")
+    expected = {"st.b[1].c": "9:9", "st.b[1].gone": "8:9"}.get(text, place)
+    assert done.err.startswith(f"site.yaml:{expected}: "), done.err
+    bench.write("site.yaml", "# nest\ndefaults:\n  Nest:\n    " + body + "resources: {'Nest[n]': {}}\n")
+    assert bench.run("validate", "site.yaml").err.startswith(f"site.yaml:{expected if text[0] == 's' else '10:13'}: ")

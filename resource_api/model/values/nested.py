@@ -49,6 +49,17 @@ def parse_place(text: str) -> tuple[str, Place]:
     return head[0], tuple(path)
 
 
+def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
+    """Return attribute and place of ``rules[0].port``, as far as it names one place: up to a ``*`` or what is wrong."""
+    head = attribute_of(text)
+    path, end = list[str | int](), len(head)
+    while (step := _STEP.match(text, end)) and any(found := step.groups()):
+        key, index, quoted = found
+        path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
+        end = step.end()
+    return head, tuple(path)
+
+
 def with_present(should: Any, is_: Any, path: Place) -> Any:
     """Return ``should`` with what stands at a place in ``is_``; without that place where a hash does not have it."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
