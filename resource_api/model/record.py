@@ -24,9 +24,10 @@ Key = tuple[str, Any]
 #: The actions after which a resource is owned.
 OWNING_ACTIONS: Final = frozenset({Action.CREATE, Action.REPLACE, Action.IMPORT, Action.RUN})
 
-#: The statuses of a record. ready; tainted: to be replaced; partial: a run failed to change all of it; pending:
-#: deleted, and its replacement is not created yet; replaced: its replacement exists, and it is to be deleted.
-STATUSES: Final = ("ready", "tainted", "partial", "pending", "replaced")
+#: The statuses of a record. ready; tainted: to be replaced; partial: a run failed to change all of it; unconfirmed:
+#: its creation was reported, and it could not be seen; pending: deleted, and its replacement is not created yet;
+#: replaced: its replacement exists, and it is to be deleted.
+STATUSES: Final = ("ready", "tainted", "partial", "unconfirmed", "pending", "replaced")
 
 
 class RecordedLifecycle(NamedTuple):
@@ -75,6 +76,8 @@ class Record(NamedTuple):
     implementation: str | None = None
     #: Reference of the resource that has replaced it, while it is still to be deleted; empty: none has.
     successor: str = ""
+    #: The time (ISO 8601) of its creation as long as that was not seen; empty: it was, or need not be waited for.
+    since: str = ""
 
     @property
     def instance(self) -> str:
@@ -134,6 +137,8 @@ class Intent(NamedTuple):
     protect: bool = False
     #: The reference of the component that declares it.
     parent: str = ""
+    #: The time (ISO 8601) of a change that may take time to become visible; empty: it does not.
+    since: str = ""
 
     @property
     def reference(self) -> Reference:

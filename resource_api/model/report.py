@@ -33,6 +33,8 @@ class StepReport(NamedTuple):
     half_done: bool = False
     #: What the step does besides, as its provider said last; None: it was not asked.
     side_effects: Sequence[SideEffect] | None = ()
+    #: Whether its provider has reported a creation that cannot be seen: the resource is ours, and read by the next run.
+    unconfirmed: bool = False
 
     def __repr__(self) -> str:
         """Show the outcome, the action and the reference."""

@@ -56,9 +56,12 @@ FEATURES: Final = frozenset(
         "not_rehearsable",
     }
 )
+#: The most seconds that a change may take to become visible.
+MAX_SETTLE: Final = 3600
+
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
-    *("version", "config", "functions", "verbs"),
+    *("version", "config", "functions", "verbs", "settle"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
 
@@ -89,6 +92,7 @@ class TypeDefinition(AttributeSet):
         config: Mapping[str, Attribute] | None = None,
         functions: Mapping[str, Function] | None = None,
         verbs: Mapping[str, str] | None = None,
+        settle: float = 0,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
@@ -118,6 +122,8 @@ class TypeDefinition(AttributeSet):
         self.functions: Mapping[str, Function] = functions or {}
         #: What is being done while an action is carried out, where the general words do not fit.
         self.verbs: Mapping[str, str] = {} if verbs is None else verbs
+        #: Seconds until a change must be visible to ``get``; a key ``settle`` of the configuration takes precedence.
+        self.settle = settle
         self.warnings: tuple[str, ...] = tuple(
             f"type '{name}': unknown feature '{feature}' is ignored{_OF_PUPPET.get(feature) or hint(feature, FEATURES)}"
             for feature in sorted(self.features - FEATURES)
@@ -297,7 +303,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append(f"schema_version must be a whole number from 1, not {definition.schema_version!r}")
     if definition.isolation not in (None, "process"):
         problems.append(f"isolation must be 'process' or None, not {definition.isolation!r}")
-    problems += _timeout_problems(definition.timeout)
+    problems += _timeout_problems(definition.timeout) + _settle_problems(definition.settle)
     problems += _provider_problems(definition) + _verb_problems(definition.verbs)
     if not isinstance(definition.attributes, dict):
         return [*problems, f"attributes must be a mapping, not {type(definition.attributes).__name__}"]
@@ -325,6 +331,13 @@ def _timeout_problems(timeout: Any) -> list[str]:
     ]
     wrong = [name for name, value in given.items() if type(value) not in (int, float) or not value >= 0]
     return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {given[name]!r}" for name in wrong]
+
+
+def _settle_problems(settle: Any) -> list[str]:
+    """Check the seconds until a change must be visible."""
+    if type(settle) in (int, float) and 0 <= settle <= MAX_SETTLE:
+        return []
+    return [f"settle must be a number of seconds from 0 to {MAX_SETTLE}, not {settle!r}"]
 
 
 def _verb_problems(verbs: Any) -> list[str]:

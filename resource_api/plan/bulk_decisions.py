@@ -59,7 +59,7 @@ def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, que
         if missing and instance not in catalog.instances and queries.functions(instance).plan is None:
             for entry, absent in missing:
                 if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
-                    decided[entry.index] = absent, create_decision(ensure, interrupted=False)
+                    decided[entry.index] = absent, create_decision(ensure)
     return BulkDecisions(decided, frozenset() if prior.state.intents else frozenset(in_sync))
 
 

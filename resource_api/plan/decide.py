@@ -17,7 +17,7 @@ from resource_api.plan.replacement import decide_replacement, replace_predecesso
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
@@ -79,7 +79,8 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     if why := reason_to_forget(entry, inputs):
         return _forget(why)
     if not exists(is_):
-        return _forget("it is gone already")
+        unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
+        return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if error := deletion_refusal(entry, inputs.record, declared=False):
         return Decision(Action.DELETE, differences, error=error)
@@ -104,10 +105,9 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
     if "ensure" not in should or not exists(should):
         return SAME
     if inputs.predecessor is None:
-        interrupted = inputs.record is not None and inputs.record.status == "pending"
         ensure = should["ensure"]
         create = create_decision if type(ensure) is str else create_decision.__wrapped__
-        return _with_prediction(entry, create(ensure, interrupted=interrupted), should, functions)
+        return _with_prediction(entry, create(ensure, _creation_reasons(inputs.record)), should, functions)
     decision = replace_predecessor(entry, inputs.predecessor, inputs.replacement)
     if decision.error:
         return decision
@@ -115,15 +115,15 @@ def _decide_missing(entry: Entry, should: Resource, functions: ProviderFunctions
 
 
 @lru_cache
-def create_decision(ensure: str, *, interrupted: bool) -> Decision:
-    """Return the decision to create a resource; cached, because ten thousand resources share it.
+def create_decision(ensure: str, reasons: Sequence[str] = ()) -> Decision:
+    """Return the decision to create a resource; cached, because ten thousand resources share it."""
+    return Decision(Action.CREATE, (Difference("ensure", "absent", ensure),), reasons)
 
-    ``interrupted``: a replacement was interrupted after it had deleted the old resource.
-    """
-    difference = (Difference("ensure", "absent", ensure),)
-    return Decision(
-        Action.CREATE, difference, ("its replacement was interrupted, and the old one is gone",) if interrupted else ()
-    )
+
+def _creation_reasons(record: Record | None) -> Sequence[str]:
+    if record is not None and record.status == "pending":
+        return ("its replacement was interrupted, and the old one is gone",)
+    return left_by_earlier_run(record)
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
@@ -167,7 +167,8 @@ def _decide_existing(
     lifecycle = entry.meta.lifecycle
     wanted = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     found = compare(entry, is_, wanted, functions, inputs)
-    if not (found or inputs.replacement or inputs.lost_sources or lifecycle.import_ is not None):
+    partial = inputs.record is not None and inputs.record.status == "partial"
+    if not (found or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
         return SAME
     found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
     planned = predict(entry, is_, wanted, functions) if found else Planned()
@@ -182,11 +183,14 @@ def _decide_existing(
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, wanted)}
     if imports(entry, inputs.record):
         return Decision(Action.IMPORT, found, predicted=predicted, kept=kept)
-    if not found:
+    if not (found or partial):
         return Decision(Action.SAME, kept=kept) if kept else SAME
-    partial = inputs.record is not None and inputs.record.status == "partial"
-    reasons = ("a failed run has left it partial",) if partial else ()
-    return Decision(Action.UPDATE, found, reasons, predicted=predicted, kept=kept)
+    return Decision(Action.UPDATE, found, left_by_earlier_run(inputs.record), predicted=predicted, kept=kept)
+
+
+def left_by_earlier_run(record: Record | None) -> Sequence[str]:
+    """Return why a resource is not as an earlier run would have left it: its change failed half-way, or is not seen."""
+    return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:

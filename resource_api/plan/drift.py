@@ -50,6 +50,8 @@ def drifted_attributes(
     definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
 ) -> list[Difference]:
     """Return how a row differs from its record: in existence, else in attributes that were managed or imported."""
+    if record.status == "unconfirmed":
+        return []  # nobody has seen it: there is nothing that it can have drifted from
     if exists(record.is_) != exists(row):
         return [Difference("ensure", ensure_of(record.is_), ensure_of(row))]
     if record.is_ is None or row is None or record.is_.items() <= row.items():

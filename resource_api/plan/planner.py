@@ -22,7 +22,7 @@ from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
 from resource_api.plan import unknowns
 from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
-from resource_api.plan.decide import decide, effective_should, reason_to_forget
+from resource_api.plan.decide import decide, effective_should, left_by_earlier_run, reason_to_forget
 from resource_api.plan.decision_inputs import DecisionInputs, InputCollector
 from resource_api.plan.drift import find_drift, is_corrective
 from resource_api.plan.replacement import (
@@ -312,10 +312,11 @@ class _Planner:
             noop = noop or self._needs_noop(entry, unknown)
             return self._undecided_step(entry, should, why, unknown, noop=noop, may_help=True)
         run, why, failure = self.queries.due(entry, should)
+        left = () if failure else left_by_earlier_run(self.prior.records.get(entry.index))
         if failure:
             return self._undecided_step(entry, should, failure, noop=noop, may_help=self.acting)
-        reasons = (why,) if why else ()
-        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run else SAME, noop)
+        reasons = (why, *left) if why else left
+        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run or left else SAME, noop)
 
     def _with_record(self, step: Step) -> Step:
         """Add the record, the former title, and whether the step corrects drift."""

@@ -30,4 +30,12 @@ def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = Tr
 
 def replacement_refusal(entry: Entry, record: Record | None) -> str:
     """Return why a protected resource is not replaced; empty: it is not protected. ``record``: of the old one."""
-    return f"is protected and would be replaced; {_HINT}" if entry.is_protected(record) else ""
+    if not entry.is_protected(record):
+        return ""
+    return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record)}"
+
+
+def untaint_hint(entry: Entry, record: Record | None) -> str:
+    """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
+    tainted = record is not None and record.status == "tainted"
+    return f", or keep it as it is: state untaint {entry.reference}" if tainted else ""

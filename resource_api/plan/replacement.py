@@ -180,7 +180,10 @@ def _checked_replacement(
     entry: Entry, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
     """Replace if the manifest allows it, with ``lifecycle.replace`` or by requesting it; otherwise fail."""
-    from resource_api.plan.protection import replacement_refusal  # noqa: PLC0415 - few resources are replaced
+    from resource_api.plan.protection import (  # noqa: PLC0415 - few resources are replaced
+        replacement_refusal,
+        untaint_hint,
+    )
 
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
@@ -193,7 +196,8 @@ def _checked_replacement(
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
     decision = _replace(found, replacing.all, replacement)
     if order == "never":
-        return decision._replace(error=f"would be replaced ({replacement or ''}), and lifecycle.replace is never")
+        why = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
+        return decision._replace(error=why + untaint_hint(entry, inputs.record))
     if not entry.definition.ensurable:
         return decision._replace(error="cannot be replaced: its type cannot delete and create it")
     if order == "create_first" and inputs.predecessor is None:

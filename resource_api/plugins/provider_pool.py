@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.model.provider_functions import ProviderFunctions
+from resource_api.model.type_definition import MAX_SETTLE
 from resource_api.model.values.errors import MissingModule, ProviderError, reason
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import copy_resource
@@ -127,6 +128,11 @@ class ProviderPool:
             self._close(instance)
             self._configs[instance] = config
             self.run.log.mask.add(config)
+
+    def settle(self, definition: TypeDefinition) -> float:
+        """Return the seconds that a change of an instance may take to become visible, as configured or declared."""
+        configured = self._configs.get(definition.instance, {}).get("settle")
+        return definition.settle if configured is None else min(MAX_SETTLE, max(0, configured))
 
     def mark_unavailable(self, instance: str, why: str) -> None:
         """Note why an instance cannot be configured: each call that needs it fails with ``ProviderError``."""

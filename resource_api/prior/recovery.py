@@ -60,10 +60,11 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) ->
             continue
         if record is None:
             record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
+            record = record._replace(since=intent.since)
             record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
         elif record.status != "pending":
             continue
-        made.append(record._replace(status="partial"))
+        made.append(record._replace(status="unconfirmed"))
     return Commit(made, done=[*undeclared, *former.values()], owed=owed)
 
 

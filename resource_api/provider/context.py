@@ -349,12 +349,16 @@ class Context:
         """Report that resources did not need a change; logs nothing without a ``message``."""
         self._report(titles, "unchanged", message)
 
-    def failed(self, titles: Any, message: str = "Failed") -> None:
-        """Report that resources could not be brought to what is asked, or in ``get`` not be read, and why."""
+    def failed(self, titles: Any, message: str = "Failed", *, tainted: bool = False) -> None:
+        """Report that resources could not be brought to what is asked, or in ``get`` not be read, and why.
+
+        ``tainted``: what there is of them is no use any more; the next run replaces it.
+        """
         if self._answering:
             self._require_changing()
         names = self.outcomes.names(titles)
-        self.outcomes.set_status(self.outcomes.without_status(names) if self.reading else names, "failed", message)
+        names = self.outcomes.without_status(names) if self.reading else names
+        self.outcomes.set_status(names, "failed", message, tainted=tainted)
         if not self.reading:
             self.outcomes.log("err", names, message, status="failed")
             self._close_plain()

@@ -37,7 +37,7 @@ class Subject(NamedTuple):
 class Outcome:
     """What a provider has reported for one name in one call."""
 
-    __slots__ = ("attributes", "mentioned", "reason", "status")
+    __slots__ = ("attributes", "mentioned", "reason", "status", "tainted")
 
     def __init__(self) -> None:
         """Begin without a report; ``status`` becomes created, updated, deleted, unchanged or failed."""
@@ -45,6 +45,8 @@ class Outcome:
         self.reason = ""
         self.attributes: list[Difference] = []
         self.mentioned = False
+        #: Whether a failed resource must be replaced.
+        self.tainted = False
 
 
 class CallOutcomes(dict["Name", Outcome]):
@@ -141,20 +143,23 @@ class CallOutcomes(dict["Name", Outcome]):
             if shown := [name for name in names if name in confirmed]:
                 self.log_change(shown, text, status="success")
 
-    def set_status(self, names: list[Name], status: str, why: object = "") -> None:
-        """Set the status of names. Raise ``ProviderError`` where one is set already."""
+    def set_status(self, names: list[Name], status: str, why: object = "", *, tainted: bool = False) -> None:
+        """Set the status of names. Raise ``ProviderError`` where one is set already.
+
+        ``tainted``: what has failed must be replaced.
+        """
         for name in names:
             outcome = self.mention(name)
             if outcome.status is not None:
                 msg = f"{self.reference([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
-            outcome.status, outcome.reason = status, f"{why}"
+            outcome.status, outcome.reason, outcome.tainted = status, f"{why}", tainted
             self.any_failed = self.any_failed or status == "failed"
 
-    def copy_status(self, name: Name, status: str, why: str) -> None:
+    def copy_status(self, name: Name, status: str, why: str, *, tainted: bool) -> None:
         """Set a status that was checked by the outcomes of another process."""
         outcome = self.setdefault(name, Outcome())
-        outcome.status, outcome.reason = status, why
+        outcome.status, outcome.reason, outcome.tainted = status, why, tainted
         self.any_failed = self.any_failed or status == "failed"
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:

@@ -172,6 +172,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
         "error": done.error or None,
         "corrective": done.corrective,
         **({"late": True} if done.late else {}),
+        **({"unconfirmed": True} if done.unconfirmed else {}),
         "seconds": round(done.seconds, 6),
         **_side_effects(done.step, done.side_effects),
         **({"file": place.file, "line": place.line} if place is not None and place.line else {}),

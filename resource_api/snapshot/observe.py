@@ -10,16 +10,19 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from resource_api.model.change import exists
 from resource_api.snapshot.configure_providers import DeferredInstances
+from resource_api.snapshot.settling import read_until_settled, remaining_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
     from resource_api.model.planner_queries import Due, Observation, PlannerQueries, Readiness
     from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.record import Key
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.expression import Path
     from resource_api.prior.match import Prior
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
     """Read what a plan of the ``selected`` entries (indexes; None: all) needs; return what answers the planner."""
     queries = _SnapshotQueries(snapshot, DeferredInstances(catalog.instances, prior.instances, snapshot.providers))
+    queries.unseen = _unseen_creations(prior)
     queries.read(_names_to_read(catalog, prior, selected))
     return queries
 
@@ -41,12 +45,27 @@ class _SnapshotQueries:
         self._deferred = deferred
         #: By instance: what could not be read yet.
         self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
+        #: The creations of earlier runs that nobody has seen: key → the time of each.
+        self.unseen: Mapping[Key, str] = {}
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
         """Read the resources of every instance that is configured; keep the others for ``readiness``."""
         self._unread = {d.instance: (d, found) for d, found in names.items() if self._deferred.contains(d.instance)}
-        self._snapshot.read_all((d, found) for d, found in names.items() if d.instance not in self._unread)
+        self._read_all((d, found) for d, found in names.items() if d.instance not in self._unread)
+
+    def _read_all(self, names: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
+        """Read names; those that an earlier run has created, and that must be visible later only, until they are."""
+        for definition, found in names:
+            self._snapshot.read_all([(definition, found)])
+            unseen = [name for name in found if (definition.instance, name) in self.unseen] if self.unseen else ()
+            if unseen and (settle := self._snapshot.providers.settle(definition)):
+                since = max(self.unseen[definition.instance, name] for name in unseen)
+                absent = partial(self._absent, definition, unseen)
+                read_until_settled(self._snapshot, definition, absent, remaining_seconds(since, settle))
+
+    def _absent(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
+        return [name for name in names if not exists(self._snapshot.observation(definition.instance, name).row)]
 
     def observation(self, entry: Entry, /) -> Observation:
         definition = entry.definition
@@ -58,7 +77,7 @@ class _SnapshotQueries:
     def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
-            self._snapshot.read_all([self._unread.pop(instance)])
+            self._read_all([self._unread.pop(instance)])
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
@@ -66,6 +85,13 @@ class _SnapshotQueries:
         from resource_api.plugins.functions import call_function  # noqa: PLC0415 - few manifests call one
 
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
+
+
+def _unseen_creations(prior: Prior) -> Mapping[Key, str]:
+    """Return the creations of earlier runs that nobody has seen, with the time (ISO 8601) of each."""
+    recorded = {key: record.since for key, record in prior.state.records.items() if record.since}
+    intended = {key: intent.since for key, intent in prior.state.intents.items() if intent.makes and intent.since}
+    return recorded | intended
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:

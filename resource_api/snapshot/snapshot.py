@@ -142,6 +142,14 @@ class Snapshot:
                 raise
             self._reject(definition, rows, request, error)
 
+    def read_again(self, definition: TypeDefinition, names: Collection[Name]) -> None:
+        """Read ``names`` once more, although nothing was changed since they were read."""
+        rows = self._instances[definition.instance]
+        rows.failure, rows.whole_at = "", None
+        for name in names:
+            rows.read_at.pop(name, None)
+        self.read(definition, names)
+
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.
 

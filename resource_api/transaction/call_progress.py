@@ -11,14 +11,17 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import Action
+from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.text import show_name
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.model.change import Changes
-    from resource_api.model.type_definition import Name
+    from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.plan.planner import Plan
     from resource_api.provider.context import Context
+    from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
 #: Names of a call about several resources that are shown.
@@ -47,6 +50,33 @@ class Places:
             return ""
         together = found[-1] - found[0] == len(found) - 1 > 0
         return f"{found[0]}-{found[-1]}/{len(self._places)}" if together else f"{found[0]}/{len(self._places)}"
+
+
+class SettlingProgress:
+    """The wait until changes can be seen."""
+
+    place = detail = ""
+    verb = "waiting to see"
+
+    def __init__(self, definition: TypeDefinition, names: Callable[[], Sequence[Name]], log: Log) -> None:
+        """Begin now; ``names`` returns those that cannot be seen yet."""
+        self.started = time.monotonic()
+        self._definition = definition
+        self._names = names
+        self._log = log
+
+    @property
+    def subject(self) -> str:
+        """The references of the resources, of many only the first."""
+        names = self._names()
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        titles = ", ".join(map(show_name, names[:_MOST_NAMES]))
+        return f"{capitalize_type(self._definition.name)}[{titles}]{more}"
+
+    def log(self, seconds: int) -> None:
+        """Log a notice that it still goes on."""
+        text = f"still {self.verb} it as declared ({seconds} s)"
+        self._log.write("notice", self.subject, text, self._definition.name)
 
 
 class RunningCall:

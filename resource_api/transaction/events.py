@@ -106,7 +106,11 @@ class Events:
             return
         end, status = (" (noop)", "noop") if step.noop else ("", "success")
         verb = _VERBS.get(run.decision.action)
-        if verb is None:
+        if run.decision.action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
+            # Nothing of it can be seen to differ: an earlier run has left it partial.
+            text = f"completed: {'; '.join(run.decision.reasons)}{end}"
+            self.log(level, run, text, **end_fields(run, status))
+        elif verb is None:
             for difference in unlogged_differences(run):
                 text = describe_difference(step.definition, difference) + end
                 fields = difference_fields(step.definition, difference)
@@ -121,7 +125,9 @@ class Events:
         why = "; ".join(run.decision.reasons) if forgets else "it is gone already"
         end, status = (" (noop)", "noop") if run.step.noop else ("", "success")
         text = f"forgotten: {why}{end}"
-        self.log(run.step.entry.meta.loglevel, run, text, action=Action.FORGET, **end_fields(run, status))
+        unconfirmed = run.step.record is not None and run.step.record.status == "unconfirmed"
+        level = "warning" if unconfirmed else run.step.entry.meta.loglevel
+        self.log(level, run, text, action=Action.FORGET, **end_fields(run, status))
 
 
 def end_fields(run: OperationRun, status: str) -> Mapping[str, Any]:

@@ -49,6 +49,10 @@ class CallResult(NamedTuple):
     attributes: Sequence[Difference] = ()
     #: Why the resource could not be read after the call; its outcome is in doubt then.
     unread: str = ""
+    #: Whether the provider wants what is there now to be replaced.
+    tainted: bool = False
+    #: Whether its creation succeeded as far as the provider tells, and it cannot be seen.
+    unconfirmed: bool = False
 
     @property
     def failed(self) -> bool:
@@ -74,6 +78,7 @@ class OperationRun:
         "result",
         "should",
         "side_effects",
+        "since",
         "started",
         "status",
         "step",
@@ -101,6 +106,8 @@ class OperationRun:
         self.status = Status.PENDING
         #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
         self.started = 0.0
+        #: The time (ISO 8601) of its first call, where the change may take time to become visible; empty: it does not.
+        self.since = ""
 
     @property
     def key(self) -> Key:

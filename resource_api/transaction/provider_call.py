@@ -191,4 +191,4 @@ def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
     for run in runs if context.outcomes else ():
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""
-            run.result = CallResult(outcome.status, error, tuple(outcome.attributes))
+            run.result = CallResult(outcome.status, error, tuple(outcome.attributes), tainted=outcome.tainted)

@@ -109,6 +109,7 @@ class Recorder:
             provider=provider,
             protect=not run.removal and entry.is_protected(None),
             parent=entry.parent,
+            since=run.since,
         )
 
     def refreshed(self, runs: Sequence[OperationRun]) -> None:

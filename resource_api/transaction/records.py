@@ -50,12 +50,13 @@ class Records:
         definition = entry.definition
         before = plan.prior.records.get(entry.index)
         failed = run.status in (Status.FAILED, Status.SKIPPED)
-        if failed and before is None and not exists(run.is_):
+        unconfirmed = run.result.unconfirmed
+        if failed and before is None and not (exists(run.is_) or unconfirmed):
             return None
         if run.status is Status.SKIPPED and run.is_ == run.step.is_:
             return before._replace(status="tainted") if before and has_transient_reason(run.step) else before
         inputs, should, is_ = plain_values(run) if plain else sealed_values(run, plan.prior.state.salt, failed=failed)
-        if failed and before is not None and not (run.action in CREATING and exists(run.is_)):
+        if failed and before is not None and not (run.action in CREATING and (exists(run.is_) or unconfirmed)):
             should = before.should
         return Record(
             type=definition.name,
@@ -73,6 +74,7 @@ class Records:
             status=_failed_status(run, before) if failed else "ready",
             parent=entry.declaration.parent,
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
+            since=run.since if unconfirmed else "",
             implementation=self._implementation(entry, before) if self._several else None,
         )
 
@@ -126,6 +128,10 @@ class Records:
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
     """Return the status of a resource whose operation failed: still to be created, replaced, or updated."""
+    if run.result.unconfirmed:
+        return "unconfirmed"
+    if run.result.tainted and exists(run.is_):
+        return "tainted"
     replacing = run.action is Action.REPLACE or (before is not None and before.status == "pending")
     if replacing and not exists(run.is_):
         return "pending"

@@ -22,7 +22,7 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
-from resource_api.plan.decide import decide, effective_should
+from resource_api.plan.decide import decide, effective_should, left_by_earlier_run
 from resource_api.plan.diff import equal_places
 from resource_api.plan.drift import is_corrective
 from resource_api.plan.replacement import (
@@ -469,10 +469,11 @@ class Reevaluation:
         if any(map(is_unknown, run.should.values())):
             return  # only under noop; then it is shown as planned
         due, why, failure = self._snapshot.due(entry, run.should)
+        left = left_by_earlier_run(self._plan.prior.records.get(entry.index))
         if failure:
             self._unreadable(run, failure)
-        elif due:
-            decision = run.decision._replace(action=Action.RUN, reasons=(why,) if why else ())
+        elif due or left:
+            decision = run.decision._replace(action=Action.RUN, reasons=(why, *left) if why else left)
             if refusal := self._refusal(run, decision):
                 self._results.fail(run, refusal)
                 return

@@ -50,6 +50,7 @@ class Retry:
                 _set_error(run, error)
             return
         self._verification.read(undecided)
+        self._verification.settle(undecided, self._caller.begun)
         self._verification.compare(undecided)
         for run in undecided:
             if not self._prerequisites.blocked(run.name) and (self._verification.missing(run) or run.sets_write_only):

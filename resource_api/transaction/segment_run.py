@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from resource_api.transaction.side_effects import SideEffectCheck
     from resource_api.transaction.transaction import Parts
 
+#: What is added to the error of a creation that was reported and cannot be seen.
+UNCONFIRMED: Final = "; it was reported as created: it is ours, unconfirmed, and the next run reads it again"
 #: Actions that change nothing and need no call.
 _WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 
@@ -70,11 +72,11 @@ class SegmentRun:
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
         """Carry out operations and write their outcome, in one commit."""
-        called, now = [], time.monotonic()
+        called, now, since = [], time.monotonic(), self._verification.since()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
             if run.decision.action is Action.CREATE or not self._ended_without_call(run):
-                run.started = now
+                run.started, run.since = now, since
                 self._events.step_started(run.step)
                 called.append(run)
         if called:
@@ -162,6 +164,7 @@ class SegmentRun:
             elif self._verification.is_done(run):
                 self._results.complete(run)
             elif why and not self._caller.interrupted(run):
+                self._mark_unconfirmed(run, maybe=bool(run.since) and run.name in self._caller.begun)
                 self._results.fail(run, why)
             else:
                 self._results.skip(run, INTERRUPTED)
@@ -170,6 +173,7 @@ class SegmentRun:
     def _verify(self, called: Sequence[OperationRun]) -> None:
         """Read again, and end each operation: succeeded, failed, or skipped because a prerequisite failed."""
         self._verification.read(called)
+        self._verification.settle(called, self._caller.begun)
         # Lines that are held are shown in the order in which they were reported, whichever batch they belong to.
         for runs in [self._runs] if self._caller.holds_lines else batches(self._runs):
             # Outside of the buffered log: a provider that compares may wait for another thread that logs.
@@ -201,9 +205,21 @@ class SegmentRun:
         elif unreported and prerequisites.halted() and not verification.is_done(run):
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
+            if self._mark_unconfirmed(run, maybe=run.result.reported != "failed"):
+                failure += UNCONFIRMED
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
         else:
             self._results.complete(run)
+
+    def _mark_unconfirmed(self, run: OperationRun, *, maybe: bool) -> bool:
+        """Note of a creation whether it cannot be seen; ``maybe``: it may have succeeded although it is not reported.
+
+        Return whether that is so.
+        """
+        success = run.result.reported not in (None, "failed")
+        if unconfirmed := (success or maybe) and self._verification.is_unseen_creation(run):
+            run.result = run.result._replace(unconfirmed=True)
+        return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
         """Return whether a reported success is one, by what was read and as ``--strict`` wants."""

@@ -6,6 +6,7 @@ raised.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Difference, conceal_difference, ensure_of, exists
@@ -13,9 +14,11 @@ from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
+from resource_api.snapshot import settling
+from resource_api.transaction.call_progress import SettlingProgress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
@@ -71,6 +74,48 @@ class Verification:
     def missing(self, run: OperationRun) -> list[Difference]:
         """Return what of a change is not there, by what was read last."""
         return [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
+
+    def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
+        """Read again until the changes of operations can be seen, at most as long as the type says they may take.
+
+        A change of a name that is not ``begun`` is not waited for, nor one that failed or that cannot be read back.
+        """
+        seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
+        if seconds:
+            waiting = [run for run in runs if run.name in begun and not (run.finished or run.result.failed)]
+            unsettled = partial(self._unsettled, waiting)
+            run = self._snapshot.providers.run
+            with run.shown(SettlingProgress(self._definition, unsettled, run.log)):
+                settling.read_until_settled(self._snapshot, self._definition, unsettled, seconds)
+
+    def _unsettled(self, runs: Sequence[OperationRun]) -> list[Name]:
+        """Return the names that are as before their change, or cannot be read yet."""
+        return [run.name for run in runs if self._is_unsettled(run)]
+
+    def _is_unsettled(self, run: OperationRun) -> bool:
+        row, failure = self.observed(run)
+        if failure:
+            return True
+        before = None if run.decision.action in CREATING and not run.removal else run.is_
+        if exists(row) != exists(before):
+            return False
+        if not self.missing(run):
+            return False
+        managed = self._definition.managed
+        return before is None or row is None or all(same_value(row.get(n), before.get(n)) for n in managed)
+
+    def since(self) -> str:
+        """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""
+        may_lag = not self._imperative and self._snapshot.providers.settle(self._definition)
+        return settling.now() if may_lag else ""
+
+    def is_unseen_creation(self, run: OperationRun) -> bool:
+        """Return whether an operation was to create a resource that does not exist as far as can be seen."""
+        creates = run.decision.action in CREATING and not run.removal and exists(run.should)
+        if self._imperative or not creates or run.result.error:
+            return False
+        row, failure = self.observed(run)
+        return not (failure or exists(row))
 
     def is_done(self, run: OperationRun) -> bool:
         """Return whether what was requested is there and can be read back."""

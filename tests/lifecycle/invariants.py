@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.model import codec
 from resource_api.model.change import Action
+from resource_api.model.record import STATUSES
 from resource_api.model.values.values import same_value
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def of_state(state: StackState) -> None:
         text = codec.encode(record)
         assert "secret" not in text, text
         assert str(record.reference) not in record.requires, f"{record.reference} requires itself"
-        assert record.status in {"ready", "tainted", "partial", "pending", "replaced"}
+        assert record.status in STATUSES
     assert not state.outputs or codec.encode(state.outputs)
     for target, sources in state.owed.items():
         assert sources, f"{target} owes a refresh to nobody"

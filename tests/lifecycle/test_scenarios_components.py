@@ -482,7 +482,12 @@ def test_a_renamed_component_keeps_its_resources(bench: Bench, how: str) -> None
 def test_an_orphan_of_a_renamed_component_still_belongs_to_it(bench: Bench) -> None:
     """So that it can be pruned with the component."""
     made = ["x", "y"]
-    add(bench, "row", lambda m: [m.thing(name) for name in made])
+
+    def row(m: Any) -> None:
+        for name in made:
+            m.thing(name)
+
+    add(bench, "row", row)
     bench.apply({"Row[old]": {}})
     del made[1]
     site = {"Row[new]": {"lifecycle": {"aliases": ["old"]}}}

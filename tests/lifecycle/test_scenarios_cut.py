@@ -168,13 +168,13 @@ def test_a_partial_creation_is_completed_with_its_reason(bench: Bench) -> None:
         bench.apply({"Thing[a]": {"size": 1}})
     assert status(bench, "Thing[a]") == "partial"
     (step,) = bench.plan({"Thing[a]": {"size": 1}}).steps
-    assert (str(step.action), step.decision.reasons) == ("update", ("a failed run has left it partial",))
+    assert (str(step.action), step.decision.reasons) == ("update", ("left partial",))
     bench.apply({"Thing[a]": {"size": 1}})
     assert status(bench, "Thing[a]") == "ready"
 
 
-def test_a_failed_creation_that_left_everything_is_ready_once_it_is_read(bench: Bench) -> None:
-    """Nothing differs, so nothing is called again, and the record is ready."""
+def test_a_failed_creation_that_left_everything_is_completed_and_then_ready(bench: Bench) -> None:
+    """Nothing can be seen to differ; its provider is called all the same, and the resource counts as updated."""
     made = bench.world.change
 
     def change(kind: str, name: str, is_: Any, should: dict[str, Any], context: Any) -> None:
@@ -185,8 +185,11 @@ def test_a_failed_creation_that_left_everything_is_ready_once_it_is_read(bench: 
     assert bench.apply({"Thing[a]": {"size": 1}}).exit_code == 1
     assert status(bench, "Thing[a]") == "partial"
     bench.world.change = made  # type: ignore[method-assign]
-    assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {}
+    assert "~ Thing[a] (left partial)" in str(bench.plan({"Thing[a]": {"size": 1}}))
+    assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {"Thing[a]": ("update", "success")}
+    assert "notice: Thing[a]: completed: left partial" in bench.lines
     assert status(bench, "Thing[a]") == "ready"
+    assert acted(bench.apply({"Thing[a]": {"size": 1}})) == {}
 
 
 @pytest.mark.parametrize("first", [{}, {"Thing[a]": {"image": "x", "password": "secret1", "lifecycle": FIRST}}])

@@ -167,15 +167,17 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
         raise ValueError(msg)
 
 
-def _set_status(context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False) -> None:
+def _set_status(
+    context: Context, *, name: Name, status: str, reason: str = "", logged: bool = False, tainted: bool = False
+) -> None:
     """Record the status of a resource; log it as a provider in Python would, unless it has been ``logged``."""
     if status not in STATUSES:
         msg = f"'{status}' is no status; there are {', '.join(STATUSES)}"
         raise ValueError(msg)
     if logged:
-        context.outcomes.copy_status(protocol.name(name), status, reason)
+        context.outcomes.copy_status(protocol.name(name), status, reason, tainted=tainted)
     elif status == "failed":
-        context.failed(protocol.name(name), reason)
+        context.failed(protocol.name(name), reason, tainted=tainted)
     else:
         getattr(context, status)(protocol.name(name))
 

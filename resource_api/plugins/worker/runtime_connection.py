@@ -200,10 +200,11 @@ class _SendingOutcomes(CallOutcomes):
         super().__init__(*arguments, **keywords)
         self._send = send
 
-    def set_status(self, names: list[Name], status: str, why: object = "") -> None:
+    def set_status(self, names: list[Name], status: str, why: object = "", *, tainted: bool = False) -> None:
         for name in names:
-            super().set_status([name], status, why)
-            self._send("status", name=name, status=status, reason=self[name].reason, logged=True)
+            super().set_status([name], status, why, tainted=tainted)
+            more = {"tainted": True} if tainted else {}
+            self._send("status", name=name, status=status, reason=self[name].reason, logged=True, **more)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         self._send("success", names=list(names), status=status, text=f"{text}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: The length of the shortest row, which an older version wrote without ``owned``.
 _SHORTEST: Final = 6
 #: The defaults of the columns after the seventh: a row ends where only defaults follow.
-_DEFAULTS: Final[list[Any]] = [[], {}, *NO_LIFECYCLE, None, 1, "ready", "", "", None, ""]
+_DEFAULTS: Final[list[Any]] = [[], {}, *NO_LIFECYCLE, None, 1, "ready", "", "", None, "", ""]
 
 
 def pack(record: Record) -> list[Any]:
@@ -36,6 +36,7 @@ def pack(record: Record) -> list[Any]:
         record.last_run,
         record.implementation,
         record.successor,
+        record.since,
     ]
     if optional == _DEFAULTS:  # nearly every record
         optional = []
@@ -66,7 +67,7 @@ def _with_optional(record: Record, optional: list[Any]) -> Record:
     """Return a record with its optional columns, some of which are not the default."""
     requires, value_requires, *others = optional + _DEFAULTS[len(optional) :]
     count = len(RecordedLifecycle._fields)
-    provider, schema_version, status, parent, last_run, implementation, successor = others[count:]
+    provider, schema_version, status, parent, last_run, implementation, successor, since = others[count:]
     return record._replace(
         requires=requires,
         value_requires=value_requires,
@@ -78,6 +79,7 @@ def _with_optional(record: Record, optional: list[Any]) -> Record:
         last_run=last_run,
         implementation=implementation,
         successor=successor,
+        since=since,
     )
 
 

@@ -205,14 +205,14 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
 @_command("untaint", "resource-api state untaint 'File[/etc/motd]'")
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 def untaint(session: Session, ref: str, **_settings: Any) -> None:
-    """Take back taint: the next apply does not replace the resource."""
+    """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
 
     def edit(known: StackState) -> Commit:
         found = find(known, ref)
-        if found.status != "tainted":
-            msg = f"{found.reference} is not tainted: its status is {found.status}"
+        if found.status not in {"tainted", "partial", "unconfirmed"}:
+            msg = f"{found.reference} is not tainted, partial or unconfirmed: its status is {found.status}"
             raise UsageError(msg)
-        return Commit([found._replace(status="ready")])
+        return Commit([found._replace(status="ready", since="")])
 
     _edit(session, "state untaint", edit)
 
