@@ -30,7 +30,7 @@ RETIRED: Final = {
         "stillness": "sandbox, read-only guard",
         "turn turns arrival": "re-evaluate, verify",
         "ending endings accord keeping": "results, conflicts between steps, recorded values",
-        "entering valuing settle settled settling": "build resources, evaluate values, canonicalize",
+        "entering valuing": "build resources, evaluate values, canonicalize",
         "complain complaint complaints": "problem, diagnostics, report",
         "appoint appointing survey surveyed awaited": "configure providers, observe, deferred read",
         "foresight doubts news": "predict, recovery, changed records",
