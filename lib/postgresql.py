@@ -93,11 +93,22 @@ class Server:
         with served("\n".join(lines).encode(), self._account) as pipe:
             yield {"PGSERVICE": "server", "PGSERVICEFILE": pipe}
 
-    def rows(self, query: str, names: Collection[str] | None) -> list[dict[str, Any]]:
-        """Return the rows of a query; ``{names}`` in it is the condition on the column ``name``."""
+    def rows(
+        self, query: str, names: Collection[str] | None, *, table: str = "", without: str = ""
+    ) -> list[dict[str, Any]]:
+        """Return the rows of a query that have one of ``names``.
+
+        A role that may not read ``table`` asks the query ``without`` it.
+        """
         condition = "true" if names is None else f"name = ANY (ARRAY[{', '.join(map(literal, names))}]::text[])"
-        query = f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({query}) r WHERE {condition};"  # noqa: S608 - quoted by literal
-        text = self.read(query)
+        first, other = (
+            f"SELECT coalesce(json_agg(r ORDER BY name), '[]') FROM ({each}) r WHERE {condition};"  # noqa: S608 - quoted by literal
+            for each in (query, without)
+        )
+        if table:
+            may = f"SELECT has_table_privilege({literal(table)}, 'SELECT') AS may \\gset"
+            first = f"{may}\n\\if :may\n{first}\n\\else\n{other}\n\\endif"
+        text = self.read(first)
         found: list[dict[str, Any]] = json.loads(text)
         return found
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from lib import postgresql
 from lib.postgresql import identifier, literal
 from lib.postgresql_provider import ServerProvider
+from lib.sensitive import reveal
+from resource_api import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from resource_api import Context, Resource
 
-#: Rounds of PBKDF2, the server's own default (scram_iterations).
-ROUNDS = 4096
 #: Attributes that are words of ``ALTER ROLE``, with NO before them where they are false.
 WORDS = {
     "login": "LOGIN",
@@ -34,9 +34,15 @@ QUERY = """
         CASE WHEN rolvaliduntil IS NULL OR rolvaliduntil = 'infinity' THEN 'infinity'
             ELSE to_char(rolvaliduntil AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') END AS valid_until,
         ARRAY(SELECT DISTINCT pg_get_userbyid(m.roleid)::text FROM pg_auth_members m WHERE m.member = a.oid)
-            AS member_of
-    FROM pg_roles a WHERE rolname !~ '^pg_'
+            AS member_of{more}
+    FROM {table} a WHERE rolname !~ '^pg_'
 """
+#: How the server stores a password, and the digest of what it stores. What is printed is logged, so it is masked.
+STORED = """,
+        CASE WHEN rolpassword LIKE 'SCRAM-SHA-256$%' THEN 'SCRAM-SHA-256$' || split_part(rolpassword, '$', 2)
+            WHEN rolpassword LIKE 'md5%' THEN 'md5' WHEN rolpassword IS NOT NULL THEN 'other' END AS method,
+        (('x' || encode(sha256(convert_to(rolpassword, 'UTF8')), 'hex'))::bit(256)
+            # ('x' || encode(sha256(convert_to({key} || rolname, 'UTF8')), 'hex'))::bit(256))::text AS digest"""
 
 
 class Provider(ServerProvider):
@@ -49,10 +55,26 @@ class Provider(ServerProvider):
                 resource["member_of"] = sorted(set(resource["member_of"]))
         return resources
 
+    def insync(
+        self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Compare a password with what the server stores, where that can be read."""
+        if attribute != "ensure" or should["ensure"] == "absent" or None in {should.get("password"), is_.get("stored")}:
+            return None
+        from lib import postgresql_passwords  # noqa: PLC0415 - only for a password
+
+        method, _, digest = reveal(is_["stored"]).rpartition(" ")
+        if postgresql_passwords.matches(reveal(should["password"]), name, method, digest):
+            return None
+        return False, "changed: the server has another password"
+
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterable[Resource]:
-        """Read all roles that are wanted."""
-        rows = self._server.rows(QUERY, names)
-        return context.accepted([{"ensure": "present", **row, "member_of": sorted(row["member_of"])} for row in rows])
+        """Read all roles that are wanted; who may read what is stored of passwords, reads that too."""
+        key = os.urandom(32).hex()
+        without = QUERY.format(more="", table="pg_roles")
+        query = QUERY.format(more=STORED.format(key=literal(key)), table="pg_authid")
+        rows = self._server.rows(query, names, table="pg_authid", without=without)
+        return context.accepted([_resource(row, key) for row in rows])
 
     def create(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Create a role and make it what is declared."""
@@ -60,7 +82,8 @@ class Provider(ServerProvider):
 
     def update(self, _context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Change what is declared of a role."""
-        present = next((row["member_of"] for row in self._server.rows(QUERY, [name])), ())
+        rows = self._server.rows(QUERY.format(more="", table="pg_roles"), [name])
+        present = next((row["member_of"] for row in rows), ())
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")
 
     def delete(self, _context: Context, name: str) -> None:
@@ -77,7 +100,9 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
     if should.get("valid_until") is not None:
         words.append(f"VALID UNTIL {literal(should['valid_until'])}")
     if should.get("password") is not None:
-        words.append(f"PASSWORD {literal(_verifier(should['password'].reveal()))}")
+        from lib import postgresql_passwords  # noqa: PLC0415 - as above
+
+        words.append(f"PASSWORD {literal(postgresql_passwords.verifier(reveal(should['password'])))}")
     if words:
         yield f"ALTER ROLE {role} WITH {' '.join(words)};"
     yield from postgresql.comment("ROLE", name, should)
@@ -86,16 +111,14 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
         yield from (f"REVOKE {identifier(group)} FROM {role};" for group in present if group not in groups)
 
 
-def _verifier(password: str) -> str:
-    """Return what the server stores of a password (RFC 5803), so the password itself never reaches it or its log."""
-    import base64  # noqa: PLC0415 - all of them only for a password
-    import hashlib  # noqa: PLC0415
-    import hmac  # noqa: PLC0415
-    import unicodedata  # noqa: PLC0415
+def _resource(row: dict[str, Any], key: str) -> Resource:
+    """Return a role of a row of the server."""
+    found = {"ensure": "present", **row, "member_of": sorted(row["member_of"])}
+    method, digest = found.pop("method", None), found.pop("digest", None)
+    if "method" not in row:
+        return found
+    if method is None:
+        return {**found, "stored": Sensitive(" ")}
+    from lib import postgresql_passwords  # noqa: PLC0415 - as above
 
-    salt = os.urandom(16)
-    salted = hashlib.pbkdf2_hmac("sha256", unicodedata.normalize("NFKC", password).encode(), salt, ROUNDS)
-    stored = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
-    server = hmac.digest(salted, b"Server Key", "sha256")
-    first, second, third = (base64.b64encode(part).decode() for part in (salt, stored, server))
-    return f"SCRAM-SHA-256${ROUNDS}:{first}${second}:{third}"
+    return {**found, "stored": Sensitive(f"{method} {postgresql_passwords.unmasked(digest, key, row['name'])}")}

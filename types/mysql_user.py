@@ -22,7 +22,8 @@ TYPE = TypeDefinition(
 An account is a user and the host that it comes from, `USER@HOST`; `%` is any host.
 
 A password is a secret, `password: ${inputs.password}`, for the plugin `mysql_native_password`. The server gets its
-hash, which is computed here, and so has the password in no log. That hash is compared with the one of the account: a
+hash, which is computed here, and so has the password in no log. A text that is such a hash already, `*` and 40
+hexadecimal digits, is stored as it is. That hash is compared with the one of the account: a
 password that was changed elsewhere is seen, and set again.
 
 `password_hash` is what any plugin compares with, as `SHOW CREATE USER` shows it: for `ed25519` a hash, for `pam` the

@@ -16,7 +16,9 @@ TYPE = TypeDefinition(
       connection_limit: 20
 
 A password is a secret, `password: ${inputs.password}`. The server gets only a SCRAM verifier of it, computed here, so
-the password itself is in no log of the server. What is not declared stays as it is, and is the server's default for a
+the password itself is in no log of the server. A verifier, `SCRAM-SHA-256$...` or `md5...` as the server stores it, is
+stored as it is. Who may read `pg_authid`, as `postgres` may, compares the password with what the server has: one that
+was changed elsewhere is seen, and set again. What is not declared stays as it is, and is the server's default for a
 new role. A role that owns something is not removed: the server says what it is.
 
 psql connects as the account `postgres` of this machine, through the socket. Each other server, port or role is a
@@ -49,11 +51,16 @@ configured provider:
             r"Optional[Array[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]]", "All roles that it is a member of."
         ),
         "comment": Attribute("Optional[String]", "A note for people."),
-        "password": Attribute("Optional[Sensitive[String[1]]]", "The password.", write_only=True),
+        "password": Attribute("Optional[Sensitive[String[1]]]", "The password, or its verifier.", write_only=True),
+        "stored": Attribute(
+            "Optional[Sensitive[String]]",
+            "How the server stores the password, and the digest of what it stores.",
+            kind="read_only",
+        ),
         "oid": Attribute(
             "Optional[Integer]", "The number that the server has assigned.", kind="read_only", stable=True
         ),
     },
     autorequires={"package": "postgresql", "service": "postgresql", "postgresql_role": "$member_of"},
-    features={"canonicalize", "parallel", "simple_get_filter"},
+    features={"canonicalize", "custom_insync", "parallel", "simple_get_filter"},
 )

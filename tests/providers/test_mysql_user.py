@@ -98,6 +98,14 @@ def test_a_password_is_seen_and_set_again_when_somebody_has_changed_it(account: 
     assert "open-barley" not in log.read_text()
 
 
+@pytest.mark.parametrize("spelling", [HASH, HASH.lower()])
+def test_a_password_that_is_a_hash_already_is_stored_as_it_is(account: Server, spelling: str) -> None:
+    """Who has its password can log in."""
+    assert reason(apply(account.config, password=spelling)) == ""
+    assert account.can_log_in("ra-test-own", "open-barley")
+    assert apply(account.config, password="open-barley").summary.unchanged == 1
+
+
 def test_a_new_account_without_a_password_lets_nobody_in(account: Server) -> None:
     """The server would give it an empty one."""
     assert reason(apply(account.config)) == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from examples.postgresql.tests.conftest import Cluster, cluster
 from resource_api import ManifestError, Runtime
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.providers.applied import REGISTRY, reason
 
@@ -77,6 +79,64 @@ def test_the_server_gets_only_a_verifier_of_a_password(cluster: Cluster, role: s
     log = Path(cluster.directory, "log").read_text()
     assert "ALTER ROLE" in log
     assert "open-barley" not in log
+
+
+def stored(cluster: Cluster, role: str) -> str:
+    """Return what the server stores of a password."""
+    return cluster.sql(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{role}'")  # noqa: S608 - of the test
+
+
+@pytest.mark.parametrize("method", ["scram-sha-256", "md5"])
+def test_a_verifier_is_stored_as_it_is(cluster: Cluster, role: str, method: str) -> None:
+    """Who has its password can log in; a second run changes nothing, and neither does one with the password itself."""
+    cluster.sql(f"SET password_encryption = '{method}'; CREATE ROLE \"{role}\" LOGIN PASSWORD 'open-barley-7'")
+    before = stored(cluster, role)
+    cluster.sql(f'DROP ROLE "{role}"')
+    for password in (before, before, "open-barley-7"):
+        report = apply(cluster.config, {f"Postgresql_role[{role}]": {"login": True, "password": password}})
+        assert reason(report) == ""
+        assert password == "open-barley-7" or stored(cluster, role) == before
+    assert cluster.can_log_in(role, "open-barley-7")
+
+
+@pytest.mark.parametrize("method", ["scram-sha-256", "md5"])
+def test_a_password_that_was_changed_elsewhere_is_set_again(cluster: Cluster, role: str, method: str) -> None:
+    """The plan says so; one that was only set again, with another salt, is the same."""
+    declared = {f"Postgresql_role[{role}]": {"login": True, "password": "open-barley-7"}}
+    runtime = Runtime(REGISTRY, state="memory:")
+    manifest = {"project": "p", "providers": {"postgresql_role": {"config": cluster.config}}, "resources": declared}
+    assert reason(runtime.apply(manifest)) == ""
+    assert runtime.apply(manifest).summary.unchanged == 1
+    cluster.sql(f"SET password_encryption = '{method}'; ALTER ROLE \"{role}\" PASSWORD 'open-barley-7'")
+    assert runtime.apply(manifest).summary.unchanged == 1
+    for change in ("PASSWORD 'other'", "PASSWORD NULL"):
+        cluster.sql(f"SET password_encryption = '{method}'; ALTER ROLE \"{role}\" {change}")
+        assert not cluster.can_log_in(role, "open-barley-7")
+        (step,) = runtime.plan(manifest).steps
+        assert "the server has another password" in str(step.decision)
+        assert runtime.apply(manifest).summary.updated == 1
+        assert cluster.can_log_in(role, "open-barley-7")
+
+
+def test_nothing_of_what_the_server_stores_is_printed(cluster: Cluster, role: str) -> None:
+    """Not even in a log for debugging, also of passwords in the old form."""
+    cluster.sql(f"SET password_encryption = 'md5'; CREATE ROLE \"{role}\" PASSWORD 'open-barley-7'")
+    lines: list[str] = []
+    runtime = Runtime(REGISTRY, log=Log("debug", lambda event: lines.append(event.text)))
+    runtime.plan(
+        {
+            "project": "p",
+            "providers": {"postgresql_role": {"config": cluster.config}},
+            "resources": {f"Postgresql_role[{role}]": {"password": "open-barley-7"}},
+        }
+    )
+    verifier = stored(cluster, role)
+    digest = hashlib.sha256(verifier.encode()).hexdigest()
+    shown = "\n".join(lines)
+    assert f'"name":"{role}"' in shown
+    assert verifier not in shown
+    assert digest not in shown
+    assert f"{int(digest, 16):b}" not in shown
 
 
 def test_a_password_opens_the_connection(cluster: Cluster, role: str, monkeypatch: pytest.MonkeyPatch) -> None:
