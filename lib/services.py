@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from resource_api import BaseProvider, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource, SideEffect
 
 #: The kinds of units (systemd.unit(5)); any other last part of a name belongs to the name of a service.
 SUFFIXES = (
@@ -54,6 +54,10 @@ class ServiceProvider(BaseProvider):
             if resource.get("state") == NOT_FOUND:
                 name = self.name_of(resource)
                 yield name, Problem(None, f"there is no service '{name}'")
+
+    def side_effects(self, _context: Context, _changes: Mapping[Any, Change]) -> Iterable[tuple[Any, SideEffect]]:
+        """Return the services that are started and stopped besides: none, unless an init system knows relations."""
+        return ()
 
     def refresh(self, context: Context, names: Sequence[Any]) -> None:
         """Restart or reload the services that run; one that this run has started is new enough."""

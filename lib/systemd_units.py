@@ -15,13 +15,24 @@ from lib.services import short_name, unit_name
 from resource_api import Command, CommandError, ProviderError, ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api import Resource
 
 #: Exists while systemd manages this machine: sd_booted(3).
 BOOTED = "/run/systemd/system"
 PROPERTIES = ("Id", "LoadState", "ActiveState", "SubState", "UnitFileState", "NeedDaemonReload")
+#: What is started or stopped with a unit that is: property → the action.
+PULLS = {
+    "start": {
+        **dict.fromkeys(("Requires", "Requisite", "Wants", "BindsTo", "Upholds"), "start"),
+        **dict.fromkeys(("Conflicts", "ConflictedBy"), "stop"),
+    },
+    "stop": dict.fromkeys(("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"), "stop"),
+}
+RELATED = ("Id", "LoadState", "ActiveState", *PULLS["start"], *PULLS["stop"])
+#: The kinds of units that only group others, or stand for a part of the machine.
+WITHOUT_PROCESSES = (".slice", ".target", ".device", ".scope")
 #: Names in one call of ``systemctl show``: far below the limit of the arguments of a program.
 BATCH = 1000
 #: The states of unit files that ``systemctl enable`` does not change, and why.
@@ -97,6 +108,33 @@ class Units:
         self.systemctl(verb, "--no-reload", "--quiet", "--", unit_name(name))
         return True
 
+    def consequences(self, name: str, verb: str) -> Iterator[tuple[str, str]]:
+        """Yield (action, unit) for each unit that systemd starts or stops with a unit: ``verb`` is start or stop.
+
+        As far as units are loaded: what is stopped runs now, and what is started does not (systemd.unit(5)).
+        """
+        seen, waiting = {(verb, unit_name(name))}, {verb: {unit_name(name)}}
+        while waiting:
+            action, names = waiting.popitem()
+            pulled: dict[str, set[str]] = {"start": set(), "stop": set()}
+            for unit in self._related(sorted(names)):
+                for relation, other in PULLS[action].items():
+                    pulled[other].update(unit.get(relation, "").split())
+            for other, units in pulled.items():
+                new = {unit for unit in units if (other, unit) not in seen and not unit.endswith(WITHOUT_PROCESSES)}
+                seen |= {(other, unit) for unit in new}
+                concerned = {
+                    unit["Id"]
+                    for unit in self._related(sorted(new))
+                    if unit["LoadState"] == "loaded" and is_running(unit) is (other == "stop")
+                }
+                if concerned:
+                    waiting.setdefault(other, set()).update(concerned)
+                    yield from ((other, unit) for unit in sorted(concerned))
+
+    def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
+        return self.show(names, RELATED) if names and self.answers() else []
+
     def set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Start or stop a unit as declared, unless that is done; return whether it was started."""
         wanted = should.get("ensure")
@@ -159,16 +197,16 @@ class Units:
             units = self.show(names)
         return units
 
-    def show(self, names: Sequence[str]) -> list[Mapping[str, str]]:
-        """Return the properties of units, in the order of ``names``."""
+    def show(self, names: Sequence[str], properties: Sequence[str] = PROPERTIES) -> list[Mapping[str, str]]:
+        """Return properties of units, in the order of ``names``."""
         if not self.answers():
             return list(map(self._show_file, names))
         found: list[Mapping[str, str]] = []
         for start in range(0, len(names), BATCH):
             units = [unit_name(name) for name in names[start : start + BATCH]]
-            text = self.systemctl("show", f"--property={','.join(PROPERTIES)}", "--no-pager", "--", *units)
+            text = self.systemctl("show", f"--property={','.join(properties)}", "--no-pager", "--", *units)
             blocks = [dict(line.split("=", 1) for line in block.splitlines()) for block in text.strip().split("\n\n")]
-            if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES) for block in blocks):
+            if len(blocks) != len(units) or not all(block.keys() >= set(PROPERTIES[:3]) for block in blocks):
                 msg = f"systemctl showed {len(blocks)} of {len(units)} units; does systemd manage this machine?"
                 raise ProviderError(msg)
             found += blocks
@@ -213,3 +251,14 @@ def enabled(unit: Mapping[str, str]) -> bool | str:
     if unit["LoadState"] == "masked" or unit["UnitFileState"].startswith("masked"):
         return "mask"
     return unit["UnitFileState"] == "enabled"
+
+
+def side_effects(
+    units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
+) -> Iterator[tuple[str, str, Resource]]:
+    """Yield the action, the name and the state of each unit that is started or stopped besides."""
+    wanted, now = should.get("ensure"), (is_ or {}).get("ensure")
+    if wanted is None or wanted == now:
+        return
+    for action, unit in units.consequences(name, "start" if wanted == "running" else "stop"):
+        yield action, short_name(unit), {"ensure": "running" if action == "start" else "stopped"}

@@ -6,12 +6,17 @@ import grp
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from resource_api import BaseProvider, Command
+from resource_api import BaseProvider, Command, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from resource_api import Change, Context, Problem, Resource
+
+
+#: The fields of a line of group(5).
+FIELDS = 4
 
 
 class Provider(BaseProvider):
@@ -45,6 +50,15 @@ class Provider(BaseProvider):
             for member in should.get("members") or ():
                 yield from ((name, problem) for problem in prerequisites.missing_user("members", member))
 
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the users that leave a group because it is removed."""
+        deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
+        groups = grp.getgrall() if any(is_.get("members") for is_ in deleted.values()) else ()
+        for name, is_ in deleted.items():
+            for member in is_.get("members", ()):
+                others = {group.gr_name for group in groups if member in group.gr_mem} - {name}
+                yield name, SideEffect(member, "update", "user", {"ensure": "present", "groups": sorted(others)})
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one group after another."""
         for name, (is_, should) in changes.items():
@@ -62,7 +76,23 @@ class Provider(BaseProvider):
 def _change(tool: Command, name: str, *options: str | int) -> None:
     from resource_api import change_accounts  # noqa: PLC0415 - most runs change no group
 
-    change_accounts(lambda prefix: tool("--prefix", prefix, *options, "--", name))
+    def edit(prefix: Path) -> None:
+        if "--users" in options:
+            _clean_members(prefix / "etc/group", name)
+        tool("--prefix", prefix, *options, "--", name)
+
+    change_accounts(edit)
+
+
+def _clean_members(file: Path, name: str) -> None:
+    """Leave out members of a group that are empty or listed twice: groupmod crashes where it replaces such a list."""
+    lines = file.read_bytes().splitlines(keepends=True)
+    for index, line in enumerate(lines):
+        fields = line.rstrip(b"\n").split(b":")
+        if fields[0] == name.encode() and len(fields) == FIELDS:
+            members = b",".join(dict.fromkeys(filter(None, fields[-1].split(b","))))
+            lines[index] = b":".join([*fields[:-1], members]) + b"\n"
+    file.write_bytes(b"".join(lines))
 
 
 def _options(wanted: Mapping[str, Any]) -> Iterator[str | int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import listing, shadow
-from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive
+from resource_api import BaseProvider, Command, Problem, ResourceError, Sensitive, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -114,6 +114,21 @@ class Provider(BaseProvider):
                 missing += prerequisites.missing_group("groups", group)
             yield from ((name, problem) for problem in missing)
 
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what goes with a user: its own group, its memberships, and its home directory."""
+        deleted = {name: (is_, should) for name, (is_, should) in changes.items() if should["ensure"] == "absent"}
+        groups = grp.getgrall() if deleted else ()
+        for name, (is_, should) in deleted.items():
+            for group in groups:
+                if name in group.gr_mem and group.gr_name != name:
+                    others = sorted({*group.gr_mem} - {name})
+                    yield name, SideEffect(group.gr_name, "update", "group", {"ensure": "present", "members": others})
+                if group.gr_name == name and is_ and _goes_with(group, is_):
+                    yield name, SideEffect(name, "remove", "group", dependent=True)
+            home = (is_ or {}).get("home", "").rstrip("/")
+            if should.get("managehome") and home and os.path.lexists(home):
+                yield name, SideEffect(home, "remove", "file", dependent=True, tree=True)
+
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one user after another."""
         for name, (is_, should) in changes.items():
@@ -187,6 +202,18 @@ def _change(edit: Callable[[Path], object]) -> None:
     from resource_api import change_accounts  # noqa: PLC0415 - most runs change no user
 
     change_accounts(edit)
+
+
+def _goes_with(group: grp.struct_group, user: Mapping[str, Any]) -> bool:
+    """Return whether userdel removes a group of the user's name: it is the primary one, and nobody else's."""
+    if group.gr_gid != user.get("gid_number") or {*group.gr_mem} - {user["name"]}:
+        return False
+    if any(entry.pw_gid == group.gr_gid and entry.pw_name != user["name"] for entry in pwd.getpwall()):
+        return False
+    with suppress(FileNotFoundError):
+        text = Path("/etc/login.defs").read_text(encoding="utf-8", errors="surrogateescape")
+        return bool(re.search(r"^USERGROUPS_ENAB[ \t]+yes\b", text, re.MULTILINE))
+    return False
 
 
 def _check_unused(name: str, uid: int) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.services import NOT_FOUND, ServiceProvider
-from lib.systemd_units import Units, is_running, manages_machine, row
-from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, files
+from lib.systemd_units import Units, is_running, manages_machine, row, side_effects
+from resource_api import Command, CommandError, Problem, ProviderError, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -68,6 +68,13 @@ class Provider(ServiceProvider):
 
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
+
+    def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
+        """Yield the units of the same user that are started and stopped besides."""
+        for name, (is_, should) in changes.items():
+            with suppress(KeyError):  # a user that does not exist yet has no units
+                for action, other, state in side_effects(Units(name[1]), name[0], is_, should):
+                    yield name, SideEffect((other, name[1]), action, state=state)
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Change one unit after another, in their order; have each manager read the changed unit files once."""

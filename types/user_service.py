@@ -79,6 +79,6 @@ enabled. Units of the machine are `service`; the kinds of units, `mask`, refresh
     autorequires={"user": "$user", "file": files, "package": packages},
     features={
         *("canonicalize", "custom_insync", "not_rehearsable", "preflight"),
-        *("refreshable", "simple_get_filter"),
+        *("refreshable", "side_effects", "simple_get_filter"),
     },
 )

@@ -8,12 +8,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from lib import init_scripts
-from resource_api import Command, ResourceError
+from resource_api import Command, ResourceError, SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from resource_api import Context
+    from resource_api import Change, Context
 
 #: Holds the runlevel that OpenRC has brought the machine to.
 BOOTED = "/run/openrc/softlevel"
@@ -36,6 +36,27 @@ class Provider(init_scripts.ScriptProvider):
     def suitable(self, _context: Context) -> bool | str:
         """Return whether OpenRC manages this machine."""
         return os.path.exists(BOOTED) or f"OpenRC does not manage this machine (there is no {BOOTED})"  # noqa: PTH110
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the services that are started because a service needs them, and stopped because they need it."""
+        for name, (is_, should) in changes.items():
+            wanted = should.get("ensure")
+            if wanted is None or wanted == (is_ or {}).get("ensure"):
+                continue
+            starts = wanted == "running"
+            others = self._needs(name, "ineed" if starts else "needsme")
+            for other, state in self.states(sorted(others)).items() if others else ():
+                if (state in init_scripts.RUNNING) is not starts:
+                    yield name, SideEffect(other, "start" if starts else "stop", state={"ensure": wanted})
+
+    def _needs(self, name: str, relation: str) -> set[str]:
+        """Return the services that a service needs (``ineed``), or that need it (``needsme``), directly or not."""
+        reached, waiting = set[str](), [name]
+        while waiting:
+            new = {*self.ask.attempt("--nocolor", waiting.pop(), relation, log="debug").stdout.split()} - reached
+            reached |= new
+            waiting += new
+        return reached - {name}
 
     def states(self, names: Sequence[str]) -> Mapping[str, str]:
         """Return name → state: of OpenRC's own scripts in one call, of others by themselves."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lib.services import ServiceProvider
-from lib.systemd_units import Units, is_running, manages_machine, row
+from lib.systemd_units import Units, is_running, manages_machine, row, side_effects
+from resource_api import SideEffect
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -26,6 +27,12 @@ class Provider(ServiceProvider):
         """Return the units in ``names``, also those that do not exist, or all services."""
         wanted = self.units.services() if names is None else list(names)
         return [{"name": name, **row(unit)} for name, unit in zip(wanted, self.units.show(wanted), strict=True)]
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the units that are started and stopped besides."""
+        for name, (is_, should) in changes.items():
+            for action, other, state in side_effects(self.units, name, is_, should):
+                yield name, SideEffect(other, action, state=state)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one unit after another, in their order; have systemd read the changed unit files once."""

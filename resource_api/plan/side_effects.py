@@ -14,7 +14,7 @@ from resource_api.plan.diff import ComparisonError, compare
 from resource_api.plan.planner import would_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
@@ -46,27 +46,43 @@ class SideEffectRule:
         What is declared otherwise is forbidden to every step. A deletion that nobody declared (``destroy``,
         ``--prune``) removes nothing but what the same run deletes too.
         """
-        instance = effect.type or step.definition.instance
-        keys = [(instance, name) for name in (effect.name, *effect.aliases)]
-        entry = next((self._entries[key] for key in keys if key in self._entries), None)
+        entries = list(self._concerned(step, effect))
         orphans = self._plan.prior.orphans
         way_out = f"to leave {step.reference} as it is, take its declaration away and list it under 'removed:'"
-        if entry is not None and entry.index not in orphans:
-            if not self._contradicts(step, entry, effect):
-                return ""
-            place = self._plan.catalog.manifest.place(entry.declaration)
-            where = f" ({place.file}:{place.line})" if place.file else ""
-            declared = "as present" if effect.removes else "otherwise"
-            return f"would also {effect.action} {effect}, which {entry.reference} declares {declared}{where}; {way_out}"
-        if not effect.removes or step.entry.index not in orphans or self._is_deleted(entry):
+        for entry in entries:
+            if entry.index not in orphans and self._contradicts(step, entry, effect):
+                place = self._plan.catalog.manifest.place(entry.declaration)
+                where = f" ({place.file}:{place.line})" if place.file else ""
+                declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{where}"
+                return f"would also {effect.action} {effect}, which {declared}; {way_out}"
+        stays = not (effect.dependent or entries) or any(not self._may_go(entry) for entry in entries)
+        if not effect.removes or step.entry.index not in orphans or not stays:
             return ""
-        recorded = any(key in self._plan.prior.state.records for key in keys)
+        recorded = not self._keys(step, effect).isdisjoint(self._plan.prior.state.records)
         why = "which this run is not to delete" if recorded else "which is not ours"
         return f"would also {effect.action} {effect}, {why}; {way_out}"
 
-    def _is_deleted(self, orphan: Entry | None) -> bool:
+    def _keys(self, step: Step, effect: SideEffect) -> set[Key]:
+        instance = effect.type or step.definition.instance
+        return {(instance, name) for name in (effect.name, *effect.aliases)}
+
+    def _concerned(self, step: Step, effect: SideEffect) -> Iterator[Entry]:
+        """Yield the resources that a side effect happens to."""
+        keys = self._keys(step, effect)
+        yield from (self._entries[key] for key in keys if key in self._entries)
+        if effect.tree:
+            start = f"{effect.name}/"
+            for (instance, name), entry in self._entries.items():
+                if instance == (effect.type or step.definition.instance) and str(name).startswith(start):
+                    yield entry
+
+    def _may_go(self, entry: Entry) -> bool:
+        """Return whether a resource is declared, and so has been judged, or is deleted by the run."""
+        return entry.index not in self._plan.prior.orphans or self._is_deleted(entry)
+
+    def _is_deleted(self, orphan: Entry) -> bool:
         """Return whether the run deletes the resource of an orphan."""
-        step = self._steps.get(orphan.index) if orphan is not None else None
+        step = self._steps.get(orphan.index)
         return step is not None and step.action is Action.DELETE and not step.error
 
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
@@ -74,6 +90,8 @@ class SideEffectRule:
         planned = self._steps.get(entry.index)
         declared = (planned or entry).should
         should = {name: value for name, value in declared.items() if not is_unknown(value)}
+        if entry.index == step.entry.index:
+            return False
         if effect.removes:
             return exists(should)
         if planned is not None and would_change(planned) and entry.index > step.entry.index:

@@ -62,7 +62,8 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
             msg = f"side_effects reports {name!r:.80}, which is not among the changes"
             raise ProviderError(msg)
         names = (effect.name, *effect.aliases)
-        if effect not in found[name] and (effect.type or changes.keys().isdisjoint(names)):
+        besides = effect.type or effect.tree or changes.keys().isdisjoint(names)
+        if besides and effect not in found[name]:
             found[name].append(effect)
     return found
 

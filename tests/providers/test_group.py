@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,6 +149,33 @@ def test_a_plan_names_members_that_do_not_exist() -> None:
     group = {f"Group[{NAME}]": {"members": ["ra-test-a", "ra-test-none"]}}
     assert warned(group) == ["there is no user 'ra-test-none'"]
     assert warned({"User[ra-test-none]": {}, **group}) == []
+
+
+@pytest.mark.parametrize("before", ["ra-test-b,ra-test-a,ra-test-b", "ra-test-a,,ra-test-b", "ra-test-b,ra-test-b"])
+@pytest.mark.parametrize("members", [[], ["ra-test-a"], ["ra-test-b", "ra-test-a"]])
+def test_members_that_are_listed_twice_are_replaced(before: str, members: list[str]) -> None:
+    """As an editor leaves them: groupmod crashes on such a line."""
+    subprocess.run(["groupadd", NAME], check=True)
+    file = Path("/etc/group")
+    file.write_text(re.sub(f"^({NAME}:.*:)$", rf"\1{before}", file.read_text(), flags=re.MULTILINE))
+    apply(members=members)
+    assert set(entry().rpartition(":")[2].split(",")) - {""} == set(members)
+
+
+def test_users_that_leave_a_removed_group_are_in_the_plan() -> None:
+    """One whose declaration has the group among its own forbids the removal."""
+    apply(members=["ra-test-a", "ra-test-b"])
+    group = {f"Group[{NAME}]": {"ensure": "absent"}}
+    (step,) = Runtime(REGISTRY, log=Log("off")).plan({"resources": group}).to_dict()["steps"]
+    assert [(each["type"], each["name"], each["action"]) for each in step["side_effects"]] == [
+        ("user", "ra-test-a", "update"),
+        ("user", "ra-test-b", "update"),
+    ]
+    for attributes in ({"groups": [NAME]}, {"groups": [NAME], "membership": "minimum"}):
+        declared = {"resources": {**group, "User[ra-test-a]": attributes}}
+        report = Runtime(REGISTRY, log=Log("off")).apply(declared)
+        assert "would also update User[ra-test-a], which User[ra-test-a] declares otherwise" in report.steps[0].error
+    assert Runtime(REGISTRY, log=Log("off")).apply({"resources": {**group, "User[ra-test-a]": {}}}).exit_code == 0
 
 
 class TestGroup(ProviderCompliance):

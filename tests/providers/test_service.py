@@ -34,6 +34,9 @@ UNITS = {
     "ra-loop.service": "[Service]\nExecStart=/bin/false\nRestart=always\nRestartSec=100\n",
     "ra-many@.service": UNIT,
     "ra-alias.service": UNIT.replace("WantedBy=", "Alias=ra-other.service\nWantedBy="),
+    "ra-bound.service": UNIT.replace("[Service]", "[Unit]\nBindsTo=ra-a.service\n\n[Service]"),
+    "ra-part.service": UNIT.replace("[Service]", "[Unit]\nPartOf=ra-bound.service\n\n[Service]"),
+    "ra-rival.service": UNIT.replace("[Service]", "[Unit]\nConflicts=ra-a.service\nWants=ra-b.service\n\n[Service]"),
     "ra-tick.timer": "[Timer]\nOnCalendar=yearly\n\n[Install]\nWantedBy=timers.target\n",
     "ra-tick.service": "[Service]\nExecStart=/bin/true\n",
 }
@@ -235,6 +238,37 @@ def test_units_are_read_again_once_after_their_files_have_changed(machine: Machi
     ]
     pid = machine.run("systemctl.real", "show", "-pMainPID", "--value", "ra-a").stdout.strip()
     assert "NEW=1" in machine.read(f"/proc/{pid}/environ")
+
+
+def effects(machine: Machine, text: str) -> dict[str, list[tuple[str, str]]]:
+    """Return what is started and stopped besides, by the service that a plan changes."""
+    machine.write("/root/site.yaml", text)
+    steps = json.loads(machine.command("plan", "/root/site.yaml", "--json", check=False).stdout)["steps"]
+    found = {step["reference"][8:-1]: step["side_effects"] for step in steps if step["action"] != "same"}
+    return {name: [(each["action"], each["name"]) for each in some] for name, some in found.items()}
+
+
+def test_what_is_stopped_and_started_besides_is_in_the_plan(machine: Machine) -> None:
+    """What is bound to a unit or a part of it stops with it; a rival stops it, and starts what it wants."""
+    machine.apply(manifest(ra_part={"ensure": "running"}, ra_bound={"ensure": "running"}))
+    stopped = {"ra-a": [("stop", "ra-bound"), ("stop", "ra-part")]}
+    assert effects(machine, manifest(ra_a={"ensure": "stopped"})) == stopped
+    rival = manifest(ra_rival={"ensure": "running"})
+    expected = [("start", "ra-b"), ("stop", "ra-a"), ("stop", "ra-bound"), ("stop", "ra-part")]
+    assert {name: sorted(some) for name, some in effects(machine, rival).items()} == {"ra-rival": expected}
+    for text in (
+        manifest(ra_a={"ensure": "stopped"}, ra_part={"ensure": "running"}),
+        manifest(ra_rival={"ensure": "running"}, ra_part={"ensure": "running"}),
+    ):
+        failed = machine.apply(text, check=False)
+        assert failed.returncode == 1
+        assert "would also stop ra-part, which Service[ra-part] declares otherwise" in failed.stderr
+    running = [state(machine, unit)[0] for unit in ("ra-a", "ra-bound", "ra-part", "ra-rival")]
+    assert running == [*["active"] * 3, "inactive"]
+    refused = manifest(ra_b={"ensure": "stopped"}, ra_rival={"ensure": "running"})
+    assert "would also start ra-b, which Service[ra-b] declares otherwise" in machine.apply(refused, check=False).stderr
+    assert "also stops ra-a, ra-bound, ra-part" in machine.apply(rival).stderr
+    assert [state(machine, unit)[0] for unit in ("ra-a", "ra-bound", "ra-part")] == ["inactive"] * 3
 
 
 def test_a_refresh_reloads_where_that_is_declared(machine: Machine) -> None:

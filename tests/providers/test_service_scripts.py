@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 import yaml
 
+from resource_api import Runtime
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests.faults.bench import WHOLE
-from tests.providers.applied import reason, run, warned
+from tests.providers.applied import REGISTRY, reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -67,6 +69,7 @@ SCRIPTS: Final = {
     "openrc": {
         "ra-a": OPENRC.format("ra-a") + 'extra_started_commands="reload"\nreload() { touch /run/reloaded; }\n',
         "ra-b": OPENRC.format("ra-b"),
+        "ra-needy": OPENRC.format("ra-needy") + "depend() { need ra-b; }\n",
         "ra-lsb": DAEMON.format("ra-lsb", STATUS),
         "ra-bad": "#!/sbin/openrc-run\nstart() { eerror the disk is on fire; return 1; }\n",
     },
@@ -172,6 +175,24 @@ def test_a_service_is_started_and_enabled_and_then_stopped_and_disabled(system: 
     assert run(listed["resources"])[0].summary.unchanged == len(SCRIPTS[system])
     starts = [f"rc{level}.d/S01ra-a" for level in "2345"] if system == "sysvinit" else ["runlevels/default/ra-a"]
     assert set(starts) <= set(links("ra-a"))
+
+
+def test_what_openrc_starts_and_stops_besides_is_in_the_plan(openrc: None) -> None:  # noqa: ARG001 - the machine
+    """What a service needs, and what needs it; what is declared otherwise is left as it is."""
+
+    def effects(name: str, ensure: str) -> list[tuple[str, str]]:
+        plan = Runtime(REGISTRY, log=Log("off")).plan({"resources": {f"Service[{name}]": {"ensure": ensure}}})
+        return [(each.action, each.name) for step in plan.steps for each in step.side_effects or ()]
+
+    assert effects("ra-needy", "running") == [("start", "ra-b")]
+    for name in ("ra-b", "ra-needy"):
+        assert run({f"Service[{name}]": {"ensure": "running"}})[0].exit_code == 0
+    assert effects("ra-b", "stopped") == [("stop", "ra-needy")]
+    wanted = {"Service[ra-b]": {"ensure": "stopped"}, "Service[ra-needy]": {"ensure": "running"}}
+    assert "would also stop ra-needy, which Service[ra-needy] declares otherwise" in reason(run(wanted)[0])
+    assert process("ra-b") != 0
+    assert run({"Service[ra-b]": {"ensure": "stopped"}})[0].exit_code == 0
+    assert process("ra-needy") == 0
 
 
 def test_a_refresh_restarts_or_reloads_what_runs(system: str) -> None:

@@ -305,6 +305,48 @@ def test_a_user_with_a_running_process_is_not_deleted() -> None:
     assert Path("/home", NAME).is_dir()
 
 
+def deletion(**more: Any) -> tuple[str, list[str]]:
+    """Plan to delete the user; return why that is refused, and what goes besides."""
+    manifest = {"resources": {f"User[{NAME}]": {"ensure": "absent", "managehome": True}, **more}}
+    step = Runtime(Registry.from_path(), log=Log("off")).plan(manifest).to_dict()["steps"][0]
+    return step.get("error", ""), [f"{each['action']} {each['type']} {each['name']}" for each in step["side_effects"]]
+
+
+def test_what_goes_with_a_user_is_in_the_plan() -> None:
+    """Its own group, memberships of others and its home; what is declared of these is kept."""
+    apply(managehome=True, groups=["ra-test-one"])
+    home = f"/home/{NAME}"
+    expected = ["update group ra-test-one", f"remove group {NAME}", f"remove file {home}"]
+    assert sorted(deletion()[1]) == sorted(expected)
+    kept = {
+        f"Group[{NAME}]": {},
+        "Group[ra-test-one]": {"members": [NAME]},
+        f"File[{home}]": {"ensure": "directory"},
+        f"File[{home}/notes]": {"ensure": "present", "content": "x"},
+    }
+    for reference, attributes in kept.items():
+        error, _ = deletion(**{reference: attributes})
+        assert f"which {reference} declares " in error
+    assert deletion(**{f"Group[{NAME}]": {"ensure": "absent"}, "Group[ra-test-one]": {}})[0] == ""
+    subprocess.run(["useradd", "-M", "-g", NAME, "ra-test-other"], check=True)
+    try:
+        assert f"remove group {NAME}" not in deletion()[1]
+    finally:
+        subprocess.run(["userdel", "ra-test-other"], check=True)
+
+
+def test_destroy_of_a_user_takes_its_own_group_along() -> None:
+    """Useradd has made it; one that was there before stays unless the run deletes it too."""
+    for declared, code in (({}, 0), ({f"Group[{NAME}]": {}}, 1)):
+        if declared:
+            subprocess.run(["groupadd", NAME], check=True)
+        runtime = Runtime(Registry.from_path(), log=Log("off"))
+        manifest = {"project": "p", "resources": {**declared, f"User[{NAME}]": {}}}
+        assert runtime.apply(manifest).exit_code == 0
+        assert runtime.destroy(manifest).exit_code == code
+        assert (NAME in [entry.pw_name for entry in pwd.getpwall()]) is bool(code)
+
+
 def test_a_change_of_the_account_files_by_another_program_is_kept() -> None:
     """The tools run again on what it has written."""
     tries = []

@@ -36,11 +36,16 @@ class SideEffect(NamedTuple):
     state: Mapping[str, Any] | None = None
     #: Other names that it can be declared by.
     aliases: Collection[Name] = ()
+    #: Whether it came with the resource and may go with it undeclared, as the group of a user does.
+    dependent: bool = False
+    #: Whether it happens also to all whose name begins with this one and a slash.
+    tree: bool = False
 
     def __str__(self) -> str:
         """Return the name; of a thing of another type its reference."""
-        name = ", ".join(map(str, self.name)) if isinstance(self.name, tuple) else str(self.name)
-        return f"{capitalize_type(self.type)}[{name}]" if self.type else name
+        name = " ".join(map(str, self.name)) if isinstance(self.name, tuple) else str(self.name)
+        reference = f"{capitalize_type(self.type)}[{name}]" if self.type else name
+        return f"{reference} and all below it" if self.tree else reference
 
     @property
     def removes(self) -> bool:

@@ -102,8 +102,8 @@ def side_effect_fields(effect: SideEffect) -> dict[str, Any]:
     if not isinstance(effect, SideEffect):
         msg = f"side_effects must return pairs of a name and a SideEffect, not {effect!r:.80}"
         raise ProviderError(msg)
-    name, action, type_, state, aliases = effect.checked()
-    return {"name": name, "action": action, "type": type_, "state": state and dict(state), "aliases": list(aliases)}
+    state = None if effect.checked().state is None else dict(effect.state or {})
+    return {**effect._asdict(), "state": state, "aliases": list(effect.aliases)}
 
 
 def side_effect(fields: Any) -> SideEffect:
