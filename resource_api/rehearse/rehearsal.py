@@ -233,6 +233,7 @@ class _Inside:
 
     def __init__(self, runtime: Runtime, request: Request, left_out: Sequence[str], overlay: Overlay) -> None:
         excludes = [*request.options.get("excludes", ()), *left_out]
+        runtime.assumed = frozenset(left_out)
         self._runtime = runtime
         self._request = request
         self._options = {**request.options, "excludes": excludes}

@@ -43,7 +43,7 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.system.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Self, Unpack
 
     from resource_api.catalog.compile import Catalog
@@ -119,6 +119,8 @@ class Runtime(ResourceReader):
         self._notify_steps = self.notify if step_events else None
         #: Gets the document of each finished run, as ``report --format json`` prints it; None: nobody wants it.
         self.on_document: Callable[[dict[str, Any]], None] | None = None
+        #: References of resources that are excluded and taken for done, as a rehearsal takes what it cannot do.
+        self.assumed: Collection[str] = ()
         self.lock_timeout = lock_timeout
         self.facts = facts or Facts()
         self._contents = contents
@@ -480,6 +482,7 @@ class Runtime(ResourceReader):
         self, catalog: Catalog, prior: Prior, needed: set[int], selected: set[int], queries: PlannerQueries
     ) -> set[int]:
         """Return ``selected`` without what needs an excluded resource that does not exist, and warn of it."""
+        needed = {index for index in needed if str(catalog.entries[index].reference) not in self.assumed}
         if (left_out := exclusion.leave_out(catalog, prior, needed, selected, queries)) is None:
             return selected
         self.notify(Diagnosed(Problem(None, str(left_out), "warning", code="exclude")))
