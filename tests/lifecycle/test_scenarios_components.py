@@ -505,6 +505,21 @@ def test_removed_forgets_all_resources_of_a_component(bench: Bench) -> None:
     assert bench.names() == ["a-roof", "a-wall", "t"]
 
 
+@pytest.mark.parametrize("removed", ["Row[old]/Thing[y]", "Row[new]/Thing[y]"])
+@pytest.mark.parametrize("how", ["moved", "alias"])
+def test_a_part_of_a_renamed_component_is_forgotten_by_either_name(bench: Bench, how: str, removed: str) -> None:
+    """``--prune`` would delete it otherwise; the other part is ours as before."""
+    made = ["x", "y"]
+    add(bench, "row", lambda m: [m.thing(name) for name in made] and None)
+    bench.apply({"Row[old]": {}})
+    del made[1]
+    site: dict[str, Any] = {"Row[new]": {"lifecycle": {"aliases": ["old"]} if how == "alias" else {}}}
+    moved = [{"from": "Row[old]", "to": "Row[new]"}] if how == "moved" else []
+    report = bench.apply(site, moved=moved, removed=[removed], prune=True)
+    assert {action for action, _ in acted(report).values()} == {"forget"}
+    assert (bench.names(), list(bench.state.records)) == (["x", "y"], [("thing", "x")])
+
+
 @pytest.mark.parametrize("removed", ["House[a]", WALL])
 def test_a_component_that_is_still_declared_is_not_removed(bench: Bench, removed: str) -> None:
     """Nor is anything that it makes."""
