@@ -24,7 +24,6 @@ from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.values import is_secret
-from resource_api.plan import exclusion
 from resource_api.plan import planner as planning
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
@@ -464,12 +463,7 @@ class Runtime(ResourceReader):
         for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):
-            if selected is not None and options.excludes:
-                needed = exclusion.needed(catalog, targets.excluded(catalog, options, prior.undeclared), selected)
-                queries = observe(catalog, prior, selected | needed, snapshot)
-                selected = self._without_left_out(catalog, prior, needed, selected, queries)
-            else:
-                queries = observe(catalog, prior, selected, snapshot)
+            queries, selected = self._observe(catalog, prior, selected, run)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
         planned = planning.plan(catalog, prior, selected, queries, options)
         if isinstance(self.store, NoStore):
@@ -478,15 +472,26 @@ class Runtime(ResourceReader):
             planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
         return policies.check_plan(planned) if policies else planned
 
-    def _without_left_out(
-        self, catalog: Catalog, prior: Prior, needed: set[int], selected: set[int], queries: PlannerQueries
-    ) -> set[int]:
-        """Return ``selected`` without what needs an excluded resource that does not exist, and warn of it."""
+    def _observe(
+        self, catalog: Catalog, prior: Prior, selected: set[int] | None, run: _Planning
+    ) -> tuple[PlannerQueries, set[int] | None]:
+        """Read what a plan needs; return what answers its questions, and what is selected.
+
+        What needs an excluded resource that does not exist is not selected any more, and a warning names it.
+        """
+        options, snapshot, _ = run
+        if selected is None or not options.excludes:
+            return observe(catalog, prior, selected, snapshot), selected
+        from resource_api.plan import exclusion  # noqa: PLC0415 - only with --exclude
+
+        excluded = targets.excluded(catalog, options, prior.undeclared)
+        needed = exclusion.needed(catalog, excluded, selected)
         needed = {index for index in needed if str(catalog.entries[index].reference) not in self.assumed}
+        queries = observe(catalog, prior, selected | needed, snapshot)
         if (left_out := exclusion.leave_out(catalog, prior, needed, selected, queries)) is None:
-            return selected
+            return queries, selected
         self.notify(Diagnosed(Problem(None, str(left_out), "warning", code="exclude")))
-        return selected.difference(entry.index for entry in left_out.entries)
+        return queries, selected.difference(entry.index for entry in left_out.entries)
 
     def _check_prerequisites(self, plan: Plan, providers: ProviderPool) -> None:
         """Report what the changes of a plan need and this machine lacks."""
