@@ -48,9 +48,14 @@ HINTS = {1133: "there is no such account", 1410: "there is no such account"}
 def config_attributes() -> dict[str, Attribute]:
     """Return the configuration of a type: the server, and who asks."""
     return {
-        "host": Attribute(WORD, "The host, or the path of the socket.", default="/run/mysqld/mysqld.sock"),
+        "host": Attribute(
+            WORD,
+            "The host, or the path of the socket.",
+            default="/run/mysqld/mysqld.sock",
+            must_be="a host, or an absolute path",
+        ),
         "port": Attribute("Integer[1, 65535]", "The port; a socket has none.", default=3306),
-        "user": Attribute(WORD, "The user that the changes are made with.", default="root"),
+        "user": Attribute(WORD, "The user that the changes are made with.", default="root", must_be="a user's name"),
         "password": Attribute(
             "Optional[Sensitive[String[1]]]", "Its password; `unix_socket` and `auth_socket` need none."
         ),
@@ -59,9 +64,17 @@ def config_attributes() -> dict[str, Attribute]:
             "How a connection through a port is encrypted.",
             default="prefer",
         ),
-        "ca_file": Attribute(PATH, "The authorities that `verify-ca` and `verify-full` trust; those of the system."),
-        "cert_file": Attribute(PATH, "The certificate of the user, for an account that needs one."),
-        "key_file": Attribute(PATH, "Its private key, where `cert_file` does not contain it."),
+        "ca_file": Attribute(
+            PATH,
+            "The authorities that `verify-ca` and `verify-full` trust; those of the system.",
+            must_be="an absolute path",
+        ),
+        "cert_file": Attribute(
+            PATH, "The certificate of the user, for an account that needs one.", must_be="an absolute path"
+        ),
+        "key_file": Attribute(
+            PATH, "Its private key, where `cert_file` does not contain it.", must_be="an absolute path"
+        ),
     }
 
 

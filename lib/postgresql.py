@@ -25,16 +25,24 @@ def config_attributes() -> dict[str, Attribute]:
     """Return the configuration of a type: the server, and who asks."""
     word = r"Pattern[/\A[^[:cntrl:]]+\z/]"
     return {
-        "host": Attribute(word, "The host, or the directory of the socket.", default="/var/run/postgresql"),
+        "host": Attribute(
+            word,
+            "The host, or the directory of the socket.",
+            default="/var/run/postgresql",
+            must_be="a host, or an absolute path",
+        ),
         "port": Attribute("Integer[1, 65535]", "The port.", default=5432),
-        "user": Attribute(word, "The role that the changes are made with.", default="postgres"),
+        "user": Attribute(
+            word, "The role that the changes are made with.", default="postgres", must_be="a role's name"
+        ),
         "password": Attribute("Optional[Sensitive[String[1]]]", "Its password; `peer` and `trust` need none."),
         "account": Attribute(
             r"Pattern[/\A[^\s:\/[:cntrl:]]+\z/]",
             "The local account that asks through a socket; through a port it is that of the run.",
             default="postgres",
+            must_be="a user's name",
         ),
-        "database": Attribute(word, "The database to connect to.", default="postgres"),
+        "database": Attribute(word, "The database to connect to.", default="postgres", must_be="a database's name"),
         "sslmode": Attribute(
             "Enum[disable, prefer, require, verify-ca, verify-full]",
             "How the connection is encrypted.",

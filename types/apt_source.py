@@ -17,6 +17,7 @@ TYPE = TypeDefinition(
       components: [main]
       signed_by: /etc/apt/keyrings/example.asc
       before: Package[example]
+    Package[example]: {ensure: present}
 
 The title is the name of the file, without `.sources`. Before a file is written or changed, apt reads all repositories
 as they will be, and `apt-get update` fetches the lists of exactly this one. It is a failure, and the file stays as it

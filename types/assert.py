@@ -16,6 +16,7 @@ TYPE = TypeDefinition(
     Assert[the data directory is mounted]:
       command: mountpoint -q /srv/data
       before: Package[postgresql]
+    Package[postgresql]: {ensure: present}
 
 A condition is a value, a path, a line of a file, a port, a URL or a command; several must hold at once. What holds is
 no change. A plan and `--noop` show what does not hold now; only an apply fails.

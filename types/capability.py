@@ -14,6 +14,7 @@ TYPE = TypeDefinition(
     Capability[/usr/local/bin/capture]:
       capability: cap_net_raw,cap_net_admin=ep
       require: Package[capture]
+    Package[capture]: {ensure: present}
 
     Capability[/usr/bin/ping]: {ensure: absent}
 

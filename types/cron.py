@@ -19,6 +19,12 @@ TYPE = TypeDefinition(
     docs="""
         Manage jobs in the crontabs of users.
 
+            Cron[backup]:
+              command: /usr/local/bin/backup --quiet
+              user: root
+              hour: 3
+              minute: [0, 30]
+
         A comment before each job contains its name, `# resource-api: NAME`. A job is identified by its name and its
         user: the same name in the crontab of another user is another job, and nothing of one crontab is ever used
         for another.

@@ -33,6 +33,8 @@ TYPE = TypeDefinition(
     Exec[/usr/sbin/update-ca-certificates]:
       refreshonly: true
       subscribe: File[/usr/local/share/ca-certificates/ours.crt]
+    File[/usr/local/share/ca-certificates/ours.crt]:
+      source: /srv/keys/ours.crt
 
 A command without `creates`, `onlyif`, `unless` or `refreshonly` runs in every apply. These attributes define when it
 is due. A notification by another resource runs it once more, if `creates`, `onlyif` and `unless` allow it.

@@ -7,6 +7,10 @@ TYPE = TypeDefinition(
     docs="""
         Manage the lines of /etc/hosts, or of another file in its format.
 
+            Host[db.example.org]:
+              ip: 192.0.2.7
+              host_aliases: [db]
+
         The title is the name of the host, the first one after the address, in any case. If several lines have the
         same name, the first one counts, as it does for the resolver: of those with an IPv4 address where one is
         declared, with an IPv6 address where that is; `ensure: absent` removes them all. Where a line above has the

@@ -9,7 +9,6 @@ TYPE = TypeDefinition(
     Locale[de_DE.UTF-8]: {}
     Locale[de_DE@euro]: {charset: ISO-8859-15}
     Locale[fr_FR.UTF-8]: {ensure: absent}
-
     File_line[/etc/default/locale:^LANG=]:
       line: LANG=de_DE.UTF-8
       require: Locale[de_DE.UTF-8]

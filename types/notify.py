@@ -12,6 +12,7 @@ TYPE = TypeDefinition(
       message: deployed on ${facts.networking.hostname}
       refreshonly: true
       subscribe: Package[app]
+    Package[app]: {ensure: present}
 
 Without `refreshonly` the message is written by every run, which counts as a change, as in Puppet. The metaparameter
 `loglevel` gives the level of a message of one line. A message that contains a secret is written as `<sensitive>`.

@@ -48,7 +48,9 @@ configured provider:
             must_be="a time as 2027-01-31T12:00:00Z, or infinity",
         ),
         "member_of": Attribute(
-            r"Optional[Array[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]]", "All roles that it is a member of."
+            r"Optional[Array[Pattern[/\A[^[:cntrl:]]{1,63}\z/]]]",
+            "All roles that it is a member of.",
+            must_be="a role's name",
         ),
         "comment": Attribute("Optional[String]", "A note for people."),
         "password": Attribute("Optional[Sensitive[String[1]]]", "The password, or its verifier.", write_only=True),

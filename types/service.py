@@ -11,6 +11,7 @@ TYPE = TypeDefinition(
       ensure: running
       enable: true
       subscribe: File[/etc/nginx/nginx.conf]
+    File[/etc/nginx/nginx.conf]: {source: /srv/nginx.conf}
 
 A service is never created or deleted here: a package or a file brings it. One that does not exist is read as stopped
 and not enabled; to start or enable it is an error. When a resource that the service subscribes to changes, the service

@@ -25,6 +25,12 @@ TYPE = TypeDefinition(
     docs="""
         Manage the public keys in users' authorized_keys files. Lines without a comment stay as they are.
 
+            Ssh_authorized_key[ann@laptop]:
+              user: deploy
+              type: ssh-ed25519
+              key: AAAAC3NzaC1lZDI1NTE5AAAAIBfQTD0zM0aZKcm8bcA3wCT3jWjXSyWFHpNmQ1nVdSKw
+              options: [no-pty]
+
         The title is the key's comment, the last part of its line. A key is identified by its comment, its type, its
         user and its file: the same comment in the file of another user is another key, and nothing of one file is ever
         used for another. In one file only one key of each type may have a comment. To declare two keys with one

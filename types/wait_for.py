@@ -13,6 +13,7 @@ TYPE = TypeDefinition(
       port: 5432
       timeout: 60
       require: Service[postgresql]
+    Service[postgresql]: {ensure: running}
 
 Several conditions must hold at once. What holds already is no change. The metaparameter `timeout` replaces the limit of
 300 seconds; at its end the resource fails with the condition that does not hold.

@@ -62,6 +62,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         "subject": Attribute(
             f"Optional[Hash[Variant[Enum[CN, O, OU, L, ST, C, emailAddress, serialNumber], {OID}], String]]",
             "The subject, its parts by their short names, others by their numbers.",
+            must_be="a part's short name, or its number as 2.5.4.3",
         ),
         "alt_names": Attribute(
             "Optional[Array[Pattern[/\\A[^[:cntrl:]]+\\z/]]]",
@@ -73,6 +74,7 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         "extended_key_usage": Attribute(
             f"Optional[Array[Variant[{USAGES}, {OID}]]]",
             "What it is for, in any order; not restricted if not declared.",
+            must_be="one of the uses, or its number as 1.3.6.1.5.5.7.3.1",
         ),
         "days": Attribute("Integer[1, 36500]", "For how long it is issued.", kind="parameter", default=365),
         "renew_before": Attribute("Integer[0, 36500]", "How many days before its end it is issued anew.", default=30),

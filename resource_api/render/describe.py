@@ -16,11 +16,13 @@ from resource_api.model.datatypes.json_schema import schema
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape, escape_lines, show
+from resource_api.model.values.title_patterns import template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute, Kind
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.function import Function
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.implementations import Suitability
@@ -62,6 +64,8 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "read_only": "reported, never set",
 }
 _MARGIN: Final = "    "
+#: A title pattern that takes what no other one takes.
+_ANY_TITLE: Final = r"[\s\S]+\Z"
 #: The widest column of names; longer names stand on a line of their own.
 _WIDEST: Final = 20
 #: The columns that text is wrapped at where no terminal is narrower.
@@ -122,6 +126,26 @@ def _facts(attribute: Attribute) -> Item:
     return [", ".join(words), *([", default ", _Code(_default(attribute))] if attribute.has_default else [])]
 
 
+def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
+    """Return a data type for people: text of a certain form is called ``String``, and the form is in the type's words.
+
+    With ``expressions``, and where the type has no words, the regular expressions are shown.
+    """
+    if not attribute.must_be:
+        return [_Code(attribute.datatype.text)]
+    text = attribute.datatype.text
+    for pattern in sorted(_patterns(attribute.datatype), key=len, reverse=True):
+        text = text.replace(pattern, "String")
+    more = [", ", _Code(attribute.datatype.text)] if expressions else []
+    return [_Code(text), f": {attribute.must_be}", *more]
+
+
+def _patterns(datatype: DataType) -> set[str]:
+    if datatype.kind == "Pattern":
+        return {datatype.text}
+    return {text for part in datatype.parts for text in _patterns(part)}
+
+
 def _default(attribute: Attribute) -> str:
     return "<sensitive>" if attribute.datatype.sensitive else show(attribute.default)
 
@@ -131,7 +155,7 @@ def _heading(definition: Definition) -> str:
 
 
 def _sections(
-    definition: Definition, providers: Sequence[Suitability], origin: Origin | None
+    definition: Definition, providers: Sequence[Suitability], origin: Origin | None, *, expressions: bool
 ) -> Iterator[tuple[str, Sequence[Item]]]:
     """Yield the headings below the attributes, with their items."""
     origins: list[tuple[str, Sequence[Item]]] = [("Origin", [[str(origin)]])] if origin is not None else []
@@ -148,14 +172,16 @@ def _sections(
     if providers:
         yield "Providers", [[each] for each in implementations(providers)]
     if definition.config.attributes:
-        yield "Configuration", [_config(*each) for each in definition.config.attributes.items()]
+        yield (
+            "Configuration",
+            [_config(*each, expressions=expressions) for each in definition.config.attributes.items()],
+        )
     if definition.functions:
         yield "Functions", [_function(*each) for each in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
-        titles = [(each.pattern, " and ".join(each.groupindex) or "nothing") for each in definition.title_regexes]
-        yield "Titles", [[_Code(pattern), f" gives {names}"] for pattern, names in titles]
+        yield "Titles", [_title(each, expressions=expressions) for each in definition.title_regexes]
     if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
         yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
 
@@ -181,10 +207,19 @@ def _time_limits(timeout: float | Mapping[str, float]) -> list[str]:
     return [f"{operation}: {f'{seconds:g} s' if seconds else 'none'}" for operation, seconds in limits.items()]
 
 
-def _config(name: str, attribute: Attribute) -> Item:
+def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
+    """Return the namevars that titles of a form give; the form as a template, unless expressions are asked for."""
+    names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
+    if expressions or not (form or pattern.pattern == _ANY_TITLE):
+        return [_Code(pattern.pattern), f" gives {names}"]
+    return [_Code(form), f" gives {names}"] if form else [f"any other title gives {names}"]
+
+
+def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
     default = [", default ", _Code(_default(attribute))] if attribute.has_default else []
     needed = ", mandatory" if attribute.mandatory and not default else ""
-    return [f"{name} (", _Code(attribute.datatype.text), *default, f"{needed}): {_one_line(attribute.docs)}"]
+    words = datatype_words(attribute, expressions=expressions)
+    return [f"{name} (", *words, *default, f"{needed}): {_one_line(attribute.docs)}"]
 
 
 def _function(name: str, function: Function) -> Item:
@@ -226,7 +261,12 @@ def _blocks(docs: str) -> list[list[str]]:
 
 
 def text(
-    definition: Definition, width: int = COLUMNS, providers: Sequence[Suitability] = (), origin: Origin | None = None
+    definition: Definition,
+    width: int = COLUMNS,
+    providers: Sequence[Suitability] = (),
+    origin: Origin | None = None,
+    *,
+    expressions: bool = False,
 ) -> str:
     """Return documentation for a terminal of ``width`` columns, without a last line break."""
     width = max(width, _NARROWEST)
@@ -234,8 +274,9 @@ def text(
     lines += [_heading(definition).upper(), ""] if definition.attributes else []
     column = min(max(map(len, definition.attributes), default=0), _WIDEST) + 2
     for name, attribute in ordered(definition):
-        lines += _attribute(name, attribute, _MARGIN + " " * column, width)
-    for heading, items in _sections(definition, providers, origin):
+        words = "".join(datatype_words(attribute, expressions=expressions))
+        lines += _attribute(name, attribute, words, _MARGIN + " " * column, width)
+    for heading, items in _sections(definition, providers, origin, expressions=expressions):
         lines += [heading.upper(), ""]
         for item in items:
             lines += wrapped("".join(item), width, _MARGIN + "  ", _MARGIN + "- ")
@@ -243,15 +284,15 @@ def text(
     return "\n".join(lines).rstrip()
 
 
-def _attribute(name: str, attribute: Attribute, margin: str, width: int) -> Iterator[str]:
-    """Yield the name with its kind beside it, the documentation, and the data type."""
+def _attribute(name: str, attribute: Attribute, words: str, margin: str, width: int) -> Iterator[str]:
+    """Yield the name with its kind beside it, the documentation, and the data type in ``words``."""
     head = f"{_MARGIN}{name}"
     first = head.ljust(len(margin)) if len(head) < len(margin) else margin
     if first == margin:
         yield head
     yield from wrapped(attribute_facts(attribute), width, margin, first)
     yield from _flowed(attribute.docs, width, margin)[:-1]
-    yield from wrapped(attribute.datatype.text, width, margin)
+    yield from wrapped(words, width, margin)
     yield ""
 
 
@@ -280,14 +321,21 @@ def _flowed(docs: str, width: int, margin: str) -> list[str]:
 # As Markdown
 
 
-def markdown(definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None) -> str:
+def markdown(
+    definition: Definition,
+    providers: Sequence[Suitability] = (),
+    origin: Origin | None = None,
+    *,
+    expressions: bool = False,
+) -> str:
     """Return documentation as a Markdown page, without a last line break."""
     parts = [f"# {definition.name}", *_marked(definition.docs)]
     parts += [f"## {_heading(definition)}"] if definition.attributes else []
     for name, attribute in ordered(definition):
-        facts = [_Code(attribute.datatype.text), ", ", *_facts(attribute)]
-        parts += [f"### {name}", _fenced(facts), *_marked(attribute.docs)]
-    for heading, items in _sections(definition, providers, origin):
+        words = datatype_words(attribute, expressions=expressions)
+        parts += [f"### {name}", _fenced([*words, "; " if len(words) > 1 else ", ", *_facts(attribute)])]
+        parts += _marked(attribute.docs)
+    for heading, items in _sections(definition, providers, origin, expressions=expressions):
         parts += [f"## {heading}", "\n".join(f"- {_fenced(item)}" for item in items)]
     return "\n\n".join(parts)
 

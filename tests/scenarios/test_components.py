@@ -185,7 +185,7 @@ def test_secrets_inside_a_component_stay_hidden(bench: Bench) -> None:
 
 def test_components_are_listed_and_described(bench: Bench) -> None:
     """``types`` lists components, and ``describe`` shows their inputs and outputs."""
-    listed = bench.run("types")
+    listed = bench.run("types", "--all")
     [line] = [line for line in listed.out.splitlines() if line.split(maxsplit=1)[0] == "house"]
     assert "A wall, and a roof upon it. (component" in line
     [house] = [each for each in bench.run("types", "--json").document if each["name"] == "house"]

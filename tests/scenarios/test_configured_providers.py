@@ -610,7 +610,7 @@ def test_types_and_describe_show_where_a_type_comes_from(site: Site) -> None:
     site.write("packages/ra_notes-2.5.dist-info/entry_points.txt", "[resource_api.modules]\nnotes = ra_notes\n")
     site.write("packages/ra_notes-2.5.dist-info/METADATA", "Metadata-Version: 2.1\nName: ra-notes\nVersion: 2.5\n")
     site.environment["PYTHONPATH"] += f":{packages}"
-    listed = {line.split()[0]: line for line in site.run("types").out.splitlines()}
+    listed = {line.split()[0]: line for line in site.run("types", "--all").out.splitlines()}
     assert listed["file"].endswith(" (bundled)")
     assert listed["note"].endswith(" (version 3.1; distribution ra-notes 2.5)")
     expected = f"(version 1.2.0; config: url, token, timeout; functions: free_address; {EXAMPLE})"

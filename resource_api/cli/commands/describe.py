@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 @options.command(examples=("resource-api describe file",))
 @click.argument("type_name", metavar="TYPE", shell_complete=options.complete("types_and_components"))
 @click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
+@click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
 @options.common
 @with_session()
-def describe(session: Session, type_name: str, form: str, **_settings: Any) -> None:
+def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: Any) -> None:
     """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
     found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
     component = session.registry.component(found.name) is not None
@@ -29,8 +30,8 @@ def describe(session: Session, type_name: str, form: str, **_settings: Any) -> N
     session.show(
         lambda: rendering.document(found, providers, origin),
         lambda: (
-            rendering.markdown(found, providers, origin)
+            rendering.markdown(found, providers, origin, expressions=expressions)
             if form == "markdown"
-            else rendering.text(found, columns, providers, origin)
+            else rendering.text(found, columns, providers, origin, expressions=expressions)
         ),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.type_definition import TypeDefinition
@@ -22,9 +24,10 @@ _NARROWEST: Final = 20
 
 
 @options.command(examples=("resource-api types",))
+@click.option("--all", "notes", is_flag=True, help="Show version, configuration, functions and origin too.")
 @options.common
 @with_session()
-def types(session: Session, **_settings: Any) -> None:
+def types(session: Session, *, notes: bool, **_settings: Any) -> None:
     """List the types and components on the module path."""
     found = session.definitions()
     providers = {
@@ -33,13 +36,20 @@ def types(session: Session, **_settings: Any) -> None:
     width = max((len(each.name) for each in found), default=0)
     session.show(
         lambda: [_document(session, each, providers[each.name]) for each in found],
-        lambda: [line for each in found for line in _lines(session, each, width, providers[each.name])],
+        lambda: [
+            line
+            for each in found
+            for line in _lines(
+                session.output.columns,
+                f"{each.name:{width}}  ",
+                _summary(session, each, providers[each.name]) if notes else describe.summary(each),
+            )
+        ],
     )
 
 
-def _lines(session: Session, each: Definition, width: int, providers: Sequence[Suitability]) -> list[str]:
+def _lines(columns: int | None, name: str, text: str) -> list[str]:
     """Return the line of a type; on a terminal that is too narrow for it, its parts below each other."""
-    name, text, columns = f"{each.name:{width}}  ", _summary(session, each, providers), session.output.columns
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
     return describe.wrapped(text, columns, " " * len(name), name)

@@ -16,7 +16,7 @@ from resource_api.model.values.errors import hint
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-#: The parts of a pattern, as ``_template`` reads them.
+#: The parts of a pattern, as ``template`` reads them.
 _PIECE: Final = regex(
     r"""(?P<anchor>\\[AZ]|\^|\$)|\(\?P<(?P<group>\w+)>|(?P<open>\()|(?P<close>\))
     |\\(?P<escaped>[\W_])|\[(?P<single>[^]\\^])\]|(?P<set>\[\^?\]?(?:\\.|[^\]])*\])
@@ -40,7 +40,7 @@ class TitlePatterns:
     @cached_property
     def templates(self) -> tuple[str, ...]:
         """The titles that the patterns describe, as format strings such as ``{path}:{name}``."""
-        return tuple(filter(None, map(_template, self.regexes)))
+        return tuple(filter(None, map(template, self.regexes)))
 
     def split(self, title: str) -> dict[str, str] | None:
         """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
@@ -71,7 +71,7 @@ def _compile(text: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z"))
 
 
-def _template(pattern: re.Pattern[str]) -> str:
+def template(pattern: re.Pattern[str]) -> str:
     """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
     found, depth = "", 0
     for piece in _PIECE.finditer(pattern.pattern):

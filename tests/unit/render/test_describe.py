@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
-from resource_api import Attribute, Registry, TypeDefinition
+from resource_api import Attribute, Registry, Runtime, TypeDefinition
 from resource_api.model.attribute import KINDS
 from resource_api.model.type_definition import FEATURES
 from resource_api.render import describe
@@ -150,8 +151,10 @@ def test_title_patterns_are_shown_with_their_namevars() -> None:
     """The page of a type with several namevars shows how to write a title."""
     namevars = {name: Attribute("String", kind="namevar") for name in ("name", "place")}
     found = widget(attributes=namevars, title_patterns=[{"pattern": r"(?<name>\w+)@(?<place>\w+)\z"}])
-    assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(found)
-    assert r"- `(?P<name>\w+)@(?P<place>\w+)\Z` gives name and place" in describe.markdown(found)
+    assert "- {name}@{place} gives name and place" in describe.text(found)
+    assert "- `{name}@{place}` gives name and place" in describe.markdown(found)
+    assert r"- (?P<name>\w+)@(?P<place>\w+)\Z gives name and place" in describe.text(found, expressions=True)
+    assert r"- `(?P<name>\w+)@(?P<place>\w+)\Z` gives name and place" in describe.markdown(found, expressions=True)
     patterns = describe.document(found)["title_patterns"]
     assert patterns == [{"pattern": r"(?P<name>\w+)@(?P<place>\w+)\Z", "namevars": ["name", "place"]}]
 
@@ -190,6 +193,48 @@ def test_the_list_of_types_keeps_those_whose_file_is_broken(tmp_path: Path) -> N
     assert "bad.py:1" in broken["bad"]
     assert "nonsense_that_is_nowhere" in broken["bad"]
     assert "TYPE must be a TypeDefinition" in broken["odd"]
+
+
+def test_a_value_of_a_form_is_described_in_words() -> None:
+    """The expressions are shown where they are asked for, and where the type has no words."""
+    attributes = {
+        "name": Attribute(r"Pattern[/\A\/\w+\z/]", "Its name.", kind="namevar", must_be="an absolute path"),
+        "parts": Attribute(
+            r"Optional[Array[Variant[Enum[all], Pattern[/\Ax+\z/]]]]", "Its parts.", must_be="all, or an x"
+        ),
+        "bare": Attribute(r"Optional[Pattern[/\Ay\z/]]", "No words."),
+    }
+    found = widget(attributes=attributes)
+    text, page = describe.text(found), describe.markdown(found)
+    for words in ("String: an absolute path", "Optional[Array[Variant[Enum[all], String]]]: all, or an x"):
+        assert words in text
+    assert "`String`: an absolute path; namevar" in page
+    assert r"Optional[Pattern[/\Ay\z/]]" in text
+    assert "x+" not in text + page
+    assert r"Pattern[/\A\/\w+\z/]" in describe.text(found, expressions=True)
+    assert r"Pattern[/\Ax+\z/]" in describe.markdown(found, expressions=True)
+
+
+@pytest.mark.parametrize("name", REGISTRY.names())
+def test_every_bundled_type_has_words_for_its_values(name: str) -> None:
+    """No page of the reference shows a regular expression."""
+    found = REGISTRY.type(name)
+    for shown in (describe.text(found, 10_000), describe.markdown(found)):
+        assert not re.search(r"Pattern\[|\\A|\[\^|\(\?", shown)
+
+
+@pytest.mark.parametrize("name", REGISTRY.names())
+def test_every_bundled_type_has_an_example_that_is_valid(name: str) -> None:
+    """Each example in its documentation is a manifest, or resources of one; one of them is of the type."""
+    found = REGISTRY.type(name)
+    examples = re.findall(r"^```yaml\n(.*?)^```$", describe.markdown(found), re.MULTILINE | re.DOTALL)
+    used = set()
+    for example in map(yaml.safe_load, examples):
+        manifest = example if example.keys() & {"resources", "values"} else {"resources": example}
+        assert Runtime(REGISTRY).validate({"project": "example", **manifest}) is not None
+        used |= {reference.partition("[")[0].lower() for reference in manifest["resources"]}
+        used |= {value["invoke"] for value in manifest.get("values", {}).values()}
+    assert name in used
 
 
 @pytest.mark.parametrize("name", REGISTRY.names())
