@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from lib.consequences import closure
 from resource_api import BaseProvider, ResourceError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from resource_api import Change, Context, Resource, SideEffect
@@ -61,7 +62,7 @@ class PackageProvider(BaseProvider):
             self._check_virtual({name: changes[name] for name in names}, effects)
             effects = [effect for effect in effects if names.isdisjoint((effect.name, *effect.aliases))]
             several = {name: changes[name] for name in changes if name in names} if len(names) > 1 and effects else {}
-            consequences = _closure(self._links(context, several, effects)) if several else {}
+            consequences = closure(self._links(context, several, effects)) if several else {}
             for effect in effects:
                 causes = [name for name in several if effect.name in consequences.get(name, ())]
                 yield from ((name, effect) for name in causes or names)
@@ -96,19 +97,3 @@ class PackageProvider(BaseProvider):
 def virtual(name: str, providers: Sequence[str]) -> str:
     """Return that a package cannot be declared, and which ones can be in its place."""
     return f"'{name}' is a virtual package, provided by {', '.join(providers)}; declare one of these"
-
-
-def _closure(links: Iterable[tuple[str, str]]) -> Mapping[str, Collection[str]]:
-    """Return what follows from each package, directly or not."""
-    following: dict[str, set[str]] = {}
-    for package, other in links:
-        following.setdefault(package, set()).add(other)
-    closure = {}
-    for package in following:
-        reached, waiting = set[str](), [package]
-        while waiting:
-            more = following.get(waiting.pop(), set()) - reached
-            reached |= more
-            waiting += more
-        closure[package] = reached
-    return closure

@@ -7,16 +7,18 @@ import os
 import re
 from collections import defaultdict
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote, urlsplit
 
-from lib import listing, python_environment
+from lib import listing, python_environment, python_requirements
+from lib.consequences import closure
 from lib.rename import rename
-from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
+from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api import Change, CommandResult, Context, Resource
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 DESCRIPTION = re.compile(r"([A-Za-z0-9][\w.]*)-([\w.!+]+)\.dist-info", re.ASCII)
 #: The directory of a package in its own record.
 RECORDED = re.compile(r"^([^/\n,]+\.dist-info)/", re.MULTILINE)
+#: A requirement in the head of a description.
+REQUIRED = re.compile(r"^Requires-Dist: *(.+)$", re.MULTILINE)
 INSTALLER = b".dist-info/INSTALLER,"
 LARGEST_RECORD = 64 << 20  # bytes
 ORIGIN = "direct_url.json"
@@ -108,6 +112,31 @@ class Provider(BaseProvider):
             missing += prerequisites.missing_file("constraints", should.get("constraints"))
             yield from ((name, problem) for problem in missing)
 
+    def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
+        """Yield what pip installs and changes besides, and the packages that lack then what they require."""
+        installed: dict[tuple[str, tuple[str, ...]], dict[str, list[str]]] = defaultdict(dict)
+        removed: dict[str, list[str]] = defaultdict(list)
+        for (name, venv), (is_, should) in changes.items():
+            if not os.path.lexists(f"{venv}/bin/python"):
+                continue  # an earlier resource makes the environment, and nothing is in it
+            if should["ensure"] == "absent":
+                removed[venv].append(name)
+            else:
+                options = (*_options(should), *["--force-reinstall"] * _moved(is_, should))
+                installed[venv, options][name] = _requirement(name, should)
+        for venv, names in removed.items():
+            yield from _caused(venv, names, dict.fromkeys(names), ())
+        for (venv, options), wanted in installed.items():
+            metadata = _resolved(venv, *options, *chain.from_iterable(wanted.values()))
+            versions = {_canonical(each["name"]): each["version"] for each in metadata}
+            requirements = ((each["name"], each.get("requires_dist", ())) for each in metadata)
+            links = [
+                (_canonical(name), _canonical(needed))
+                for name, texts in requirements
+                for needed in python_requirements.names(texts)
+            ]
+            yield from _caused(venv, list(wanted), versions, links)
+
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Run pip once for each environment and set of options, and once for what is removed from one."""
         installed: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
@@ -118,8 +147,7 @@ class Provider(BaseProvider):
                 _forget(name, venv)
             restored = is_ is not None and _restore(name, venv, whole=whole)
             if should["ensure"] != "absent":
-                moved = is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
-                options = (*_options(should), *["--force-reinstall"] * (moved or restored))
+                options = (*_options(should), *["--force-reinstall"] * (_moved(is_, should) or restored))
                 installed[venv, options] += _requirement(name, should)
             elif is_ is None or restored or whole:
                 removed[venv].append(name)
@@ -136,11 +164,60 @@ class Provider(BaseProvider):
         for name in names:
             groups[self._latest[name]].append(name[0])
         for options, group in groups.items():
-            report = json.loads(
-                _pip(venv, "install", *options, "--dry-run", "--no-deps", "--report", "-", *group).stdout
-            )
-            for each in report["install"]:
-                yield _canonical(each["metadata"]["name"]), each["metadata"]["version"]
+            for each in _resolved(venv, *options, "--no-deps", *group):
+                yield _canonical(each["name"]), each["version"]
+
+
+def _moved(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
+    """Return whether a package comes from another place than before."""
+    return is_ is not None and any(should.get(each, is_.get(each)) != is_.get(each) for each in PLACE)
+
+
+def _resolved(venv: str, *arguments: str) -> list[dict[str, Any]]:
+    """Return the metadata of all that pip would install. Raise ``CommandError``, but not for a pip before 22.2."""
+    try:
+        report = _pip(venv, "install", "--dry-run", "--report", "-", *arguments).stdout
+    except CommandError as error:
+        if "no such option" in error.stderr:
+            return []
+        raise
+    return [each["metadata"] for each in json.loads(report)["install"]]
+
+
+def _caused(
+    venv: str, names: Sequence[str], versions: Mapping[str, str | None], links: Iterable[tuple[str, str]]
+) -> Iterator[tuple[Name, SideEffect]]:
+    """Yield what one call of pip does besides, with the packages that it was called for and that cause it.
+
+    ``versions`` are those of all that it changes, None for what it removes. ``links``: what needs what.
+    """
+    present = dict(_described(venv))
+    broken = list(python_requirements.broken(present, versions, _canonical))
+    consequences = closure([*links, *broken])
+    effects = [_effect(venv, name, present.get(name, ("",))[0], version) for name, version in versions.items()]
+    effects += [SideEffect((name, venv), "break") for name in dict.fromkeys(name for _, name in broken)]
+    for effect in effects:
+        if effect.name[0] not in names:
+            causes = [name for name in names if effect.name[0] in consequences.get(name, ())]
+            yield from (((name, venv), effect) for name in causes or names)
+
+
+def _effect(venv: str, name: str, before: str, version: str | None) -> SideEffect:
+    """Return what is done to a package; ``before``: the version that is there, empty: none."""
+    if version is None:
+        return SideEffect((name, venv), "remove")
+    action = "install" if not before else "upgrade" if _order(before) < _order(version) else "downgrade"
+    return SideEffect((name, venv), action, state={"ensure": "present", "version": version, "status": "installed"})
+
+
+def _described(venv: str) -> Iterator[tuple[str, python_requirements.Package]]:
+    """Yield each package of an environment with its version and what it requires."""
+    for directory in _libraries(venv):
+        for entry in os.listdir(directory):  # noqa: PTH208 - bare names
+            if found := DESCRIPTION.fullmatch(entry):
+                with suppress(FileNotFoundError):
+                    text = files.read(f"{directory}/{entry}/METADATA", LARGEST_RECORD).decode("utf-8", "replace")
+                    yield _canonical(found[1]), (found[2], REQUIRED.findall(text.partition("\n\n")[0]))
 
 
 def _pip(venv: str, *arguments: str) -> CommandResult:
@@ -271,6 +348,12 @@ def _requirement(name: str, should: Mapping[str, Any]) -> list[str]:
 
 def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _order(version: str) -> tuple[bool, Any]:
+    """Return a value by which versions are ordered; what is no version comes first."""
+    found = _version(version)
+    return not isinstance(found, str), found
 
 
 def _version(text: Any) -> Any:

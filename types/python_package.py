@@ -20,7 +20,9 @@ TYPE = TypeDefinition(
 The title is the name of the package and the directory of the environment. Packages that are adjacent in a manifest are
 installed by one call of pip for each environment, which runs as the owner of the environment. What is installed is read
 from the files of the environment, and nothing of it is executed. A package whose installation was interrupted is
-installed again. To keep a set of versions together, give each package the same file of `constraints`.
+installed again. What pip installs or changes besides is in the plan, and so is each other package that does not accept
+a new version or needs what is removed (`also breaks app`): where it is declared present, the change fails. To keep a
+set of versions together, give each package the same file of `constraints`.
 """,
     attributes={
         "ensure": Attribute(
@@ -79,5 +81,5 @@ installed again. To keep a set of versions together, give each package the same 
     title_patterns=[{"pattern": r"(?P<name>\S+) (?P<virtualenv>/[\s\S]+)\z"}, {"pattern": r"(?P<name>[\s\S]+)\z"}],
     autorequires={"python_venv": "$virtualenv", "file": ["$source", "$constraints"]},
     verbs={"create": "installing", "delete": "removing"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter", "validate"},
 )

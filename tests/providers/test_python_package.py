@@ -33,6 +33,8 @@ def place() -> Iterator[Path]:
     path.chmod(0o755)
     for name, version in (("ra_one", "1.0"), ("ra_one", "1.1"), ("ra_two", "2.0"), ("ra_three", "3.0")):
         wheels.build(path, name, version, *(["ra-three; extra == 'more'"] if name == "ra_two" else []))
+    for version, needs in (("1.0", "ra-one<1.1"), ("2.0", "ra-one>=1.1")):
+        wheels.build(path, "ra_app", version, needs)
     yield path
     shutil.rmtree(path)
 
@@ -83,10 +85,51 @@ def test_packages_of_one_environment_are_one_call_of_pip(venv: Path) -> None:
     report = apply(venv, calls.append, ra_one={}, ra_two={"extras": ["more"]})
     assert (report.exit_code, report.summary.created) == (0, 2)
     assert [version(venv, name) for name in ("ra_one", "ra_two", "ra_three")] == ["1.1", "2.0", "3.0"]
-    assert sum(line.text.startswith("Executing") and " -m pip " in line.text for line in calls) == 1
+    run = [line.text for line in calls if line.text.startswith("Executing") and " -m pip " in line.text]
+    assert ["--dry-run" in text for text in run] == [True, False]
     report = apply(venv, ra_one={"ensure": "1.0"}, ra_missing={})
     assert sorted(str(step.status) for step in report.steps) == ["failed", "success"]
     assert "ra-missing" in str([step.error for step in report.steps])
+
+
+def effects(venv: Path, **packages: dict[str, Any]) -> dict[str, list[str]]:
+    """Return what a plan of packages does besides, by package."""
+    common = {"install_options": ["--no-index", f"--find-links={venv.parent}"]}
+    resources = {f"Python_package[{name} {venv}]": {**common, **each} for name, each in packages.items()}
+    plan = Runtime(Registry.from_path(), log=Log("off")).plan({"resources": resources})
+    return {
+        str(step.name[0]): [f"{each.action} {each.name[0]}" for each in step.side_effects or ()] for step in plan.steps
+    }
+
+
+def test_what_pip_does_besides_is_in_the_plan(venv: Path) -> None:
+    """What a package requires is installed, upgraded or downgraded; nothing is changed by asking."""
+    assert effects(venv, ra_app={}) == {"ra-app": ["install ra-one"]}
+    assert version(venv, "ra_one") == ""
+    assert effects(venv, ra_two={"extras": ["more"]}, ra_app={}) == {
+        "ra-two": ["install ra-three"],
+        "ra-app": ["install ra-one"],
+    }
+    assert apply(venv, ra_one={"ensure": "1.1"}).exit_code == 0
+    assert effects(venv, ra_app={"ensure": "1.0"}) == {"ra-app": ["downgrade ra-one"]}
+    report = apply(venv, ra_one={"ensure": "1.1"}, ra_app={"ensure": "1.0"})
+    assert report.exit_code == 1
+    assert "would also downgrade ra-one" in str(report.steps[0].error)
+    assert (version(venv, "ra_one"), version(venv, "ra_app")) == ("1.1", "")
+
+
+@pytest.mark.parametrize("ensure", ["1.1", "absent"])
+def test_a_package_that_another_one_needs_otherwise_is_not_changed(venv: Path, ensure: str) -> None:
+    """The plan says what breaks; pip would say so only when it is done, and exit with 0."""
+    assert apply(venv, ra_app={"ensure": "1.0"}).exit_code == 0
+    assert effects(venv, ra_one={"ensure": ensure}) == {"ra-one": ["break ra-app"]}
+    report = apply(venv, ra_one={"ensure": ensure}, ra_app={"ensure": "1.0"})
+    assert report.exit_code == 1
+    expected = f"would also break ra-app {venv}, which Python_package[ra_app {venv}] declares as present"
+    assert expected in str(report.steps[0].error)
+    assert version(venv, "ra_one") == "1.0"
+    assert apply(venv, ra_one={"ensure": "1.1"}, ra_app={"ensure": "2.0"}).exit_code == 0
+    assert apply(venv, ra_one={"ensure": "absent"}, ra_app={"ensure": "absent"}).exit_code == 0
 
 
 def test_a_package_comes_from_its_source(venv: Path) -> None:
