@@ -64,7 +64,7 @@ TYPE = TypeDefinition(
         "environment": Attribute(
             r"Optional[Array[Pattern[/\A[ \t]*[A-Za-z_]\w*[ \t]*=[^\x00-\x08\x0a-\x1f\x7f]*\z/]]]",
             'Variables as `NAME=value`, written before the job, an empty value as `""`. They also apply to later jobs'
-            " in the crontab.",
+            " in the crontab, up to one that sets the variable anew; the plan names them.",
             must_be="NAME=value on one line",
         ),
     },

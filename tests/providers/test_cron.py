@@ -18,6 +18,7 @@ from resource_api.provider.context import RunContext, Subject
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -234,9 +235,23 @@ def test_an_ambiguous_name_is_an_error_with_the_user() -> None:
 def test_a_table_that_crontab_refuses_fails_with_its_message() -> None:
     """The present crontab stays."""
     crontab("nobody", "-", content=b"@daily true\n")
-    with pytest.raises(CommandError, match="bad minute"):
+    with pytest.raises(CommandError, match="the crontab of 'nobody' would not be valid: bad minute"):
         write({**JOB, "minute": "7-99"})
     assert crontab("nobody", "-l") == b"@daily true\n"
+
+
+def test_a_plan_names_the_later_jobs_that_a_jobs_variables_reach() -> None:
+    """Up to the one that sets them anew; a job at the end of the table reaches none."""
+    crontab("root", "-", content=b"# why\n@daily first\n")
+    declared = {"command": "x", "environment": ["PATH=/a", "B=b"]}
+    assert warned({"Cron[odd]": declared}) == []
+    mark = MARKED.strip()
+    table = f"{mark}\n@daily a\n{mark}2\nPATH=/b\n@daily b\n@daily c\n{mark}3\nB=c\n@daily d\n"
+    crontab("root", "-", content=table.encode())
+    found = warned({f"Cron[{NAME}]": declared})
+    assert found == [f"its environment also applies to later jobs in the crontab of 'root': '{NAME}2', line 8"]
+    assert warned({f"Cron[{NAME}]": {**declared, "environment": ["PATH=/a"]}}) == []
+    assert warned({f"Cron[{NAME}]": {**declared, "ensure": "absent"}}) == []
 
 
 def test_an_unknown_user_fails() -> None:
