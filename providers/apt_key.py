@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from lib import listing
+from lib.whole_directory import WholeDirectory
 from resource_api import Command, ResourceError, SimpleProvider, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Context, Resource
+    from lib.whole_directory import Copy
+    from resource_api import CommandResult, Context, Resource
 
 TRUSTED = Path("/etc/apt/trusted.gpg.d")
 LEGACY = Path("/etc/apt/trusted.gpg")
@@ -30,6 +32,9 @@ LARGEST = 16 * 1024 * 1024  # bytes of a source
 TIMEOUT = 120  # seconds for a download
 FINGERPRINT = 40  # digits
 SHOWN = 200  # characters of a line in a message
+#: How a keyring without armor begins; apt passes over others.
+BEGINNINGS = (b"\x98", b"\x99", b"\xc6")
+INVALID = "i"  # gpg's validity of a key that it does not understand
 NO_KEYS = 2  # gpg's exit code for a file without keys; apt ignores such a file too
 
 
@@ -46,6 +51,10 @@ class Provider(SimpleProvider):
 
     gpg = Command("gpg")
 
+    def __init__(self) -> None:
+        """Start without a file that a warning has told of."""
+        self._told: set[Path] = set()
+
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write an ID in upper case, without ``0x``."""
         for resource in resources:
@@ -59,7 +68,7 @@ class Provider(SimpleProvider):
 
     def get(self, context: Context, names: Collection[str] | None = None) -> list[Resource]:
         """Return the keys that ``names`` identify, or all keys by their fingerprints."""
-        keys = {key.fingerprint: key for key in self._trusted()}
+        keys = {key.fingerprint: key for key in self._trusted(context)}
         if names is None:
             return [_row(fingerprint, key) for fingerprint, key in keys.items()]
         rows = []
@@ -86,7 +95,9 @@ class Provider(SimpleProvider):
                 raise ResourceError(msg)
             fingerprint = matching[0].fingerprint
             key = self._export(home, given, [fingerprint], armor=True)
-        files.replace(str(TRUSTED / f"{fingerprint}.asc"), key, mode=0o644, uid=0, gid=0)
+        name = f"{fingerprint}.asc"
+        WholeDirectory(str(TRUSTED), str(LEGACY), "", self._errors).verify({name: key})
+        files.replace(str(TRUSTED / name), key, mode=0o644, uid=0, gid=0)
 
     def delete(self, _context: Context, name: str) -> None:
         """Remove the key from every file that contains it; a file without any other key is removed."""
@@ -100,8 +111,31 @@ class Provider(SimpleProvider):
                     keys = self._export(home, path, rest, armor=path.suffix == ".asc")
                     batch.replace(str(path), keys, mode=0o644, uid=0, gid=0)
 
-    def _trusted(self) -> list[Key]:
-        """List the keys of all files in one call. Raise ``ResourceError`` for a file that cannot be read."""
+    def _errors(self, copy: Copy) -> list[str]:
+        """Return which keys of a copy apt does not find in all its keyrings together, as it reads them."""
+        paths = _files(Path(copy.directory), Path(copy.main))
+        with _home() as home:
+            merged = home / "merged"
+            merged.write_bytes(b"".join(self._binary(home, path) for path in paths))
+            found = {key.fingerprint for key in self._list(home, merged)}
+            keys = [(path, key.fingerprint) for path in paths for key in self._list(home, path)]
+        return [f"{path}: apt does not find the key {key} of it" for path, key in keys if key not in found]
+
+    def _binary(self, home: Path, path: Path) -> bytes:
+        """Return the content of a keyring, without armor; nothing of one that apt passes over."""
+        if path.suffix != ".asc":
+            content = path.read_bytes()
+            return content if content.startswith(BEGINNINGS) else b""
+        output = home / "binary"
+        output.unlink(missing_ok=True)
+        self.gpg.attempt(*_options(home), "--output", output, "--dearmor", "--", path, log="debug")
+        return output.read_bytes() if output.exists() else b""
+
+    def _trusted(self, context: Context) -> list[Key]:
+        """List the keys of all files in one call; warn of a file without keys.
+
+        Raise ``ResourceError`` for a file that cannot be read.
+        """
         paths = _files()
         for path in paths:
             if not os.access(path, os.R_OK):
@@ -110,14 +144,28 @@ class Provider(SimpleProvider):
         if not paths:
             return []
         with _home() as home:
-            return self._list(home, *paths)
+            results = [self._show(home, *paths)]
+            if results[0].exit_code:
+                # Of the files after one that is no keyring gpg may say nothing.
+                results = [self._show(home, path) for path in paths]
+        junk = [path for path, result in zip(paths, results, strict=False) if result.exit_code]
+        for path in junk:
+            if path not in self._told:
+                self._told.add(path)
+                context.warning(f"{path}: contains what is no OpenPGP key, which apt ignores at best")
+        return [key for result in results for key in _keys(result.stdout)]
 
     def _list(self, home: Path, *paths: Path) -> list[Key]:
-        result = self.gpg.attempt(*_options(home), "--no-keyring", "--with-colons", "--show-keys", "--", *paths)
+        return list(_keys(self._show(home, *paths).stdout))
+
+    def _show(self, home: Path, *paths: Path) -> CommandResult:
+        options = (*_options(home), "--no-keyring", "--with-colons")
+        result = self.gpg.attempt(*options, "--show-keys", "--", *paths, log="debug")
         if result.exit_code not in {0, NO_KEYS}:
-            msg = f"gpg cannot list keys, it ended with {result.exit_code}: {result.stderr.strip()}"
+            where = ", ".join(map(str, paths))
+            msg = f"{where}: gpg cannot list keys, it ended with {result.exit_code}: {result.stderr.strip()}"
             raise ResourceError(msg)
-        return list(_keys(result.stdout))
+        return result
 
     def _export(self, home: Path, path: Path, fingerprints: list[str], *, armor: bool) -> bytes:
         """Return the given keys of a file, after checking that the result contains exactly these."""
@@ -143,10 +191,10 @@ def _options(home: Path) -> tuple[str | Path, ...]:
     return ("--homedir", home, "--batch", "--quiet", "--no-options", "--no-autostart", "--trust-model", "always")
 
 
-def _files() -> list[Path]:
-    """Return the files whose keys apt trusts."""
-    named = [path for path in listing.matching(TRUSTED) if FILE_NAME.fullmatch(path.name)]
-    return [path for path in (LEGACY, *named) if path.is_file()]
+def _files(directory: Path = TRUSTED, legacy: Path = LEGACY) -> list[Path]:
+    """Return the files whose keys apt trusts, in the order in which it reads them."""
+    named = [path for path in listing.matching(directory) if FILE_NAME.fullmatch(path.name)]
+    return [path for path in (legacy, *named) if path.is_file()]
 
 
 def _keys(listing: str) -> Iterator[Key]:
@@ -155,7 +203,8 @@ def _keys(listing: str) -> Iterator[Key]:
     for line in listing.split("\n"):
         fields = line.split(":")
         if fields[0] == "pub":
-            primary = fields
+            # Something like a key in a file of something else.
+            primary = [] if fields[1] == INVALID else fields
         elif fields[0] == "fpr" and primary:
             try:
                 yield Key(fields[9], _day(primary[5]), _day(primary[6]) if primary[6] else None)

@@ -10,8 +10,9 @@ TYPE = TypeDefinition(
       source: https://apt.example.org/key.asc
 
 Only the key that `id` identifies is taken from `source` or `content`, even if there are more. It is written to a file
-of its own in /etc/apt/trusted.gpg.d. `ensure: absent` removes the key from every file there and from
-/etc/apt/trusted.gpg, even if a package installed it; the other keys of these files stay.
+of its own in /etc/apt/trusted.gpg.d, if apt then finds it there: what is no keyring in another file can hide it, and is
+a failure that names that file. `ensure: absent` removes the key from every file there and from /etc/apt/trusted.gpg,
+even if a package installed it; the other keys of these files stay.
 
 To trust a key for one repository only, write it to another file and name that file in the repository's `Signed-By`.
 """,

@@ -250,6 +250,41 @@ def test_a_listing_agrees_with_gpg(keys: Keys) -> None:
     assert all(row["id"] == row["fingerprint"] and re.fullmatch(r"\d{4}-\d\d-\d\d", row["created"]) for row in rows)
 
 
+#: Begins as a key of 269 bytes.
+BROKEN: Final = b"\x99\x01\x0d\x04broken"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("junk.asc", b"junk"), ("cut.asc", None), ("empty.gpg", b""), ("noise.gpg", b"\x00" * 9), ("b.gpg", BROKEN)],
+)
+def test_what_is_no_key_is_a_warning_with_its_file(keys: Keys, name: str, content: bytes | None) -> None:
+    """In no words of gpg, once for a run; the keys of other files are listed."""
+    (TRUSTED / "good.asc").write_bytes(keys.export(keys.good))
+    (TRUSTED / name).write_bytes(keys.export(keys.other)[:300] if content is None else content)
+    lines: list[str] = []
+    log = Log("warning", lambda event: lines.append(f"{event.level}: {event.text}"))
+    rows = Runtime(Registry.from_path(), log=log).resources("apt_key")
+    assert [row["id"] for row in rows] == [keys.good]
+    said = [f"warning: {TRUSTED / name}: contains what is no OpenPGP key, which apt ignores at best"]
+    assert lines == said
+    lines.clear()
+    if content == BROKEN:
+        return
+    manifest = {"resources": {f"Apt_key[{keys.brief}]": {"content": keys.export(keys.brief).decode()}}}
+    assert Runtime(Registry.from_path(), log=log).apply(manifest).summary.created == 1
+    assert lines == said
+
+
+def test_a_key_that_apt_would_not_find_is_refused_with_the_file_that_hides_it(keys: Keys) -> None:
+    """All keyrings are read one after another, as if they were one."""
+    (TRUSTED / "0.gpg").write_bytes(BROKEN)
+    why = error(apply(keys.good, content=keys.export(keys.good).decode()))
+    path = TRUSTED / f"{keys.good}.asc"
+    assert why == f"{path}: apt does not find the key {keys.good} of it (together with {TRUSTED}/0.gpg)"
+    assert not path.exists()
+
+
 def test_nothing_trusted_is_an_empty_listing() -> None:
     """A machine without key files has no key, which is no error."""
     TRUSTED.rmdir()
