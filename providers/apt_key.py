@@ -52,8 +52,8 @@ class Provider(SimpleProvider):
     gpg = Command("gpg")
 
     def __init__(self) -> None:
-        """Start without a file that a warning has told of."""
-        self._told: set[Path] = set()
+        """Start without a file that has been reported."""
+        self._reported: set[Path] = set()
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Write an ID in upper case, without ``0x``."""
@@ -150,8 +150,8 @@ class Provider(SimpleProvider):
                 results = [self._show(home, path) for path in paths]
         junk = [path for path, result in zip(paths, results, strict=False) if result.exit_code]
         for path in junk:
-            if path not in self._told:
-                self._told.add(path)
+            if path not in self._reported:
+                self._reported.add(path)
                 context.warning(f"{path}: contains what is no OpenPGP key, which apt ignores at best")
         return [key for result in results for key in _keys(result.stdout)]
 
