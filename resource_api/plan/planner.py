@@ -161,6 +161,10 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         check_untargeted_dependents(catalog, prior, planner.steps, selected)
         if dependents := planner.collector.untargeted_dependents(selected):
             steps = fail_with_untargeted_dependents(steps, dependents)
+    if any(instance.pending for instance in catalog.instances.values()):
+        from resource_api.plan.lost_providers import fail_with_lost_providers  # noqa: PLC0415 - few configurations wait
+
+        steps = fail_with_lost_providers(steps, catalog, prior, queries.functions, noop=options.noop)
     operations, waits = ordering.order_operations(
         steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
     )
@@ -333,7 +337,8 @@ class _Planner:
             return step._replace(record=predecessor, old_definition=old_definition)
         same_title = record.title == step.entry.title and record.parent == step.entry.parent
         previous = "" if same_title else str(record.reference)
-        corrective = would_change(step) and is_corrective(step, record, self.prior.state.salt)
+        known = would_change(step) and not step.deferred
+        corrective = known and is_corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _with_refresh(self, step: Step) -> Step:

@@ -406,11 +406,15 @@ def check_untargeted_dependents(
 
 def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:
     """Fail the steps of ``dependents``: entry's index → a resource outside of the targets that cannot stay then."""
-    return [_fail(step, dependents[step.entry.index]) if step.entry.index in dependents else step for step in steps]
+    errors = {
+        index: f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
+        for index, dependent in dependents.items()
+    }
+    return [fail(step, errors[step.entry.index]) if step.entry.index in errors else step for step in steps]
 
 
-def _fail(step: Step, dependent: str) -> Step:
-    error = f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
+def fail(step: Step, error: str) -> Step:
+    """Return a step that fails; a conditional replacement fails only if it turns out to be needed."""
     if step.decision.conditional:
         reasons = (*step.decision.reasons, f"fails then: {error}")
         return step._replace(decision=step.decision._replace(reasons=reasons, forbidden=error))

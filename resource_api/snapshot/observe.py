@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
+from resource_api.model.planner_queries import Observation
 from resource_api.snapshot.configure_providers import DeferredInstances
 from resource_api.snapshot.settling import read_until_settled, remaining_seconds
 
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call
-    from resource_api.model.planner_queries import Due, Observation, PlannerQueries, Readiness
+    from resource_api.model.planner_queries import Due, PlannerQueries, Readiness
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.expression import Path
     from resource_api.prior.match import Prior
     from resource_api.snapshot.snapshot import Snapshot
+
+
+#: What could not be read yet is neither there nor absent.
+_UNREAD: Final = Observation(None, "its provider is not configured yet")
 
 
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
@@ -68,8 +73,9 @@ class _SnapshotQueries:
         return [name for name in names if not exists(self._snapshot.observation(definition.instance, name).row)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        definition = entry.definition
-        return self._snapshot.observation(definition.instance, entry.name)
+        if entry.instance in self._unread:
+            return _UNREAD
+        return self._snapshot.observation(entry.instance, entry.name)
 
     def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
         return self._snapshot.due(entry, should)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Harbours:
     """A type whose resources are in the harbour that its provider is configured with."""
 
-    def __init__(self) -> None:
-        """Start with empty harbours."""
+    def __init__(self, *, compares: bool = True) -> None:
+        """Start with empty harbours; ``compares``: the provider tells whether a change of harbour loses ships."""
         self.ships: dict[str, dict[str, dict[str, Any]]] = {}
         self.calls: list[str] = []
         here = self
@@ -46,8 +46,10 @@ class Harbours:
                     if gone:
                         del ships[name]
                     else:
-                        ships[name] = {"flag": should.get("flag")}
+                        ships[name] = {"flag": should.get("flag"), "berth": f"{self.harbour}{len(here.calls)}"}
 
+        if not compares:
+            del Provider.diff_config
         ship = TypeDefinition(
             name="ship",
             docs="A ship.",
@@ -56,6 +58,7 @@ class Harbours:
                 "name": Attribute("String", "Its name.", kind="namevar"),
                 "ensure": Attribute("Enum[present, absent]", "Whether it exists.", default="present"),
                 "flag": Attribute("Optional[String]", "What it flies.", kind="init_only"),
+                "berth": Attribute("Optional[String]", "Its number there.", kind="read_only"),
             },
         )
         self.runtime = Runtime(registry_of((ship, Provider)), state="memory:", project="p")
@@ -130,3 +133,55 @@ def test_a_failing_configuration_keeps_the_resources_of_the_old_one(harbours: Ha
     assert harbours.moves == []
     harbours.apply(ships, west="w2")
     assert harbours.moves == ["-w1/a", "+w2/a"]
+
+
+def carrier(flag: str, **of_boat: Any) -> dict[str, Any]:
+    """Return a ship in which others lie: the provider ``inner`` is configured with its berth."""
+    lifecycle = {"replace": "delete_first"}
+    return {
+        "Ship[carrier]": {"provider": "west", "flag": flag, "lifecycle": lifecycle},
+        "Ship[boat]": {"provider": "inner", **of_boat},
+    }
+
+
+INNER = "${Ship[carrier].berth}"
+
+
+@pytest.mark.parametrize("noop", [False, True])
+def test_what_a_provider_has_made_is_not_put_out_of_reach(harbours: Harbours, noop: bool) -> None:  # noqa: FBT001
+    """The source of its configuration is replaced: that fails in the plan, and nothing is touched."""
+    assert harbours.apply(carrier("red"), west="w", inner=INNER).exit_code == 0
+    before = {harbour: dict(ships) for harbour, ships in harbours.ships.items()}
+    plan = harbours.runtime.plan(harbours.site(carrier("blue"), west="w", inner=INNER), noop=noop)
+    error = next(step.decision.error for step in plan.steps if str(step.reference) == "Ship[carrier]")
+    assert error.startswith("cannot be replaced: the provider 'inner' is configured with it, and Ship[boat], which")
+    assert harbours.apply(carrier("blue"), west="w", inner=INNER).exit_code == 1
+    assert (harbours.moves, harbours.ships) == ([], before)
+
+
+def test_what_goes_with_the_source_of_the_configuration_is_made_anew() -> None:
+    """``deleted_with`` says that it is gone with it: the new one is made where the provider leads then."""
+    harbours = Harbours(compares=False)
+    lifecycle = {"lifecycle": {"deleted_with": "Ship[carrier]"}}
+    assert harbours.apply(carrier("red", **lifecycle), west="w", inner=INNER).exit_code == 0
+    assert harbours.apply(carrier("blue", **lifecycle), west="w", inner=INNER).exit_code == 0
+    assert [move.partition("/")[2] for move in harbours.moves] == ["carrier", "carrier", "boat"]
+    assert harbours.apply(carrier("blue", **lifecycle), west="w", inner=INNER).changed is False
+
+
+def test_nothing_is_out_of_reach_where_nothing_was_made(harbours: Harbours) -> None:
+    """What was there before, and a configuration whose value is declared, do not keep the source."""
+    ships = carrier("red")
+    harbours.apply({"Ship[carrier]": ships["Ship[carrier]"]}, west="w")
+    assert harbours.apply(carrier("blue"), west="w", inner=INNER).exit_code == 0
+
+
+def test_what_could_not_be_read_has_not_drifted() -> None:
+    """A provider that waits for a resource has read nothing: no drift, and what it would make corrects none."""
+    harbours = Harbours(compares=False)
+    lifecycle = {"lifecycle": {"deleted_with": "Ship[carrier]"}}
+    harbours.apply(carrier("red", **lifecycle), west="w", inner=INNER)
+    plan = harbours.runtime.plan(harbours.site(carrier("blue", **lifecycle), west="w", inner=INNER))
+    boat = next(step for step in plan.steps if str(step.reference) == "Ship[boat]")
+    assert (bool(boat.deferred), boat.corrective, list(plan.drift)) == (True, False, [])
+    assert "drift" not in str(plan)
