@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 FILE = "/etc/resolv.conf"
+#: So many servers are asked (MAXNS of resolver(5)).
+MOST = 3
 #: The first words of lines by attribute; the first one is what is written.
 KEYWORDS = {"nameservers": ("nameserver",), "search": ("search", "domain"), "options": ("options",)}
 
@@ -24,8 +26,10 @@ class Provider(BaseProvider):
     """The resolver's files."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Shorten addresses."""
+        """Shorten addresses, and write domains in small letters, as they are compared."""
         for resource in resources:
+            if resource.get("search"):
+                resource["search"] = list(map(str.lower, resource["search"]))
             if resource.get("nameservers"):
                 resource["nameservers"] = [_address(text) or text for text in resource["nameservers"]]
         return resources
@@ -74,7 +78,7 @@ class Provider(BaseProvider):
                     with files.Batch() as batch:
                         batch.remove(path)
                 elif _managed(path):
-                    lines = files.Lines(b"")
+                    lines = _without_comments(files.read_lines(path))
                     _edit(lines, change.should)
                     files.replace(path, lines.content, mode=0o644)
                 elif change.is_ is None and not any(change.should.get(attribute) for attribute in KEYWORDS):
@@ -91,19 +95,25 @@ def _managed(path: str) -> str:
     return target if target.startswith("/run/") else ""
 
 
+def _without_comments(lines: files.Lines) -> files.Lines:
+    """Return the lines of a file of another program; its comments say that the program manages it."""
+    file_parts.remove_lines(lines, [number for number, line in enumerate(lines) if not line.strip() or line[0] in "#;"])
+    return lines
+
+
 def _words(line: str) -> list[str]:
     """Return the words of a line; none of a comment. A keyword begins its line (resolv.conf(5))."""
     return [] if line[:1] in "#; \t" else files.printable(line).split()
 
 
 def _parse(lines: files.Lines) -> Resource:
-    """Return the values of a file. Addresses and options of all lines count, of the search list the last line."""
+    """Return the values that count: the first three addresses, the options of all lines, the last search list."""
     row: Resource = {"nameservers": [], "search": [], "options": []}
     for keyword, *values in filter(None, map(_words, lines)):
-        if keyword == "nameserver" and values:
+        if keyword == "nameserver" and values and len(row["nameservers"]) < MOST:
             row["nameservers"].append(_address(values[0]) or values[0])
         elif keyword in KEYWORDS["search"]:
-            row["search"] = values
+            row["search"] = list(map(str.lower, values))
         elif keyword == "options":
             row["options"] += values
     return row

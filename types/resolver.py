@@ -13,7 +13,8 @@ TYPE = TypeDefinition(
 
 An attribute that is not declared stays as it is, and so do comments and other lines. If the file is a link into /run,
 as systemd-resolved and resolvconf make it, it is replaced by a file, because what they write there would win otherwise;
-systemd-resolved then reads the file.
+systemd-resolved then reads the file. What is not declared is taken over from the file that it led to, except for
+comments.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file exists.", default="present"),

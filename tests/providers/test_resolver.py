@@ -12,7 +12,7 @@ import pytest
 from resource_api import ManifestError
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import run
+from tests.providers.applied import converge, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +50,7 @@ def path(tmp_path: Path) -> Path:
         ({"search": ["a.example", "b"]}, b"domain old.example", b"search a.example b"),
         ({"search": []}, b"domain old.example\n", b""),
         ({"options": ["rotate", "ndots:2"]}, b"", b""),
+        ({"search": ["old.example"]}, b"", b""),
         ({"options": []}, b"options rotate\n; last\noptions ndots:2\n", b"; last\n"),
     ],
 )
@@ -89,6 +90,24 @@ def test_a_link_of_another_program_is_replaced_and_that_of_an_administrator_foll
         link.symlink_to(path)
         assert run({f"Resolver[{link}]": {"search": []}})[0].exit_code == 0
         assert link.is_symlink()
+    finally:
+        run_file.unlink()
+
+
+def test_what_is_not_declared_is_taken_over_from_the_file_of_another_program(path: Path) -> None:
+    """The search list and the options stay, and the comment that the program manages it goes."""
+    run_file, link = Path("/run/ra-test-resolv.conf"), path.with_name("link")
+    run_file.write_text(
+        "# This is managed by man:systemd-resolved(8). Do not edit.\n\n"
+        "nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch corp.example\nsortlist 192.0.2.0/24\n"
+    )
+    link.symlink_to(run_file)
+    try:
+        converge({f"Resolver[{link}]": {"nameservers": ["192.0.2.3"]}})
+        assert not link.is_symlink()
+        assert link.read_text() == (
+            "nameserver 192.0.2.3\noptions edns0 trust-ad\nsearch corp.example\nsortlist 192.0.2.0/24\n"
+        )
     finally:
         run_file.unlink()
 
