@@ -29,6 +29,7 @@ LINE = re.compile(
     r"(?:@(?P<marker>cert-authority|revoked)[ \t]+)?(?P<hosts>[^ \t#@][^ \t]*)[ \t]+"
     r"(?P<type>[^ \t]+)[ \t]+(?P<key>[A-Za-z0-9+/]+={0,2})(?P<comment>[ \t].*)?"
 )
+USUAL_PORT = re.compile(r"\[([^\]]+)\]:22")
 HASHED = "|1|"
 SALT = 20  # bytes, those of the hash
 
@@ -58,8 +59,13 @@ class Provider(BaseProvider):
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a key of another type, and a hash of what cannot be hashed."""
+        """Yield a key of another type, a name that ssh does not look for, and a hash of what cannot be hashed."""
         yield from ssh_key_types.problems(should)
+        for attribute, names in (("name", [should.get("name")]), ("host_aliases", should.get("host_aliases") or ())):
+            for name in names:
+                if isinstance(name, str) and (usual := USUAL_PORT.fullmatch(name)):
+                    why = f"{attribute}: ssh does not look for '{name}': at port 22 it looks for '{usual[1]}'"
+                    yield Problem(attribute, why, "warning")
         if should.get("hashed") is True:
             if should.get("host_aliases"):
                 yield Problem("hashed", "hashed: a line with a hash has one name, so it excludes 'host_aliases'")

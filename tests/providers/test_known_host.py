@@ -16,6 +16,7 @@ from resource_api.files import Lines
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +73,14 @@ def test_ssh_finds_the_key_while_it_is_present(file: Path, name: str, *, hashed:
     assert (found(file, name), found(file, "alias.example")) == (["ssh-ed25519"], ["ssh-ed25519"])
     converge(f"{name}@ed25519 {file}", ensure="absent")
     assert file.read_text() == PEOPLE
+
+
+def test_a_name_that_ssh_does_not_look_for_is_a_warning(file: Path) -> None:
+    """At its usual port a host has no brackets: ssh-keygen finds no key then."""
+    declared = {f"Known_host[[new.example]:22@ed25519 {file}]": {"key": ED25519}}
+    assert any("at port 22 it looks for 'new.example'" in each for each in warned(declared))
+    converge(f"[new.example]:22@ed25519 {file}", key=ED25519)
+    assert found(file, "new.example") == []
 
 
 def test_only_the_line_of_the_key_changes(file: Path) -> None:

@@ -12,9 +12,26 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests import command
-from tests.namespaces import private_kernel
+from tests.namespaces import bind, private_kernel, unmount
 from tests.providers.applied import converge
-from tests.providers.odd_files import JOBS, LOGS, ODD_FILES, PARAMETERS, PINS, RULES, SOURCES, UNITS, OddFile
+from tests.providers.odd_files import (
+    HOSTS,
+    JOBS,
+    KEYS,
+    KNOWN,
+    LOGS,
+    MOUNTS,
+    NAME,
+    ODD_FILES,
+    PARAMETERS,
+    PINS,
+    RESOLVER,
+    RULES,
+    SETTINGS,
+    SOURCES,
+    UNITS,
+    OddFile,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +44,13 @@ TYPES = {
     UNITS: "systemd_unit",
     PARAMETERS: "sysctl",
     JOBS: "cron",
+    HOSTS: "host",
+    RESOLVER: "resolver",
+    NAME: "hostname",
+    MOUNTS: "mount",
+    KEYS: "ssh_authorized_key",
+    KNOWN: "known_host",
+    SETTINGS: "ini_setting",
 }
 #: crontab(1) of Debian writes it above a table.
 HEADER = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
@@ -43,6 +67,21 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
         subprocess.run(["mount", "-t", "tmpfs", "none", Path(JOBS).parent], check=True)
         Path(JOBS).mkdir()
+        Path(KEYS).parent.mkdir(mode=0o700, exist_ok=True)
+        for directory in (SETTINGS, Path(KEYS).parent):
+            subprocess.run(
+                [
+                    "mount",
+                    "-t",
+                    "tmpfs",
+                    "-o",
+                    "mode=700",
+                    "none",
+                    Path(directory).parent if directory == SETTINGS else directory,
+                ],
+                check=True,
+            )
+        Path(SETTINGS).mkdir()
         for place in (SOURCES, PINS):
             shutil.rmtree(place)
             Path(place).mkdir()
@@ -73,7 +112,9 @@ class TestOddFile:
         path = place(odd)
         environment = command.environment_of(tmp_path)
         try:
-            listed = command.run(["resource", kind(odd)], cwd=tmp_path, env=environment, text=True, timeout=60)
+            # Settings of all files cannot be listed.
+            one = [odd.resource.partition("[")[2][:-1]] if kind(odd) == "ini_setting" else []
+            listed = command.run(["resource", kind(odd), *one], cwd=tmp_path, env=environment, text=True, timeout=60)
             assert (listed.returncode, "Traceback" in listed.stderr) == (0, False), listed.stderr
             (tmp_path / "site.yaml").write_text(listed.stdout)
             planned = command.run(["plan", "site.yaml"], cwd=tmp_path, env=environment, text=True, timeout=60)
@@ -96,3 +137,22 @@ class TestOddFile:
             assert HEADER.sub(b"", path.read_bytes()).rstrip(b"\n") == odd.text.replace(odd.old, odd.new).rstrip(b"\n")
         finally:
             path.unlink()
+
+
+CONTAINED = [odd for odd in ODD_FILES if odd.path in {HOSTS, RESOLVER, MOUNTS} and odd.resource]
+
+
+@pytest.mark.usefixtures("_private_directories")
+@pytest.mark.parametrize("odd", CONTAINED, ids=[f"{kind(odd)}-{number}" for number, odd in enumerate(CONTAINED)])
+def test_an_odd_file_that_a_container_mounts_is_edited_too(odd: OddFile, tmp_path: Path) -> None:
+    """The same edit, where the file cannot be replaced."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(odd.text)
+    Path(odd.path).touch()
+    bind(outside, odd.path)
+    try:
+        converge({odd.resource: odd.attributes})
+        assert Path(odd.path).read_bytes() == outside.read_bytes() == odd.text.replace(odd.old, odd.new)
+    finally:
+        unmount(odd.path)
+        Path(odd.path).unlink()
