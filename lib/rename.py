@@ -1,4 +1,4 @@
-"""Rename within a directory, durably, and not misled by other users who can write to it."""
+"""Rename and move, durably, and not misled by other users who can write to a directory on the path."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ def rename(path: str, name: str) -> None:
 
     Raise ``OSError``.
     """
-    with files.Directories() as directories:
-        parent, old = directories.place(path)
-        os.rename(old, name, src_dir_fd=parent.fd, dst_dir_fd=parent.fd)
-        fd = os.open(".", os.O_RDONLY, dir_fd=parent.fd)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    move(path, f"{path.rpartition('/')[0]}/{name}")
+
+
+def move(path: str, new: str) -> None:
+    """Move what is at ``path`` to another path of the same filesystem, durably. Raise ``OSError``."""
+    with files.Directories() as one, files.Directories() as other:
+        (parent, old), (directory, name) = one.place(path), other.place(new)
+        os.rename(old, name, src_dir_fd=parent.fd, dst_dir_fd=directory.fd)
+        for each in {parent.fd, directory.fd}:
+            fd = os.open(".", os.O_RDONLY, dir_fd=each)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)

@@ -45,6 +45,11 @@ def _serve(pipe: str, text: bytes, stopped: threading.Event) -> None:
     """Write ``text`` for each reader until ``stopped``; opening a pipe waits for a reader."""
     while not stopped.is_set():
         # It may have been removed meanwhile, or its reader may end before it has read all.
-        with suppress(FileNotFoundError, BrokenPipeError), open(pipe, "wb", buffering=0) as stream:  # noqa: PTH123 - text in
+        # Never made here: it would be a file with the secret in it.
+        with suppress(FileNotFoundError, BrokenPipeError), os.fdopen(_opened(pipe), "wb", buffering=0) as stream:
             if not stopped.is_set():
                 stream.write(text)
+
+
+def _opened(pipe: str) -> int:
+    return os.open(pipe, os.O_WRONLY | os.O_CLOEXEC)

@@ -183,7 +183,9 @@ class Provider(BaseProvider):
         except BaseException:
             for there, back in moved.items():
                 if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
-                    os.rename(there, back)  # noqa: PTH104 - text in, text out
+                    from lib.rename import move  # noqa: PLC0415 - as below
+
+                    move(there, back)
             raise
 
     def _delete(self, context: Context, name: str, is_: Mapping[str, Any] | None, *, managehome: bool) -> None:
@@ -292,7 +294,9 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
         return False
-    os.rename(is_["home"], home)  # noqa: PTH104 - text in, text out
+    from lib.rename import move  # noqa: PLC0415 - most runs make, move or remove no home
+
+    move(is_["home"].rstrip("/"), home.rstrip("/"))
     return True
 
 

@@ -12,6 +12,7 @@ import pwd
 import shutil
 import struct
 import tempfile
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
 
 #: Bytes of an oversized file; it has a hole and needs no room on the disk.
 OVERSIZED: Final = 4 << 30
+#: Characters of a line on which a regular expression with quadratic time would never end.
+LONG_LINE: Final = 1_200_000
+#: What another user may do beside keeping the type from reading: give a file to everybody, write a line without end,
+#: or a program that would show that it was executed.
+OTHER_FORMS: Final = ("records", "access control list", "group-writable", "long line", "program")
+#: Seconds in which a type does for another user what it does without such files.
+PATIENCE: Final = 60.0
 #: An access control list (acl(5), as the kernel stores it) that lets user 65534 read and write.
 ACL: Final = struct.pack("<I", 2) + b"".join(
     struct.pack("<HHI", tag, rights, 65534 if tag == 2 else 2**32 - 1)  # noqa: PLR2004 - ACL_USER, the named user
@@ -43,9 +51,11 @@ class NeighbourLaws(FoundationLaws):
         usable = _usable(harness)
         undisturbed = _lifecycle(harness)
         for neighbour in usable:
-            for form in ("records", "access control list", *OBSTACLES):
+            for form in (*OTHER_FORMS, *OBSTACLES):
                 with _planted(neighbour, form):
+                    began = time.monotonic()
                     assert _lifecycle(harness) == undisturbed, "what is done for another user has changed"
+                    assert time.monotonic() - began < PATIENCE, "what another user has written keeps the type busy"
 
     def test_neighbours_do_not_disturb_what_exists(self, harness: Harness) -> None:
         """Hostile files that appear later are no reason for a change, and no obstacle to one."""
@@ -138,15 +148,26 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
     elif form == "fifo":
         os.mkfifo(path)
     else:
-        path.write_bytes(neighbour.content)
-    if form == "oversized":
-        os.truncate(path, OVERSIZED)
-    if form == "access control list":
-        with suppress(OSError):  # a file system may have none
-            os.setxattr(path, "system.posix_acl_access", ACL)
+        _write(path, neighbour.content, form, victim)
     if os.geteuid() == 0:
         owner = pwd.getpwnam(neighbour.user)
         os.chown(path, owner.pw_uid, owner.pw_gid, follow_symlinks=False)
+
+
+def _write(path: Path, content: bytes, form: str, victim: Path) -> None:
+    """Write a regular file of a hostile user."""
+    if form == "program":
+        content = f"#!/bin/sh\ntouch {victim}/executed\n".encode()
+    elif form == "long line":
+        content += b"\na" + b" a" * (LONG_LINE // 2) + b"\n"
+    path.write_bytes(content)
+    if form == "oversized":
+        os.truncate(path, OVERSIZED)
+    elif form == "access control list":
+        with suppress(OSError):  # a file system may have none
+            os.setxattr(path, "system.posix_acl_access", ACL)
+    elif form in {"group-writable", "program"}:
+        path.chmod(0o777)
 
 
 def _state(path: Path) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tarfile
+import time
 import zipfile
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -205,6 +206,21 @@ class TestHostile:
         """Implied directories count too."""
         with pytest.raises(ResourceError, match="it has more than 2 members"):
             unpacked(PACKERS[form]({"a/b/x": b""}), Limits(10, 2))
+
+    def test_many_members_are_refused_by_their_headers(self) -> None:
+        """At once: two hundred thousand empty files are a small archive. Extended headers are no members."""
+        raw = io.BytesIO()
+        with tarfile.open(fileobj=raw, mode="w:gz", format=tarfile.PAX_FORMAT) as archive:
+            for number in range(30_000):
+                archive.addfile(tarfile.TarInfo(f"{number}"))
+        began = time.process_time()
+        with pytest.raises(ResourceError, match="it has more than 29999 members"):
+            unpacked(raw.getvalue(), Limits(10, 29_999))
+        assert time.process_time() - began < 1
+        long, name = io.BytesIO(), f"{'é' * 60}/{'é' * 60}"
+        with tarfile.open(fileobj=long, mode="w", format=tarfile.PAX_FORMAT) as archive:
+            archive.addfile(tarfile.TarInfo(name))
+        assert list(unpacked(long.getvalue(), Limits(10, 2))) == [name.partition("/")[0], name]
 
     @pytest.mark.parametrize("form", PACKERS)
     def test_deeper_members_than_allowed_are_refused(self, form: str) -> None:
