@@ -27,6 +27,12 @@ def report_unreadable(context: Context, found: Iterable[Any], why: str, names: C
         context.failed(failed, message=why)
 
 
+def at(path: str, error: OSError | ResourceError) -> str:
+    """Return the message of an error about a file, with the path first: the title of a resource may be another."""
+    text = files.describe_error(error, path)
+    return text if text.startswith(path) else f"{path}: {text}"
+
+
 def read_files(
     context: Context, names: Collection[Name] | None, read: Callable[[str], Content], unlisted: str
 ) -> Iterator[tuple[str, list[Name], Content]]:
@@ -43,7 +49,7 @@ def read_files(
         try:
             content = read(path)
         except (OSError, ResourceError) as error:
-            context.failed(group, message=files.describe_error(error, path))
+            context.failed(group, message=at(path, error))
         else:
             yield path, group, content
 

@@ -54,8 +54,12 @@ def read_all(
     """
 
     def read(directories: files.Directories, path: str) -> Resource:
-        row, content = _read(path, directories)
-        return row | describe(content)
+        try:
+            row, content = _read(path, directories)
+            return row | describe(content)
+        except ResourceError as error:
+            msg = f"{path}: {error}"
+            raise ResourceError(msg) from None
 
     for _, row in read_each(context, names, f"{kind} can be in any file; name it", read):
         yield row

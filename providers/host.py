@@ -72,7 +72,7 @@ class Provider(BaseProvider):
             except OSError as error:
                 if names is None:
                     raise
-                context.failed([name for name in names if name[1] == target], files.describe_error(error, target))
+                context.failed([name for name in names if name[1] == target], file_parts.at(target, error))
                 continue
             rows = _rows(lines, target)
             yield from rows if names is not None else filter(None, map(_listed, rows))

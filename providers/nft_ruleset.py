@@ -69,7 +69,7 @@ class Provider(BaseProvider):
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                file_parts.report_unreadable(context, [path], files.describe_error(error, path), names)
+                file_parts.report_unreadable(context, [path], file_parts.at(path, error), names)
                 continue
             row = {"ensure": "present", "path": path, "content": content, "loaded": True}
             if drift := self._drift(content):

@@ -55,7 +55,7 @@ class Provider(BaseProvider):
                 lines = files.read_lines(path)
                 managed = _managed(path)
             except OSError as error:
-                file_parts.report_unreadable(context, [path], files.describe_error(error, path), names)
+                file_parts.report_unreadable(context, [path], file_parts.at(path, error), names)
                 continue
             if not managed and not os.path.exists(path):  # noqa: PTH110 - a text
                 continue

@@ -54,9 +54,8 @@ class Provider(BaseProvider):
             try:
                 lines = files.read_lines(target)
             except OSError as error:
-                why = files.describe_error(error, target)
                 found = [name for name in names or () if name[1] == target]
-                file_parts.report_unreadable(context, found, f"{target}: {why}" if names is None else why, names)
+                file_parts.report_unreadable(context, found, file_parts.at(target, error), names)
                 continue
             entries = dict(filter(None, (parse_line(files.printable(line)) for line in lines)))
             wanted = entries if names is None else [name for name, place in names if place == target]

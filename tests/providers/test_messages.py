@@ -1,0 +1,44 @@
+"""A message about a file begins with its path, whatever the title of the resource is."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.providers.applied import reason, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIEn4yLhvJ5wlrUxLbBVFG2GmBJp0mRPd8Z5S4e3nHj9K"
+TYPES: dict[str, dict[str, Any]] = {
+    "File_line": {"line": "a"},
+    "Block_in_file": {"block": "a"},
+    "Ini_setting": {"setting": "a", "value": 1},
+    "Json_setting": {"key": "a", "value": 1},
+    "Yaml_setting": {"key": "a", "value": 1},
+    "Toml_setting": {"key": "a", "value": 1},
+    "X509_key": {},
+    "X509_certificate": {"private_key": "/k", "subject": {"CN": "a"}},
+    "Nft_ruleset": {"content": "table ip a {}"},
+    "Resolver": {"nameservers": ["192.0.2.1"]},
+    "Host": {"ip": "192.0.2.1"},
+    "Sysctl": {"name": "a.b", "value": 1, "apply": False},
+    "Known_host": {"type": "ed25519", "key": KEY},
+    "Ssh_authorized_key": {"user": "root", "type": "ed25519", "key": KEY},
+}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has keys of root and rules of the kernel")
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("obstacle", ["directory", "large"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, kind: str, obstacle: str) -> None:
+    """A directory in its place, and one that is too large."""
+    path = tmp_path / "file"
+    path.mkdir() if obstacle == "directory" else path.write_bytes(b"\n" * (17 << 20))
+    place = "target" if kind in {"Host", "Sysctl", "Known_host", "Ssh_authorized_key"} else "path"
+    why = reason(run({f"{kind}[a]": {**TYPES[kind], place: str(path)}})[0])
+    assert str(path) in why
+    assert why.startswith(str(path)) or " cannot be read: " in why
