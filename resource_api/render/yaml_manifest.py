@@ -19,7 +19,7 @@ from resource_api.model.values.values import is_secret
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
     from resource_api.model.type_definition import TypeDefinition
@@ -28,6 +28,7 @@ _PLAIN: Final = regex(r"[A-Za-z_/][A-Za-z0-9_./+@%=,-]*(?: [A-Za-z0-9_./+@%=,()-
 _WORDS: Final = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
 _PLAIN_KEY: Final = regex(r"[A-Z][a-z0-9_]*\[[A-Za-z0-9_./+@%=:-]*[A-Za-z0-9_./+@%=-]\]\Z")
 _NONE: Final[Mapping[str, str]] = {}
+_NO_MEMBERS: Final[Mapping[str, Collection[str]]] = {}
 _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U00010000-\U0010ffff]")
 
 
@@ -41,11 +42,14 @@ def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> 
 
 
 def manifest(
-    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]], unlisted: Mapping[str, str] = _NONE
+    listed: Iterable[tuple[TypeDefinition, Iterable[Mapping[str, Any]]]],
+    unlisted: Mapping[str, str] = _NONE,
+    declared: Mapping[str, Collection[str]] = _NO_MEMBERS,
 ) -> Iterator[str]:
     """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one.
 
-    ``unlisted``: reference → why, of resources that cannot be declared so, and are comments therefore.
+    ``unlisted``: reference → why, of resources that cannot be declared so, and are comments therefore. ``declared``:
+    attribute → the members of it that are declared elsewhere; the others are made by the system, and are comments.
     """
     yield "resources:"
     found = False
@@ -57,15 +61,19 @@ def manifest(
                 yield f"  # {escape(named)} is left out: {escape(why)}"
                 continue
             found = True
-            yield from _resource(definition, attributes, text, row)
+            yield from _resource(definition, attributes, text, row, declared)
     if not found:
         yield "  {}"
 
 
 def _resource(
-    definition: TypeDefinition, attributes: Sequence[tuple[str, Attribute]], text: str, row: Mapping[str, Any]
+    definition: TypeDefinition,
+    attributes: Sequence[tuple[str, Attribute]],
+    text: str,
+    row: Mapping[str, Any],
+    declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    lines = list(_attributes(attributes, text if len(definition.namevars) == 1 else None, row))
+    lines = list(_attributes(attributes, text if len(definition.namevars) == 1 else None, row, declared))
     if provider := split_instance(definition.instance)[1]:
         lines.insert(0, f"    provider: {_key(provider)}")
     bare = not lines or lines[0].startswith("    #")  # comments come last
@@ -74,7 +82,10 @@ def _resource(
 
 
 def _attributes(
-    attributes: Sequence[tuple[str, Attribute]], title: str | None, row: Mapping[str, Any]
+    attributes: Sequence[tuple[str, Attribute]],
+    title: str | None,
+    row: Mapping[str, Any],
+    declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
     """Yield the lines of one resource, without the namevar where it equals the title."""
     comments = []
@@ -89,7 +100,9 @@ def _attributes(
         elif why := _value_problem(value):
             comments.append(f"    # {name} is left out: {why}")
         else:
-            yield from _entry(name, value, "    ")
+            made = value.keys() - declared[name] if isinstance(value, dict) and name in declared else ()
+            comments += [f"    # {name}.{escape(key)}: {_comment(value[key])}" for key in value if key in made]
+            yield from _entry(name, {key: value[key] for key in value if key not in made} if made else value, "    ")
     yield from comments
 
 

@@ -25,12 +25,13 @@ from resource_api.runtime.manifest_compiler import ManifestCompiler
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.function import Call
     from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
     from resource_api.runtime.manifest_compiler import Source
@@ -43,6 +44,8 @@ class SelectedProvider(NamedTuple):
     config: Mapping[str, Any]
     version: str = ""
     implementation: str = ""
+    #: Attribute of which declared members are compared → the members that the manifest's resources declare.
+    declared: Mapping[str, Collection[str]] = {}
 
     @property
     def name(self) -> str:
@@ -129,7 +132,8 @@ class ProviderSelector:
             self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
         found = catalog.instances[instance]
         config = _Configurations(catalog, pool).config(found)
-        return SelectedProvider(instance, config, found.version, found.implementation)
+        declared = _declared_members(manifest, self._registry.type(type_name, found.version), provider)
+        return SelectedProvider(instance, config, found.version, found.implementation, declared)
 
     def _find(self, provider: str) -> Manifest | None:
         """Return the first ``providers.yaml`` on the module path that has a provider of that name."""
@@ -174,6 +178,18 @@ class _Configurations:
             self._providers.configure(call.instance, self.config(instance))
             self._begun.discard(call.instance)
         return invoke(call, given, partial(call_function, self._providers))
+
+
+def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
+    """Return the members of merged attributes that resources of a provider declare; none of an undeclared attribute."""
+    found: dict[str, set[str]] = {}
+    for each in manifest.resources if definition.merged else ():
+        if each.type == definition.name and (each.meta.get("provider") or each.type) == provider:
+            given = {**manifest.defaults.get(each.file, {}).get(each.type, {}), **each.attributes}
+            for name in definition.merged:
+                if isinstance(members := given.get(name), Mapping):
+                    found.setdefault(name, set()).update(members)
+    return found
 
 
 def _resource_values(manifest: Manifest) -> Iterator[Problem]:

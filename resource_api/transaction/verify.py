@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Difference, conceal_difference, ensure_of, exists
+from resource_api.model.change import CREATING, Difference, compared_value, conceal_difference, ensure_of, exists
 from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
@@ -101,8 +101,13 @@ class Verification:
             return False
         if not self.missing(run):
             return False
-        managed = self._definition.managed
-        return before is None or row is None or all(same_value(row.get(n), before.get(n)) for n in managed)
+        if before is None or row is None:
+            return True
+        compared = partial(compared_value, self._definition)
+        return all(
+            same_value(compared(name, row.get(name), should), compared(name, before.get(name), should))
+            for name, should in ((name, run.should.get(name)) for name in self._definition.managed)
+        )
 
     def since(self) -> str:
         """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""

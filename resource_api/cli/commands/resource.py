@@ -201,7 +201,8 @@ def _finish(
     unlisted: dict[str, str] = {}
     for definition, rows in listed if listing else ():
         unlisted |= session.reader.unlisted(definition, rows, selected)
-    session.output.print_paged(list(yaml_manifest.manifest(listed, unlisted)))
+    declared = {} if selected is None else selected.declared
+    session.output.print_paged(list(yaml_manifest.manifest(listed, unlisted, declared)))
     return 0
 
 
