@@ -53,7 +53,8 @@ def leave_out(
 
 
 def _is_to_exist(entry: Entry) -> bool:
-    return entry.definition.ensurable and exists(entry.should)
+    """Return whether a resource is declared as existing; what an imperative one does cannot be read back."""
+    return "imperative" not in entry.definition.features and exists(entry.should)
 
 
 def _is_there(catalog: Catalog, prior: Prior, entry: Entry, queries: PlannerQueries) -> bool:

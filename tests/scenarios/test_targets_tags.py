@@ -378,3 +378,25 @@ def test_an_excluded_resource_that_cannot_be_read_is_there_if_it_is_recorded(ben
     assert bench.run("apply", manifest, "--target", "Probe").code == 0
     done = bench.run(*words, SICK="1")
     assert (done.code, list(bench.things("widget"))) == (0, ["b"]), done
+
+
+@pytest.mark.parametrize(
+    ("excluded", "message"),
+    [
+        ("Setting[s]: {value: 1}", "Setting[s] is not there, and what needs it is left out too: Widget[w]"),
+        (
+            "Widget[x]: {lifecycle: {external: true}}",
+            "Widget[x] is not there, and what needs it is left out too: Widget[w]",
+        ),
+        ("Widget[x]: {ensure: absent}", ""),
+        ("Errand[e]: {}", ""),
+    ],
+)
+def test_an_exclusion_leaves_out_what_needs_any_resource_that_should_exist(
+    bench: Bench, excluded: str, message: str
+) -> None:
+    """Also one that cannot be created; what is to be absent, and what only acts, is no such resource."""
+    name = excluded.partition(":")[0]
+    manifest = f"resources:\n  {excluded}\n  Widget[w]: {{require: '{name}'}}\n"
+    done = bench.apply(manifest, "--exclude", name)
+    assert (done.code, message in done.err, "w" in bench.things("widget")) == (0, True, not message), done
