@@ -269,10 +269,10 @@ class ManifestBuilder:
             return
         self._check_keys(path, body, _INPUT_KEYS, "input declaration")
         given = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
-        for key, value in given.items():
-            if type(value) is not str:
-                hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
-                self._error((*path, key), f"{key} of an input must be a string", hint)
+        for key in [key for key, value in given.items() if type(value) is not str]:
+            hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
+            self._error((*path, key), f"{key} of an input must be a string", hint)
+            del given[key]
         default = body.get("default", MISSING)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
         origin = Origin(self._source, path)
