@@ -61,9 +61,9 @@ def is_planned(code: int) -> bool:
     return code in {0, _CHANGED}
 
 
-def of_refresh(drifted: Collection[str], *, detailed: bool) -> int:
+def of_refresh(changed: Collection[object], *, detailed: bool) -> int:
     """Return the code of a refresh; if ``detailed``, 2 where state has changed."""
-    return _CHANGED if detailed and drifted else 0
+    return _CHANGED if detailed and changed else 0
 
 
 def of_hosts(

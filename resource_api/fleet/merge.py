@@ -190,7 +190,7 @@ class Answer:
         counts = found.get("summary")
         if isinstance(counts, dict):
             self.add({**counts, "type": "summary"})
-        self.changed = self.changed or bool(found.get("refreshed"))
+        self.changed = self.changed or bool(found.get("refreshed") or found.get("output_changes"))
 
     def _keep(self, document: Mapping[str, Any]) -> None:
         exact, text = self._texts(document)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
     from resource_api.model.values.side_effect import SideEffect
+    from resource_api.plan.drift import Drift
     from resource_api.plan.planner import Plan
 
 FORMAT_VERSION = 1
@@ -41,9 +42,7 @@ def plan(planned: Plan) -> dict[str, Any]:
         "steps": [step(each, may_change=each.entry.index in may_change) for each in planned.steps],
         "drift": [drift(each.reference, each.changes) for each in planned.drift],
         "outputs": plain(planned.outputs),
-        "output_changes": {
-            name: {"is": plain(is_), "should": plain(should)} for name, is_, should, _ in planned.output_changes
-        },
+        "output_changes": _output_changes(planned.output_changes),
         "unknown": [name for name, value in planned.outputs.items() if is_unknown(value)],
         **_stacks(planned),
         "summary": summary(planned.summary),
@@ -51,6 +50,20 @@ def plan(planned: Plan) -> dict[str, Any]:
         "applicable": planned.applicable,
         **({"problems": list(map(problem, planned.problems))} if planned.problems else {}),
     }
+
+
+def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[str, Any]:
+    """Return the document of ``refresh``: how resources, and outputs, differ from what was recorded."""
+    return {
+        "refreshed": [each.reference for each in resources],
+        "changes": [drift(each.reference, each.changes) for each in resources],
+        "output_changes": _output_changes(outputs),
+        "exit_code": 0,
+    }
+
+
+def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
+    return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, _ in changes}
 
 
 def _stacks(planned: Plan) -> dict[str, Any]:

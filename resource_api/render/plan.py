@@ -80,8 +80,26 @@ def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Itera
             yield [f"  {style.paint(escape(str(step.reference)), _BOLD)} (read again after {after})"]
     for drift in planned.drift:
         yield list(_drift(drift, style))
-    if changes := planned.output_changes:
-        yield ["Changes to outputs:", *_attributes([part for each in changes for part in nested_parts(each)], style)]
+    if planned.output_changes:
+        yield list(_outputs(planned.output_changes, style))
+
+
+def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
+    yield "Changes to outputs:"
+    yield from _attributes([part for each in changes for part in nested_parts(each)], style)
+
+
+def refresh_lines(
+    resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
+) -> Iterator[str]:
+    """Yield the lines of a refresh: what differs from what was recorded, under ``noop`` with its attributes."""
+    for each in resources:
+        yield f"<= {escape(each.reference)}"
+        if noop:
+            yield from _attributes([part for change in each.changes for part in nested_parts(change)], style)
+    if outputs:
+        yield from _outputs(outputs, style)
+    yield f"{len(resources)} refreshed.{' (noop)' if noop else ''}"
 
 
 def step_lines(planned: Plan, step: Step, style: Style) -> Sequence[str]:

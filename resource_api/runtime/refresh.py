@@ -8,14 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import targets as selecting
-from resource_api.model.change import exists
+from resource_api.model.change import Difference, exists
 from resource_api.model.event import Drifted
 from resource_api.model.record import Commit, Record
 from resource_api.model.report import Summary
-from resource_api.model.sealed_secrets import seal_secrets
+from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secrets
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError
+from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape
+from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import drift as drifting
+from resource_api.plan.drift import Drift
+from resource_api.plan.output_changes import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.schema_upgrade import rename, upgrade
 from resource_api.snapshot.configure_providers import configure_instances
@@ -24,13 +29,37 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.entry import Entry
     from resource_api.model.record import StackState
-    from resource_api.model.type_definition import Name
+    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.expression import Path
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.store import StackName
+
+
+class Refreshed(NamedTuple):
+    """What a refresh has found to differ from what was recorded: attributes of resources, and outputs."""
+
+    resources: Sequence[Drift]
+    outputs: Sequence[Difference] = ()
+
+    @property
+    def references(self) -> list[str]:
+        """The references of the resources that differ."""
+        return [each.reference for each in self.resources]
+
+
+class _Found(NamedTuple):
+    """A record to be written, and how it differs from the former one."""
+
+    record: Record
+    #: In attributes that are managed; what is only read changes by itself.
+    drift: Sequence[Difference]
+    changes: Sequence[Difference]
 
 
 def refresh(
@@ -42,14 +71,30 @@ def refresh(
     excludes: Sequence[str] = (),
     noop: bool = False,
 ) -> list[str]:
-    """Read every recorded resource of a manifest's stack again and record what is there now.
+    """Read every recorded resource of a manifest's stack again and record what is there now, as ``read_again``.
 
-    Return the references of the resources that have drifted. ``targets`` and ``excludes`` select resources; ``noop``:
-    nothing is recorded, and no lock is taken. Raise ``ResourceError`` naming every resource that could not be read,
-    after the others are recorded; ``UsageError`` for a pattern that matches nothing.
+    Return the references of the resources that differ from what was recorded.
+    """
+    return read_again(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
+
+
+def read_again(
+    runtime: Runtime,
+    source: Source,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    targets: Sequence[str] = (),
+    excludes: Sequence[str] = (),
+    noop: bool = False,
+) -> Refreshed:
+    """Read every recorded resource of a manifest's stack again; record what is there now, and outputs made of that.
+
+    ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
+    lock is taken. Raise ``ResourceError`` naming every resource that could not be read, after the others are recorded;
+    ``UsageError`` for a pattern that matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
-    started, drift = time.time(), list[Drifted]()
+    started = time.time()
     with nullcontext() if noop else runtime.lock("refresh"), providers, gc_paused():
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
@@ -61,23 +106,60 @@ def refresh(
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         snapshot = Snapshot(providers)
-        drifted: list[Record] = []
+        found: list[_Found] = []
         failures: list[str] = []
         selected = _selected(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
         for instance in dict.fromkeys(record.instance for record in selected):
             records = [record for record in selected if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
-                failures += _read_again(snapshot, state, records, drifted, drift)
+                failures += _read_again(snapshot, state, records, found)
+        drift = [Drifted(str(each.record.reference), each.drift) for each in found if each.drift]
         for each in drift:
             runtime.notify(each)
-        for commit in () if noop else (instances.commit, renaming, Commit(drifted)):
+        whole = not (targets or excludes or failures)
+        outputs = _outputs(catalog, state, [each.record for each in found]) if whole else {}
+        changed = output_changes(state.outputs, {**state.outputs, **outputs}, state.salt) if outputs else ()
+        written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
+        refreshed = Commit([each.record for each in found], outputs=written)
+        for commit in () if noop else (instances.commit, renaming, refreshed):
             if not commit.empty:
                 runtime.store.commit(name, commit)
+    counts = Summary(refreshed=len(found), outputs_changed=len(changed), failed=len(failures))
     if runtime.on_document is not None:
-        runtime.on_document(_document(runtime, name, started, drift, failures))
+        runtime.on_document(_document(runtime, name, started, drift, failures, counts=counts))
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
-    return [str(record.reference) for record in drifted]
+    return Refreshed([Drift(str(each.record.reference), each.changes) for each in found], changed)
+
+
+def _outputs(catalog: Catalog, state: StackState, changed: Sequence[Record]) -> dict[str, Any]:
+    """Return the recorded outputs that are made of ``changed`` records, with the values that are known now."""
+    keys = {record.key for record in changed}
+    if not (keys and state.outputs):
+        return {}
+    from resource_api.plan import unknowns  # noqa: PLC0415 - few stacks have outputs
+
+    records = {**state.records, **{record.key: record for record in changed}}
+
+    def entry_of(path: Path) -> Entry | None:
+        return catalog.find(path.root) if isinstance(path.root, Reference) else None
+
+    def value_of(path: Path) -> Any:
+        entry = entry_of(path)
+        record = records.get(entry.key) if entry is not None else None
+        if entry is None or record is None:
+            return UNKNOWN
+        found = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
+        return UNKNOWN if has_sealed(found) else found
+
+    concerned = {
+        name
+        for name in state.outputs.keys() & catalog.manifest.outputs.keys()
+        for path in catalog.scope.paths(catalog.manifest.outputs[name])
+        if (entry := entry_of(path)) is not None and entry.key in keys
+    }
+    values, _ = unknowns.outputs(catalog, catalog.scope.resolver(value_of))
+    return {name: value for name, value in values.items() if name in concerned and not is_unknown(value)}
 
 
 def _selected(
@@ -97,13 +179,12 @@ def _recorded_implementations(state: StackState, instance: str) -> dict[Name, st
 
 
 def _document(
-    runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str]
+    runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
 ) -> dict[str, Any]:
     """Return the document of a refresh, which has drift and no steps."""
     from resource_api.render import json as documents  # noqa: PLC0415 - only where it is wanted
     from resource_api.render.runs import document as run_document  # noqa: PLC0415 - see above
 
-    counts = Summary(refreshed=len(drift), failed=len(failures))
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
     found = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
@@ -113,10 +194,8 @@ def _document(
     return masked
 
 
-def _read_again(
-    snapshot: Snapshot, state: StackState, records: list[Record], drifted: list[Record], drift: list[Drifted]
-) -> list[str]:
-    """Read the records of one provider instance; append the changed ones to ``drifted`` and return the failures."""
+def _read_again(snapshot: Snapshot, state: StackState, records: list[Record], found: list[_Found]) -> list[str]:
+    """Read the records of one provider instance; append the changed ones to ``found`` and return the failures."""
     try:
         tools = snapshot.providers.functions(records[0].instance)
         records = [upgrade(record, tools) for record in records]
@@ -131,9 +210,21 @@ def _read_again(
         row, failure = snapshot.observation(record.instance, record.name)
         if failure:
             failures.append(f"{record.reference}: {failure}")
-        elif changes := drifting.drifted_attributes(definition, record, row, state.salt):
-            drift.append(Drifted(str(record.reference), changes))
-            known = {**(record.is_ or {}), **record.should}
-            is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
-            drifted.append(record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version))
+            continue
+        drift = drifting.drifted_attributes(definition, record, row, state.salt)
+        known = {**(record.is_ or {}), **record.should}
+        is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
+        new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version)
+        if changes := [*drift, *_read_only_changes(definition, record, new)]:
+            found.append(_Found(new, drift, changes))
     return failures
+
+
+def _read_only_changes(definition: TypeDefinition, before: Record, after: Record) -> Iterator[Difference]:
+    """Yield how the values differ that can only be read."""
+    if before.is_ is None or after.is_ is None:
+        return
+    for name in sorted(definition.read_only):
+        was, now = before.is_.get(name), after.is_.get(name)
+        if not same_value(was, now):
+            yield Difference(name, was, now)

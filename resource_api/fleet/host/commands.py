@@ -69,11 +69,13 @@ def plan(run: HostRun) -> int:
 
 def refresh(run: HostRun) -> int:
     """Read everything that is recorded again."""
+    from resource_api.render import json as documents  # noqa: PLC0415 - an apply does not need it
     from resource_api.runtime import refresh as refreshing  # noqa: PLC0415 - an apply does not need it
 
     options = run.selected("targets", "excludes", "noop")
     run.began = not run.options.get("noop")
-    run.result({"refreshed": refreshing.refresh(run.runtime, run.manifest, run.inputs, **options), "exit_code": 0})
+    found = refreshing.read_again(run.runtime, run.manifest, run.inputs, **options)
+    run.result(documents.refresh(found.resources, found.outputs))
     return 0
 
 

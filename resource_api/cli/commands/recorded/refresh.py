@@ -8,7 +8,8 @@ import click
 
 from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
-from resource_api.model.values.text import escape
+from resource_api.render import json as documents
+from resource_api.render import plan as plan_text
 from resource_api.runtime import refresh as refreshing
 
 if TYPE_CHECKING:
@@ -32,10 +33,9 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
         return code
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
     given = given_inputs.inputs(session.settings)
-    drifted = refreshing.refresh(session.runtime, session.source(manifest), given, **selection)
-    suffix = " (noop)" if settings["noop"] else ""
+    found = refreshing.read_again(session.runtime, session.source(manifest), given, **selection)
     session.show(
-        lambda: {"refreshed": drifted, "exit_code": 0},
-        lambda: [*(f"<= {escape(reference)}" for reference in drifted), f"{len(drifted)} refreshed.{suffix}"],
+        lambda: documents.refresh(found.resources, found.outputs),
+        lambda: plan_text.refresh_lines(found.resources, found.outputs, session.output.style, noop=settings["noop"]),
     )
-    return exit_codes.of_refresh(drifted, detailed=detailed_exitcodes)
+    return exit_codes.of_refresh([*found.resources, *found.outputs], detailed=detailed_exitcodes)
