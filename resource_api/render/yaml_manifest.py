@@ -100,9 +100,11 @@ def _attributes(
         elif why := _value_problem(value):
             comments.append(f"    # {name} is left out: {why}")
         else:
-            made = value.keys() - declared[name] if isinstance(value, dict) and name in declared else ()
-            comments += [f"    # {name}.{escape(key)}: {_comment(value[key])}" for key in value if key in made]
-            yield from _entry(name, {key: value[key] for key in value if key not in made} if made else value, "    ")
+            if name in declared and isinstance(value, dict):
+                made = {key: member for key, member in value.items() if key not in declared[name]}
+                comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in made.items()]
+                value = {key: member for key, member in value.items() if key not in made}
+            yield from _entry(name, value, "    ")
     yield from comments
 
 
