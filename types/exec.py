@@ -42,6 +42,10 @@ is due. A notification by another resource runs it once more, if `creates`, `onl
 A text is split into words as in a shell, but no shell runs it: `$HOME`, `*`, `;` and `|` are passed unchanged. With
 `shell: true`, `/bin/sh` runs it. A list is never split. The environment contains only a few fixed variables. The
 metaparameter `timeout` replaces the limit of 300 seconds.
+
+A command of root executes nothing that others can change: its program, a script that it names, its working directory,
+with all that is in it for programs such as `make`, `npm` and `pip`. Otherwise it fails with path, owner and mode;
+declare the `user` who runs it, or give `--trust-path DIR`.
 """,
     attributes={
         "name": Attribute("String[1]", "The name; also the command, unless `command` is declared.", kind="namevar"),

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.read import read_file
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import MAX_BYTES
+from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.process import interactive
 
 if TYPE_CHECKING:
@@ -69,7 +71,12 @@ class ValueSource(NamedTuple):
         return os.path.join(self.directory, self.text)
 
     def _printed(self) -> bytes:
-        return interactive.output(shlex.split(self.text), self.directory or ".", MAX_BYTES)
+        words, directory = shlex.split(self.text), self.directory or "."
+        found = shutil.which(os.path.join(directory, words[0]) if "/" in words[0] else words[0]) if words else None
+        if found and (why := CodeTrust().why_not(os.path.abspath(found))):
+            msg = f"it is not executed, because others could have changed it: {why}"
+            raise ValueError(msg)
+        return interactive.output(words, directory, MAX_BYTES)
 
 
 def kind_of(value: Any) -> str | None:

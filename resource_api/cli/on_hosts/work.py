@@ -68,6 +68,8 @@ def prepare(
     given, nothing = _given(session), dict[str, Any]()
     passed = {name: session.settings[name] for name in _PASSED if name in session.settings}
     passed |= {**options.run_options(session.settings), **special}
+    if trusted := [path for path in session.settings.get("trust_path") or () if path.startswith("/")]:
+        passed["trust_path"] = trusted
     passed["log_level"] = threshold(session.settings)
     if (key := session.settings.get("key")) is not None:
         passed["key"] = key.url

@@ -71,7 +71,8 @@ class HostRun:
         cache, *archives = places
         directories = [path for archive in archives for path in _directories(archive)]
         self._directories = directories
-        self.registry = Registry(ModulePath([*directories, BUNDLED], distributions=False), [cache])
+        trusted = [cache, *self.options.get("trust_path", ())]
+        self.registry = Registry(ModulePath([*directories, BUNDLED], distributions=False), trusted)
 
     @cached_property
     def runtime(self) -> Runtime:

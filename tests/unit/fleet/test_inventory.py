@@ -246,12 +246,15 @@ def test_a_wrong_value_is_placed_where_it_is_written() -> None:
         ("{command: no-such-program --more}", "no-such-program: No such file or directory"),
         ("{command: [printf, '\\377']}", "printf: it is not UTF-8"),
         ("{command: [cat, large, large]}", "cat: it has printed more than 100 MB"),
+        ("{command: ./theirs}", "./theirs: it is not executed, because others could have changed it: 'PLACE/theirs'"),
     ],
 )
 def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, written: str, why: str) -> None:
     """Nothing of what was read is quoted."""
     path = tmp_path / "hosts.yaml"
     path.write_text(f"hosts: {{a: {{inputs: {{password: {written}}}}}}}\n")
+    (tmp_path / "theirs").write_text("#!/bin/sh\n")
+    (tmp_path / "theirs").chmod(0o777)
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 100_000_001)
     found = inventory.read(str(path))
