@@ -197,6 +197,8 @@ def _references(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield "value_requires", text
     if found["deleted_with"] is not None:
         yield "deleted_with", found["deleted_with"]
+    if found["successor"]:
+        yield "successor", found["successor"]
 
 
 def _is_name(name: Any) -> bool:

@@ -366,6 +366,7 @@ class TestTransfer:
             ({"requires": ["/b"]}, r"File\[/a\]: 'requires': '/b' is not a reference"),
             ({"value_requires": {"content": [3]}}, r"File\[/a\]: 'value_requires': '3' is not a reference"),
             ({"deleted_with": "File[]"}, r"File\[/a\]: 'deleted_with': .* empty title"),
+            ({"successor": "File"}, r"File\[/a\]: 'successor': 'File' is not a reference"),
         ],
     )
     def test_contradicting_or_unknown_values_are_refused(
