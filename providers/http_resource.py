@@ -10,7 +10,7 @@ from lib import http_paths
 from resource_api import CannotList, Planned, Problem, ResourceError, Sensitive, SimpleProvider, http
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from lib.http_paths import Request
     from resource_api import Context, Resource
@@ -137,11 +137,27 @@ class Provider(SimpleProvider):
             self._created[name] = number
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
-        """Send the declared fields that differ, with PUT in the whole object; after another change, once more."""
+        """Send the declared fields that differ, with PUT in the whole object."""
+        self._change(context, name, lambda present: self._send_update(name, present, should))
+
+    def delete(self, context: Context, name: str) -> None:
+        """Delete an object; one that is gone is no error."""
+
+        def send(present: Object) -> http.Response:
+            method, path = self._paths.delete.method, self._member(self._paths.delete, name, present)
+            return self._client.request(method, path, headers=_if_match(present), allow=(404, 410))
+
+        self._change(context, name, send)
+        self._created.pop(name, None)
+
+    def _change(self, context: Context, name: str, send: Callable[[Object], http.Response]) -> None:
+        """Change an object as it was read; if somebody else has changed it since, read and change it once more."""
         for left in reversed(range(TRIES)):
             present = self._present(context, name)
+            if present is None:
+                return
             try:
-                self._client.finish(self._send_update(name, present, should), self._job)
+                self._client.finish(send(present), self._job)
             except http.RequestError as error:
                 if error.status != CHANGED or not left:
                     raise
@@ -149,20 +165,10 @@ class Provider(SimpleProvider):
             else:
                 return
 
-    def delete(self, context: Context, name: str) -> None:
-        """Delete an object; one that is gone is no error."""
-        present = self._present(context, name)
-        if present.fields:
-            path = self._member(self._paths.delete, name, present)
-            headers = {"If-Match": present.etag} if present.etag else {}
-            response = self._client.request(self._paths.delete.method, path, headers=headers, allow=(404, 410))
-            self._client.finish(response, self._job)
-        self._created.pop(name, None)
-
     def _send_update(self, name: str, present: Object, should: Mapping[str, Any]) -> http.Response:
         method, path = self._paths.update.method, self._member(self._paths.update, name, present)
         body, secrets, form = _fields(should.get("body")), _fields(should.get("secrets")), self._config["patch"]
-        headers = {"If-Match": present.etag} if present.etag else {}
+        headers = _if_match(present)
         sent: Any
         if method == "PUT":
             sent = self._wrap({**http.merged(present.fields, body), **secrets})
@@ -176,13 +182,14 @@ class Provider(SimpleProvider):
             headers["Content-Type"] = CONTENT_TYPES[form]
         return self._client.request(method, path, sent, headers=headers, repeat=method == "PATCH")
 
-    def _present(self, context: Context, name: str) -> Object:
-        """Return an object as it was read; read it again where nothing would tell that it has changed since then."""
+    def _present(self, context: Context, name: str) -> Object | None:
+        """Return an object as it was read, None without one; one that is sent as a whole is read again by its path."""
         known = self._read.get(name)
-        if known is None or (self._paths.update.method == "PUT" and not known.etag):
+        whole = self._paths.update.method == "PUT" and self._paths.read_by_name
+        if known is None or (whole and not known.etag):
             for _ in self.get(context, [name]):
                 pass
-        return self._read.get(name) or Object({})
+        return self._read.get(name)
 
     def _member(self, request: Request, name: str, present: Object) -> str:
         field = self._config["id"]
@@ -284,6 +291,10 @@ def _headers(config: Mapping[str, Any]) -> dict[str, str | Sensitive[str]]:
         header, _, before = config["token_header"].partition(":")
         headers[header] = Sensitive(before.lstrip(" ") + config["token"].reveal())
     return headers
+
+
+def _if_match(present: Object) -> dict[str, str]:
+    return {"If-Match": present.etag} if present.etag else {}
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -220,6 +220,25 @@ def test_a_service_that_shows_changes_late_is_waited_for(store: Store, lag: str)
         assert len(server.requests) > 3
 
 
+def test_an_object_without_fields_is_an_object() -> None:
+    """It is changed and deleted as any other."""
+    objects: dict[str, dict[str, Any]] = {"x": {}, "y": {}}
+
+    def answer(request: Request) -> Reply:
+        name = request.parts[-1]
+        if name not in objects:
+            return Reply(404)
+        if request.method == "DELETE":
+            return Reply(200, objects.pop(name))
+        objects[name].update(request.body or {})
+        return Reply(200, objects[name])
+
+    with api(answer) as server:
+        wanted = {"x": {"body": {"size": 1}}, "y": {"ensure": "absent"}}
+        report = apply(server, wanted, path="/parts/{part}")
+        assert (report.summary.updated, report.summary.deleted, objects) == (1, 1, {"x": {"size": 1}})
+
+
 def test_a_whole_number_is_equal_with_and_without_a_point(server: Api, store: Store) -> None:
     """JSON has one kind of numbers."""
     store.objects["7"] = {"id": "7", "name": "x", "size": 2, "ratio": 0.5, "parts": [{"n": 1.0}]}
