@@ -37,6 +37,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "list → manifest": ("test_a_listing_is_a_manifest_without_changes",),
     "many at once": ("test_one_call_needs_no_second_attempt",),
     "parallel": ("test_calls_side_by_side_lose_nothing",),
+    "side effects": ("test_side_effects_are_reported_without_a_change",),
     "hostile names": ("test_a_hostile_name_is_refused_or_is_the_name",),
     "hostile neighbour": ("test_neighbours_change_nothing_for_others",),
 }

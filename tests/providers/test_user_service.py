@@ -34,6 +34,7 @@ USER: Final = "ra-user"
 #: Those of no other account: elsewhere ``userdel`` would refuse one whose number has processes here.
 NUMBERS: Final = {USER: 54811, "ra-other": 54812}
 LAWS: Final = (
+    "test_side_effects_are_reported_without_a_change",
     "test_update_changes_only_what_differs",
     "test_noop_changes_nothing",
     "test_a_listing_is_a_manifest_without_changes",
