@@ -82,11 +82,11 @@ def by_name(lines: Iterable[str]) -> dict[str, Resource]:
     return found
 
 
-def effect(name: str, architecture: str, version: str, action: str) -> SideEffect:
-    """Return what a transaction does to a package."""
+def effect(name: str, architecture: str, version: str, action: str, *, dependent: bool = False) -> SideEffect:
+    """Return what a transaction does to a package; ``dependent``: it was installed only for what is removed."""
     aliases = (f"{name}.{architecture}",)
     if action == "remove":
-        return SideEffect(name, action, aliases=aliases)
+        return SideEffect(name, action, aliases=aliases, dependent=dependent)
     row = {"ensure": "present", "version": version.removeprefix("0:"), "status": "installed"}
     return SideEffect(name, action, state=row, aliases=aliases)
 

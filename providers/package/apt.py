@@ -34,6 +34,8 @@ OPTIONS = (
 )
 
 
+#: apt writes its plan into a file of its log, also where it only simulates.
+SIMULATED = ("--simulate", "-o", "Dir::Log::Planner=/dev/null")
 #: What debconf says where it has no terminal or no apt-utils, as on every server: it then takes its defaults.
 DEBCONF = ("debconf: ", "dpkg-preconfigure: ")
 #: A line of a simulation: to be installed, with the version now and the new one, or removed.
@@ -126,7 +128,7 @@ class Provider(packages.PackageProvider):
     def _simulated(self, arguments: Sequence[str]) -> Iterator[SideEffect]:
         """Yield what apt-get would do. Raise as ``_apt`` does."""
         try:
-            lines = self.simulation(*OPTIONS, "--simulate", *arguments, log="debug").stdout.splitlines()
+            lines = self.simulation(*OPTIONS, *SIMULATED, *arguments, log="debug").stdout.splitlines()
         except CommandError as error:
             raise _explained(error) from error
         below = takewhile(lambda line: line.startswith(" "), _below(DOWNGRADED, lines))

@@ -27,6 +27,7 @@ ACTIONS = {
     "Reinstalling": "reinstall",
     "Removing": "remove",
 }
+UNUSED = "Removing unused dependencies"
 #: A package, its architecture, its version; then where it is from, and its size.
 COLUMNS = 3
 
@@ -102,11 +103,12 @@ def _argument(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any
 
 def effects(table: str) -> Iterator[SideEffect]:
     """Yield what dnf shows of a transaction: below each heading a line a package, of which a narrow table makes two."""
-    action = ""
+    action, unused = "", False
     words: list[str] = []
     for line in table.partition(SUMMARY)[0].splitlines():
         if line.endswith(":") and not line.startswith(" "):
             action = next((action for word, action in ACTIONS.items() if line.startswith(word)), "")
+            unused = line.startswith(UNUSED)
             continue
         words = [*words, *line.split()] if line.startswith("   ") else line.split() if line.startswith(" ") else []
         if words[:1] == ["replacing"]:
@@ -115,5 +117,5 @@ def effects(table: str) -> Iterator[SideEffect]:
             words = []
         elif action and len(words) >= COLUMNS:
             name, architecture, version, *_ = words
-            yield rpm.effect(name, architecture, version, action)
+            yield rpm.effect(name, architecture, version, action, dependent=unused)
             words = []

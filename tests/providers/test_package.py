@@ -326,9 +326,11 @@ REMOVES_BIG: Final = [{"name": "ra-test-big", "action": "remove"}]
 def test_what_apt_removes_besides_is_in_the_plan(ensure: str) -> None:
     """Also with what depends on that in turn; nothing is changed by asking."""
     install("ra-test-bigger")
+    before = {path: path.stat().st_mtime_ns for path in HISTORY.parent.iterdir()}
     error, effects = planned({"ra-test-base": ensure})["ra-test-base"]
     assert (error, effects) == ("", [{"name": "ra-test-bigger", "action": "remove"}, *REMOVES_BIG])
     assert transactions() == 1
+    assert {path: path.stat().st_mtime_ns for path in HISTORY.parent.iterdir()} == before
     report = apply({"ra-test-base": ensure})
     assert [step.side_effects for step in report.steps if step.side_effects] != []
     assert state("ra-test-big") == ""

@@ -64,6 +64,20 @@ def test_what_is_installed_and_upgraded_besides_is_in_the_plan(program: str) -> 
     assert planned(program, {BIG: "absent"}) == {BIG: [] if program == "zypper" else [("remove", "ra-base")]}
 
 
+def test_destroy_takes_along_what_was_installed_for_ours(program: str) -> None:
+    """Dnf removes dependencies that nothing needs any more; one that is declared present stays."""
+    runtime, ours = (
+        Runtime(Registry.from_path(), log=Log("off")),
+        {"project": "p", **manifest(program, {BIG: "present"})},
+    )
+    assert runtime.apply(ours).exit_code == 0
+    if program == "dnf":
+        (why,) = failures(program, {BIG: "absent", "ra-base": "present"})
+        assert "would also remove ra-base, which Package[ra-base] declares as present" in why
+    assert runtime.destroy(ours).exit_code == 0
+    assert installed() == ([] if program == "dnf" else ["ra-base-2.0-1.noarch"])
+
+
 def test_what_a_removal_takes_along_is_in_the_plan(program: str) -> None:
     """Of several only with the one that it needs; what is declared present stays. zypper refuses by itself."""
     assert failures(program, {BIG: "present", "ra-other": "present"}) == []
