@@ -14,7 +14,7 @@ from resource_api.plan.diff import ComparisonError, compare
 from resource_api.plan.planner import would_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
@@ -55,8 +55,7 @@ class SideEffectRule:
                 where = f" ({place.file}:{place.line})" if place.file else ""
                 declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{where}"
                 return f"would also {effect.action} {effect}, which {declared}; {way_out}"
-        stays = not (effect.dependent or entries) or any(not self._may_go(entry) for entry in entries)
-        if not effect.removes or step.entry.index not in orphans or not stays:
+        if not effect.removes or step.entry.index not in orphans or self._came_with(effect, entries):
             return ""
         recorded = not self._keys(step, effect).isdisjoint(self._plan.prior.state.records)
         why = "which this run is not to delete" if recorded else "which is not ours"
@@ -75,6 +74,15 @@ class SideEffectRule:
             for (instance, name), entry in self._entries.items():
                 if instance == (effect.type or step.definition.instance) and str(name).startswith(start):
                     yield entry
+
+    def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
+        """Return whether a thing may go with a resource that nobody declares any more.
+
+        What was made with the resource is recorded as if it had been there before; a directory is, with all in it.
+        """
+        if effect.dependent and effect.tree:
+            return True
+        return all(map(self._may_go, entries)) if entries else effect.dependent
 
     def _may_go(self, entry: Entry) -> bool:
         """Return whether a resource is declared, and so has been judged, or is deleted by the run."""

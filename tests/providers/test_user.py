@@ -347,6 +347,16 @@ def test_destroy_of_a_user_takes_its_own_group_along() -> None:
         assert (NAME in [entry.pw_name for entry in pwd.getpwall()]) is bool(code)
 
 
+def test_destroy_of_a_user_takes_its_home_along() -> None:
+    """Also where the same manifest declares the directory, and that is only forgotten."""
+    runtime, home = Runtime(Registry.from_path(), log=Log("off")), f"/home/{NAME}"
+    directory = {"ensure": "directory", "mode": "0700", "lifecycle": {"owned": False}}
+    resources = {f"User[{NAME}]": {"managehome": True}, f"File[{home}]": directory}
+    assert runtime.apply({"project": "p", "resources": resources}).exit_code == 0
+    assert runtime.destroy({"project": "p", "resources": resources}).exit_code == 0
+    assert not Path(home).exists()
+
+
 def test_a_change_of_the_account_files_by_another_program_is_kept() -> None:
     """The tools run again on what it has written."""
     tries = []
