@@ -319,6 +319,18 @@ def test_a_plan_asks_once_a_call_and_not_about_what_is_not_known(packages: Bench
     assert effects == {f"Probe[{name}]": None if name == "d" else [] for name in "abcde"} | {"Widget[w]": "none"}
 
 
+def test_what_an_earlier_run_found_unchanged_is_declared_all_the_same(packages: Bench) -> None:
+    """The plan is whole where a change has side effects."""
+    packages.things_of.joinpath("probe.json").write_text(json.dumps({"big": present("big", colour="base")}))
+    widgets = "".join(f"  Widget[w{number}]: {{}}\n" for number in range(5))
+    manifest = f"project: p\nresources:\n  Probe[base]: {{ensure: absent}}\n{widgets}  Probe[big]: {{}}\n"
+    for _ in range(3):
+        assert packages.apply(manifest, *STATE).code == 0
+    packages.put("probe", **packages.things("probe"), base=present("base"))
+    done = packages.plan(manifest, *STATE)
+    assert "! Probe[base]: would also remove big, which Probe[big] declares as present" in done.out
+
+
 def test_an_apply_asks_only_at_the_turn(packages: Bench) -> None:
     """The plan of an apply is not shown."""
     assert packages.apply("resources: {'Probe[a]': {}}").code == 0
