@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib.named_files import read_each
 from lib.path_attribute import directories_above
+from lib.prerequisites import MissingModuleError
 from resource_api import Attribute, ResourceError, files
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ def read_all(
         try:
             row, content = _read(path, directories)
             return row | describe(content)
+        except MissingModuleError:
+            raise
         except ResourceError as error:
             msg = f"{path}: {error}"
             raise ResourceError(msg) from None

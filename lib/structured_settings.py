@@ -138,9 +138,9 @@ class SettingsProvider(BaseProvider):
         mark = MARK if content.startswith(MARK.encode()) else ""
         try:
             return (mark + _computed(len(text), partial(self._edit, text, wanted))).encode()
+        except prerequisites.MissingModuleError:
+            raise
         except ResourceError as error:
-            if isinstance(error, prerequisites.MissingModuleError):
-                raise
             msg = f"{path}: {error}"
             raise ResourceError(msg) from error
 
