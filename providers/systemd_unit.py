@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import prerequisites, program_checked_files
+from lib import listing, prerequisites, program_checked_files, whole_directory
 from resource_api import BaseProvider, Command, CommandError, ResourceError
 
 if TYPE_CHECKING:
@@ -75,22 +76,46 @@ class Provider(BaseProvider):
                 yield from ((name, problem) for problem in missing)
 
     def _verify(self, stage: str, name: str) -> None:
-        """Raise ``ResourceError`` with what is wrong with a unit when its file is that in ``stage``."""
+        """Raise ``ResourceError`` with what is wrong with the units of a file when it is that in ``stage``.
+
+        What is wrong with them already is not, unless it is in the file.
+        """
+        for unit in _units(name):
+            if not (found := self._complaints([stage, DIRECTORY], name, unit)):
+                continue
+            there = any(os.path.lexists(f"{place}/{unit}") for place in (DIRECTORY, *OTHERS))
+            known = set(self._complaints([DIRECTORY], name, unit)) if there else set()
+            if new := [line for line in found if line not in known or line.startswith(f"{_path(name)}:")]:
+                more = ", ".join(self._involved(stage, name, unit, new[0]))
+                raise ResourceError("; ".join(new) + (f" (together with {more})" if more else ""))
+
+    def _complaints(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
+        """Return what systemd refuses of a unit, or else only warns of in the file; with the paths of the system."""
         try:
             # A colon at the end: the directories of the system follow.
-            path = {"SYSTEMD_UNIT_PATH": f"{stage}:{DIRECTORY}:"}
+            path = {"SYSTEMD_UNIT_PATH": "".join(f"{directory}:" for directory in directories)}
             options = ("--man=no", "--recursive-errors=no")
-            done = self.analyze.attempt("verify", *options, "--", _unit(name), env=path, log="debug")
+            done = self.analyze.attempt("verify", *options, "--", unit, env=path, log="debug")
         except CommandError as error:
             raise ResourceError(str(error)) from error
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        own = f"{stage}/{name}:"
-        if found := [line for line in lines if line.startswith(own)] if done.exit_code == 0 else lines:
-            msg = "systemd-analyze verify: " + "; ".join(line.replace(f"{stage}/", "") for line in found)
-            raise ResourceError(msg)
-        if done.exit_code != 0:
-            msg = f"systemd-analyze verify fails with exit code {done.exit_code}"
-            raise ResourceError(msg)
+        output = done.stderr.replace(f"{directories[0]}/", f"{DIRECTORY}/")
+        lines = [line for line in output.splitlines() if line.strip()]
+        if done.exit_code == 0:
+            return [line for line in lines if line.startswith(f"{_path(name)}:")]
+        return lines or [f"systemd-analyze verify fails with exit code {done.exit_code}"]
+
+    def _involved(self, stage: str, name: str, unit: str, error: str) -> Iterator[str]:
+        """Yield the drop-ins of a unit without which an error is none that names no file."""
+        for directory in (DIRECTORY, *OTHERS) if not error.startswith("/") else ():
+            for other in listing.matching(f"{directory}/{unit}.d", "*.conf"):
+                place = Path(stage, f"{unit}.d", other.name)
+                if place.exists():
+                    continue
+                # One of the same name in an earlier directory takes its place.
+                whole_directory.write(str(place), b"")
+                if error not in self._complaints([stage, DIRECTORY], name, unit):
+                    yield str(other)
+                place.unlink()
 
     def _stop(self, name: str) -> None:
         """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
@@ -120,8 +145,22 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"{key}={str(each).lower() if isinstance(each, bool) else each}\n"
 
 
+def _path(name: str) -> str:
+    return f"{DIRECTORY}/{name}"
+
+
 def _unit(name: str) -> str:
     return name.partition(".d/")[0]
+
+
+def _units(name: str) -> list[str]:
+    """Return the units that a file concerns: of a drop-in for ``web-.service`` those whose names begin with that."""
+    unit = _unit(name)
+    start, _, kind = unit.rpartition(".")
+    if unit == name or not start.endswith("-"):
+        return [unit]
+    found = {path.name for place in (DIRECTORY, *OTHERS) for path in listing.matching(place, f"{start}*.{kind}")}
+    return sorted(found) or [unit]
 
 
 def _listed() -> Sequence[str]:

@@ -36,8 +36,9 @@ TYPE = TypeDefinition(
 
 The name is that of the file: `backup.timer`, `worker@.service`, or for a drop-in `nginx.service.d/limits.conf`. A file
 is written only if `systemd-analyze verify` accepts the unit with it, together with the other units that change in the
-same step. systemd reads all changed files with one `daemon-reload`; declare a `Service` to start and enable a unit, and
-let it subscribe to the unit to be restarted. It comes after its unit by itself.
+same step; a drop-in that does not go with another one is a failure that names it. systemd reads all changed files with
+one `daemon-reload`; declare a `Service` to start and enable a unit, and let it subscribe to the unit to be restarted.
+It comes after its unit by itself.
 
 `ensure: absent` stops and disables the unit, unless a file of the distribution takes its place, and removes the file;
 the directory of a drop-in stays. `resource systemd_unit` lists the files in /etc/systemd/system, without links.

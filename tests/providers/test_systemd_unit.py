@@ -51,7 +51,11 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "content", "why"),
         [
-            ("ra-test.service", "[Service]\nExecStart=/bin/true\nFoo=1", "ra-test.service:3: Unknown key 'Foo'"),
+            (
+                "ra-test.service",
+                "[Service]\nExecStart=/bin/true\nFoo=1",
+                "/etc/systemd/system/ra-test.service:3: Unknown key 'Foo'",
+            ),
             ("ra-test.service", {"Service": {"ExecStart": "/no/such"}}, "Command /no/such is not executable"),
             ("ra-test.timer", {"Timer": {"OnCalendar": "whenever"}}, "Failed to parse calendar specification"),
             ("ra-test.mount", {"Mount": {"What": "tmpfs", "Where": "/a/b"}}, "Where= setting doesn't match unit name"),
@@ -73,6 +77,35 @@ class TestFiles:
         if name.startswith("ra-test."):
             assert run({f"Systemd_unit[{name}]": {"content": content, "verify": False}})[0].exit_code == 0
             (PLACE / name).unlink()
+
+    def test_a_drop_in_that_does_not_go_with_another_one_is_refused_with_its_name(self) -> None:
+        """What is wrong with the unit already is not held against a new one."""
+        directory = PLACE / "ra-test.service.d"
+        directory.mkdir()
+        (PLACE / "ra-test.service").write_text("[Service]\n")
+        (directory / "z.conf").write_text("[Service]\nExecStart=/bin/true\n")
+        more = {"content": {"Service": {"ExecStart": "/bin/false"}}}
+        why = reason(run({"Systemd_unit[ra-test.service.d/a.conf]": more})[0])
+        assert "Service has more than one ExecStart= setting" in why
+        assert why.endswith(f"(together with {directory}/z.conf)")
+        assert not (directory / "a.conf").exists()
+        (directory / "y.conf").write_text("[Service]\nExecStart=/bin/false\n")
+        nice = {"content": {"Service": {"Nice": 5}}}
+        assert run({"Systemd_unit[ra-test.service.d/b.conf]": nice})[0].summary.created == 1
+        for path in (*directory.iterdir(), PLACE / "ra-test.service"):
+            path.unlink()
+
+    def test_a_drop_in_for_units_of_one_beginning_is_verified_with_each(self) -> None:
+        """There is no unit of that name itself."""
+        for name in ("ra-test-a.service", "ra-test-b.service"):
+            (PLACE / name).write_text("[Service]\nExecStart=/bin/true\n")
+        name = "Systemd_unit[ra-test-.service.d/more.conf]"
+        assert "more.conf:2: Failed to parse" in reason(run({name: {"content": "[Service]\nNice=x\n"}})[0])
+        assert run({name: {"content": "[Service]\nNice=5\n"}})[0].summary.created == 1
+        for path in PLACE.rglob("ra-test-*.service*/*"):
+            path.unlink()
+        for path in PLACE.glob("ra-test-*.service"):
+            path.unlink()
 
     def test_units_are_verified_together(self) -> None:
         """A timer with the service that it starts, in either order, and the drop-in of a unit that is new."""
