@@ -83,8 +83,8 @@ class Provider(BaseProvider):
         for unit in _units(name):
             if not (found := self._complaints([stage, DIRECTORY], name, unit)):
                 continue
-            there = any(os.path.lexists(f"{place}/{unit}") for place in (DIRECTORY, *OTHERS))
-            known = set(self._complaints([DIRECTORY], name, unit)) if there else set()
+            exists = any(os.path.lexists(f"{place}/{unit}") for place in (DIRECTORY, *OTHERS))
+            known = set(self._complaints([DIRECTORY], name, unit)) if exists else set()
             if new := [line for line in found if line not in known or line.startswith(f"{_path(name)}:")]:
                 more = ", ".join(self._involved(stage, name, unit, new[0]))
                 raise ResourceError("; ".join(new) + (f" (together with {more})" if more else ""))
