@@ -81,15 +81,15 @@ class Provider(BaseProvider):
         What is wrong with them already is not, unless it is in the file.
         """
         for unit in _units(name):
-            if not (found := self._complaints([stage, DIRECTORY], name, unit)):
+            if not (found := self._problems([stage, DIRECTORY], name, unit)):
                 continue
             exists = any(os.path.lexists(f"{place}/{unit}") for place in (DIRECTORY, *OTHERS))
-            known = set(self._complaints([DIRECTORY], name, unit)) if exists else set()
+            known = set(self._problems([DIRECTORY], name, unit)) if exists else set()
             if new := [line for line in found if line not in known or line.startswith(f"{_path(name)}:")]:
                 more = ", ".join(self._involved(stage, name, unit, new[0]))
                 raise ResourceError("; ".join(new) + (f" (together with {more})" if more else ""))
 
-    def _complaints(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
+    def _problems(self, directories: Sequence[str], name: str, unit: str) -> list[str]:
         """Return what systemd refuses of a unit, or else only warns of in the file; with the paths of the system."""
         try:
             # A colon at the end: the directories of the system follow.
@@ -113,7 +113,7 @@ class Provider(BaseProvider):
                     continue
                 # One of the same name in an earlier directory takes its place.
                 whole_directory.write(str(place), b"")
-                if error not in self._complaints([stage, DIRECTORY], name, unit):
+                if error not in self._problems([stage, DIRECTORY], name, unit):
                     yield str(other)
                 place.unlink()
 
