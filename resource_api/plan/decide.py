@@ -13,7 +13,7 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.step import SAME, Decision
 from resource_api.plan.diff import ComparisonError, absence_differs, compare
 from resource_api.plan.provider_plan import kept_attributes, predict, predicted_values, stable_values
-from resource_api.plan.replacement import decide_replacement, replace_predecessor
+from resource_api.plan.replacement import decide_replacement, possible_failure, replace_predecessor
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
@@ -182,10 +182,11 @@ def _decide_existing(
         return replacement if final else _with_prediction(entry, replacement, should, functions)
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, wanted)}
     if imports(entry, inputs.record):
-        return Decision(Action.IMPORT, found, predicted=predicted, kept=kept)
+        return Decision(Action.IMPORT, found, possible_failure(entry, found, planned), predicted=predicted, kept=kept)
     if not (found or partial):
         return Decision(Action.SAME, kept=kept) if kept else SAME
-    return Decision(Action.UPDATE, found, left_by_earlier_run(inputs.record), predicted=predicted, kept=kept)
+    reasons = (*left_by_earlier_run(inputs.record), *possible_failure(entry, found, planned))
+    return Decision(Action.UPDATE, found, reasons, predicted=predicted, kept=kept)
 
 
 def left_by_earlier_run(record: Record | None) -> Sequence[str]:

@@ -125,10 +125,7 @@ def _replacing_attributes(
         if source is not None:
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
-            fixed[attribute] = (
-                f"'{attribute}' can only be set at creation:"
-                f" it is {show_attribute(is_)} and should be {show_attribute(should)}"
-            )
+            fixed[attribute] = _fixed(attribute, is_, should)
     declared = _changed_places(found, lifecycle.replace_on_changes)
     provided = [
         each
@@ -143,6 +140,38 @@ def _replacing_attributes(
     return _ReplacingAttributes(
         fixed, [each.attribute for each in declared], [each.attribute for each in provided], certain
     )
+
+
+def _fixed(attribute: str, is_: Any, should: Any) -> str:
+    return (
+        f"'{attribute}' can only be set at creation: it is {show_attribute(is_)} and should be {show_attribute(should)}"
+    )
+
+
+def _refusal(entry: Entry, why: Iterable[str]) -> str:
+    """Return the error of a resource that would have to be replaced, with what allows it."""
+    never = entry.meta.lifecycle.replace == "never"
+    return f"{'; '.join(why)}; lifecycle.replace{' is never' if never else ': delete_first would replace it'}"
+
+
+def possible_failure(entry: Entry, found: Sequence[Difference], planned: Planned) -> Sequence[str]:
+    """Return that an update fails if a value that is not known yet is not that of the creation; empty: it cannot.
+
+    ``found`` are its differences, and ``planned`` what its provider plans for them.
+    """
+    if entry.meta.lifecycle.replace in _ALLOWING or not any(is_undecided(each.is_, each.should) for each in found):
+        return ()
+    attributes = entry.definition.attributes
+    fixed = [each for each in found if attributes[each.attribute].kind == "init_only"]
+    provided = [each for each in _changed_places(found, planned.replace) if each.attribute not in attributes]
+    provided += [each for each in found if each.attribute in planned.replace and each not in fixed]
+    undecided = [each for each in (*fixed, *provided) if is_undecided(each.is_, each.should)]
+    if not undecided:
+        return ()
+    names = ", ".join(dict.fromkeys(each.attribute for each in undecided))
+    why = [_fixed(*each[:3]) if each in fixed else f"the provider replaces for {each.attribute}" for each in undecided]
+    condition = "only if" if len(undecided) == len(found) else "if"
+    return f"{condition} {names} changes", f"fails then: {_refusal(entry, why)}"
 
 
 def _changed_places(found: Sequence[Difference], places: Iterable[str]) -> list[Difference]:
@@ -189,10 +218,9 @@ def _checked_replacement(
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
     if replacing.fixed and order not in _ALLOWING and not requested:
-        hint = "lifecycle.replace is never" if order == "never" else "lifecycle.replace: delete_first would replace it"
         # With a lost source this step would be a replacement, so that the replacement of the source is not begun.
         action = Action.REPLACE if lost else Action.UPDATE
-        return Decision(action, found, error=f"{'; '.join(replacing.fixed.values())}; {hint}")
+        return Decision(action, found, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
     decision = _replace(found, replacing.all, replacement)
     if order == "never":

@@ -151,7 +151,9 @@ def test_an_unknown_part_alone_replaces_nothing_for_certain() -> None:
     body = {"region": 2, "zone": "a"}
     service.apply(x={"body": body})
     late = {"region": "${Item[y].number}", "zone": "a"}
-    assert planned(service.plan(y={}, x={"body": late})) == {"Item[y]": "create", "Item[x]": "update"}
+    plan = service.plan(y={}, x={"body": late})
+    assert planned(plan) == {"Item[y]": "create", "Item[x]": "update"}
+    assert "if body.region changes; fails then: the provider replaces for body.region; lifecycle.replace" in str(plan)
     plan = service.plan(y={}, x={"body": {**late, "zone": "b"}})
     assert planned(plan) == {"Item[y]": "create", "Item[x]": "replace"}
     report = service.apply(y={}, x={"body": late})
