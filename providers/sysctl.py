@@ -91,8 +91,10 @@ class Provider(BaseProvider):
                     identity,
                     Problem("name", "the running kernel has no such parameter; its module may not be loaded"),
                 )
+            if why := _unread(target):
+                yield identity, Problem("target", why)
             for path in _later_files(target):
-                entries = dict(filter(None, map(parse_line, files.read_lines(path))))
+                entries = _entries(path)
                 if entries.get(name, should.get("value")) != should.get("value"):
                     text = f"{path} comes after {target} and sets it to '{entries[name]}' when the machine starts"
                     yield identity, Problem("value", text)
@@ -183,6 +185,26 @@ def _own_files() -> list[str]:
     with suppress(FileNotFoundError), os.scandir(OWN) as found:
         return sorted(entry.path for entry in found if entry.name.endswith(".conf"))
     return []
+
+
+def _entries(path: str) -> dict[str, str]:
+    """Return the entries of a file; none of one that cannot be read."""
+    try:
+        return dict(filter(None, map(parse_line, files.read_lines(path))))
+    except OSError:
+        return {}
+
+
+def _unread(target: str) -> str:
+    """Return why a file is not read when the machine starts; empty if it is, or if it is in another directory."""
+    directory, _, name = target.rpartition("/")
+    if directory not in DIRECTORIES:
+        return ""
+    if not name.endswith(".conf"):
+        return f"{target} is not read when the machine starts: its name does not end with .conf"
+    earlier = (f"{each}/{name}" for each in DIRECTORIES[: DIRECTORIES.index(directory)])
+    covering = next(filter(os.path.lexists, earlier), "")
+    return f"{target} is not read when the machine starts: {covering} takes its place" if covering else ""
 
 
 def _later_files(target: str) -> list[str]:

@@ -94,6 +94,20 @@ def test_lines_of_others_stay_and_the_last_entry_counts(tmp_path: Path) -> None:
     assert path.read_bytes() == OTHERS.replace(b"-net.ipv4.ip_forward=1\n", b"")
 
 
+def test_a_file_that_is_not_read_when_the_machine_starts_is_a_warning_of_the_plan() -> None:
+    """By its name, or because a file of the same name in an earlier directory takes its place."""
+    declared = {"name": "net.ipv4.ip_forward", "value": 1}
+    end = "is not read when the machine starts"
+    assert warned({"Sysctl[a]": {**declared, "target": "/etc/sysctl.d/10-a"}}) == [
+        f"/etc/sysctl.d/10-a {end}: its name does not end with .conf"
+    ]
+    FILE.with_name("10-a.conf").write_text("")
+    assert warned({"Sysctl[a]": {**declared, "target": "/usr/lib/sysctl.d/10-a.conf"}}) == [
+        f"/usr/lib/sysctl.d/10-a.conf {end}: /etc/sysctl.d/10-a.conf takes its place"
+    ]
+    FILE.with_name("10-a.conf").unlink()
+
+
 def test_a_file_that_is_read_later_is_a_warning_of_the_plan() -> None:
     """As is a parameter that the kernel lacks."""
     later = FILE.with_name("99-z.conf")
