@@ -1,11 +1,14 @@
-"""Fault injection: one resource of a call fails, whatever the provider does with it.
+"""Fault injection: one resource of a call fails, whatever the provider does with it; or changes are seen late.
 
-What must become of the other resources must not enter here.
+What must become of the resources must not enter here.
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Change
@@ -15,7 +18,7 @@ from resource_api.plugins.registry import Registry
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from resource_api.model.type_definition import Name
+    from resource_api.model.type_definition import Name, Resource
 
 REASON = "refused by the test of a law"
 
@@ -74,4 +77,51 @@ def registry_with_refusal(
     found = Registry()
     found.register_type(registry.type(type_name))
     found.register_provider(type_name, Refusing, implementation or registry.implementations(type_name)[0])
+    return found
+
+
+class Lag:
+    """The delay after which ``get`` shows a change; ``created``: the names that ``set`` was asked to create."""
+
+    def __init__(self, seconds: float) -> None:
+        """Begin without a change."""
+        self.seconds = seconds
+        self.created: list[Name] = []
+        #: When the last change is shown, in seconds of ``time.monotonic``.
+        self.visible_at = 0.0
+        #: The rows by name as they were before it; None: absent.
+        self.before: dict[Name, Resource | None] = {}
+
+
+def registry_with_lag(
+    registry: Registry, type_name: str, lag: Lag, settle: float, implementation: str = ""
+) -> Registry:
+    """Return a registry in which the type's world shows changes late, and the type waits ``settle`` seconds for them.
+
+    ``implementation`` is the tested one of several providers.
+    """
+    provider: Any = registry.provider(type_name, implementation=implementation)
+    definition = copy(registry.type(type_name))
+    definition.settle = settle
+
+    class Lagging(provider):  # type: ignore[misc] # the author's class, known only now
+        def get(self, context: Any, names: Collection[Name] | None = None) -> list[Resource]:
+            arguments = [names] if "simple_get_filter" in definition.features else []
+            rows = {definition.name_of(row): dict(row) for row in super().get(context, *arguments)}
+            if time.monotonic() >= lag.visible_at:
+                lag.before |= {**dict.fromkeys(names or ()), **rows}
+                return list(rows.values())
+            shown = {name: lag.before.get(name, row) for name, row in rows.items()}
+            shown |= {name: row for name, row in lag.before.items() if name not in rows}
+            return [row for row in shown.values() if row is not None]
+
+        def set(self, context: Any, changes: Mapping[Name, Change], **extra: Any) -> None:
+            lag.created += [name for name, change in changes.items() if change.is_ is None]
+            lag.visible_at = math.inf
+            super().set(context, changes, **extra)
+            lag.visible_at = time.monotonic() + lag.seconds
+
+    found = Registry()
+    found.register_type(definition)
+    found.register_provider(type_name, Lagging, implementation or registry.implementations(type_name)[0])
     return found

@@ -103,6 +103,7 @@ class Harness:
             "updated": self.examples.updated is not None,
             "others": bool(self.examples.others),
             "isolation": self.definition.isolation is not None,
+            "settle": bool(self.definition.settle) or "settle" in self.definition.config.attributes,
             "provider class": not self._is_executable,
         }
         for feature in features:

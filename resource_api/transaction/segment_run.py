@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.transaction.side_effects import SideEffectCheck
     from resource_api.transaction.transaction import Parts
 
-#: What is added to the error of a creation that was reported and cannot be seen.
+#: What is added to the error of a creation that was reported and could not be seen in time.
 UNCONFIRMED: Final = "; it was reported as created: it is ours, unconfirmed, and the next run reads it again"
 #: Actions that change nothing and need no call.
 _WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
@@ -206,7 +206,7 @@ class SegmentRun:
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
             if self._mark_unconfirmed(run, maybe=run.result.reported != "failed"):
-                failure += UNCONFIRMED
+                failure += UNCONFIRMED if run.since else ""
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
         else:
             self._results.complete(run)
