@@ -38,6 +38,8 @@ BEFORE = re.compile(r"[!{}]|do|elif|else|if|then|until|while")
 ASSIGNMENT = re.compile(r"\w+=.*", re.DOTALL)
 #: Variables with files and directories whose content is executed.
 VARIABLES = re.compile(r"(BASH_)?ENV|LD_(LIBRARY_PATH|PRELOAD)|NODE_PATH|PERL5LIB|PYTHON(HOME|PATH)|RUBYLIB")
+#: Where the system's own programs are, which are searched without a declared path too.
+SYSTEM = ("/bin", "/sbin", "/usr/")
 #: How deep commands are looked for within commands.
 DEEPEST = 8
 
@@ -68,7 +70,8 @@ def check(
 def _of_variables(variables: Mapping[str, str]) -> Iterator[Executed]:
     for name, value in variables.items():
         if name == "PATH" or VARIABLES.fullmatch(name):
-            yield from (Executed(path, is_place=name == "PATH") for path in value.split(":") if path[:1] == "/")
+            paths = [path for path in value.split(":") if path[:1] == "/" and not path.startswith(SYSTEM)]
+            yield from (Executed(path, is_place=name == "PATH") for path in paths)
 
 
 def _of_command(argv: Sequence[str], here: str, depth: int) -> Iterator[Executed]:

@@ -167,4 +167,5 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "system/filesystem/backups.py",
         "system/filesystem/in_place.py",  # a file in memory
         "system/process/child.py",
+        "system/process/computation.py",  # a pipe
     }

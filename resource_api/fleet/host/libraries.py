@@ -33,5 +33,5 @@ def _directories() -> Iterator[str]:
     trust = CodeTrust()
     for directory in site.getsitepackages(prefixes):
         with suppress(OSError):
-            if os.path.isdir(directory) and not trust.why_not(directory):
+            if os.path.isdir(directory) and not trust.why_not_tree(directory):
                 yield directory

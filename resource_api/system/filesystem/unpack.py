@@ -20,6 +20,7 @@ from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.archive_members import DIRECTORY_MODE
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, OTHERS_WRITE, ROOT, Directories, opened
+from resource_api.system.filesystem.mount_points import mounts_beneath
 from resource_api.system.filesystem.permissions import directory_mode
 
 if TYPE_CHECKING:
@@ -258,7 +259,10 @@ def _changes_kind(directories: Directories, path: str, name: str, state: MemberS
 
 def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created: Collection[str]) -> None:
     """Remove members, the deepest first; of the directories only those that are ``created`` and empty by then."""
+    mounted = tuple(f"{each}/" for each in _mounted(batch.directories, path))
     for name in sorted(names, key=lambda each: (each.count("/") + bool(each), each), reverse=True):
+        if mounted and f"{name}/".startswith(mounted):
+            raise OSError(errno.EBUSY, "a filesystem is mounted there", _place(path, name))
         seen = _stat(batch.directories, path, name)
         if seen is None or (stat.S_ISDIR(seen.st_mode) and name not in created):
             continue
@@ -267,6 +271,13 @@ def _remove_members(batch: files.Batch, path: str, names: Iterable[str], created
         except OSError as error:
             if error.errno not in {errno.ENOTEMPTY, errno.EBUSY, errno.ENOENT} or not stat.S_ISDIR(seen.st_mode):
                 raise
+
+
+def _mounted(directories: Directories, path: str) -> set[str]:
+    """Return the mount points in the directory at ``path``: what is behind one did not come from an archive."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return mounts_beneath(directories.reach(path))
+    return set()
 
 
 def _write_member(batch: files.Batch, path: str, member: Member, now: UnpackRecord) -> None:

@@ -120,3 +120,19 @@ def test_unmounting_is_not_redirected(tmp_path: Path) -> None:
             ended.set()
             racer.join()
         assert not os.path.ismount(home / "d" / "real")
+
+
+def test_what_was_unpacked_is_removed_before_a_mount_point_only(tmp_path: Path) -> None:
+    """A file behind it has the name of a member, and did not come from the archive."""
+    source, top, real = tmp_path / "source", tmp_path / "top", tmp_path / "real"
+    (source / "inner").mkdir(parents=True)
+    (source / "inner" / "precious").write_text("a member")
+    declared = {"source": {"archive": {"directory": str(source)}}}
+    assert reason(run({f"Archive[{top}]": declared})[0]) == ""
+    real.mkdir()
+    (real / "precious").write_text("a member")
+    (real / "precious").chmod(0o644)
+    with namespaces.private_mounts():
+        namespaces.bind(real, str(top / "inner"))
+        assert "mounted" in reason(run({f"Archive[{top}]": {"ensure": "absent", **declared}})[0])
+        assert (real / "precious").exists()
