@@ -19,7 +19,7 @@ HEADER = re.compile(r"\ufeff?\s*\[(.*?)\]\s*(?:[;#].*)?\Z")
 SEPARATOR = re.compile(r"[=:]\s*")
 COMMENT = re.compile(r"\ufeff?\s*[;#]+\s*")
 #: A line that programs without continuations read as a setting.
-SETTING = re.compile(r"\s*[^\W\d][\w.\- ]*\s*(?:=|:(?!//))")
+SETTING = re.compile(r"\s*[^\W\d][\w.\- \t]*(?:=|:(?!//))")
 BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\\s*\Z")
 #: Files of programs that are known, by how these continue values: Python's configparser, systemd, git and Samba, and
 #: those that do not. The first one that matches counts.

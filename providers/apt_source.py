@@ -90,6 +90,7 @@ class Provider(BaseProvider):
             missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
             missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
             yield from ((name, problem) for problem in missing)
+        yield from prerequisites.written_in_place({name: _path(name) for name in changes})
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""

@@ -58,6 +58,7 @@ class Provider(BaseProvider):
         """Yield that rules cannot be verified."""
         missing = list(prerequisites.missing_program(None, "logrotate", needs="Package[logrotate]"))
         yield from ((name, problem) for name in changes for problem in missing)
+        yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return the errors of all rules, each with its file and line; what the logs themselves lack now is none."""

@@ -99,6 +99,7 @@ class Provider(BaseProvider):
         """Yield that nft is missing."""
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from ((name, problem) for name in changes for problem in missing)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def _verify(self, path: str, content: str) -> None:
         """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""

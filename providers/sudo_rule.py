@@ -97,9 +97,12 @@ class Provider(BaseProvider):
         for name in changes:
             missing = prerequisites.missing_program(None, "visudo", needs="Package[sudo]")
             yield from ((name, problem) for problem in missing)
+        yield from prerequisites.written_in_place({name: str(DIRECTORY / name) for name in changes}, follow=False)
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Check all rules as they will be, with those of others, then write and remove their files."""
+        # What was read as a content, and is declared by its parts, is read by these from now on.
+        self._by_content.difference_update(name for name, (_, should) in changes.items() if not should.get("content"))
         texts = {name: _text(name, *change) for name, change in changes.items()}
         contents = {
             name: text if text is None else text.encode("utf-8", "surrogateescape") for name, text in texts.items()

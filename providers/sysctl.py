@@ -97,7 +97,8 @@ class Provider(BaseProvider):
                 entries = _entries(path)
                 if entries.get(name, should.get("value")) != should.get("value"):
                     text = f"{path} comes after {target} and sets it to '{entries[name]}' when the machine starts"
-                    yield identity, Problem("value", text)
+                    yield identity, Problem("value", text, severity="warning")
+        yield from prerequisites.written_in_place({name: name[1] for name in changes})
 
 
 def parse_line(line: str) -> tuple[str, str] | None:

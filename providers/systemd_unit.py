@@ -74,6 +74,7 @@ class Provider(BaseProvider):
         for name, should in changes.items():
             if should["ensure"] == "present" and should["verify"]:
                 yield from ((name, problem) for problem in missing)
+        yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
 
     def _verify(self, stage: str, name: str) -> None:
         """Raise ``ResourceError`` with what is wrong with the units of a file when it is that in ``stage``.

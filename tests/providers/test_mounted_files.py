@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.namespaces import bind, private_kernel
+from tests.namespaces import bind, private_kernel, unmount
 from tests.providers.applied import converge, reason, run, warned
 
 if TYPE_CHECKING:
@@ -111,6 +111,53 @@ def test_what_a_container_mounts_is_written(
     content = Path(path).read_text(encoding="utf-8")
     assert content.startswith(f"# of the container\n{line}")
     assert socket.gethostname() in {name, "ra-web"}
+
+
+#: Files whose place their types know: the resource, what it declares, its file, and a part of the content after.
+PLACES: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "group": ("Group[ra-mounted]", {}, "/etc/group", "ra-mounted:"),
+    "logrotate_rule": (
+        "Logrotate_rule[ra-mounted]",
+        {"content": "/srv/a.log { weekly\n missingok\n }"},
+        "/etc/logrotate.d/ra-mounted",
+        "weekly",
+    ),
+    "sudo_rule": (
+        "Sudo_rule[ra-mounted]",
+        {"user": "root", "commands": ["/bin/true"]},
+        "/etc/sudoers.d/ra-mounted",
+        "/bin/true",
+    ),
+    "sysctl": (
+        "Sysctl[kernel.domainname]",
+        {"value": "odd", "apply": False, "target": "/etc/sysctl.d/ra-mounted.conf"},
+        "/etc/sysctl.d/ra-mounted.conf",
+        "kernel.domainname = odd",
+    ),
+    "systemd_unit": (
+        "Systemd_unit[ra-mounted.service]",
+        {"content": "[Service]\nExecStart=/bin/true\n", "verify": False},
+        "/etc/systemd/system/ra-mounted.service",
+        "ExecStart=/bin/true",
+    ),
+}
+
+
+@pytest.mark.usefixtures("private_system")
+@pytest.mark.parametrize("kind", PLACES)
+def test_a_mounted_file_of_a_directory_is_written(kind: str, tmp_path: Path) -> None:
+    """Of the account files only the mounted one is overwritten."""
+    title, declared, place, part = PLACES[kind]
+    path = Path(place)
+    path.touch()
+    mount_file(tmp_path, path, path.read_bytes())
+    try:
+        assert kind == "group" or any("not atomic" in line for line in warned({title: declared}))
+        converge({title: declared})
+        assert part in path.read_text(encoding="utf-8")
+        assert part in (tmp_path / "outside").read_text(encoding="utf-8")
+    finally:
+        unmount(place)
 
 
 @pytest.mark.usefixtures("machine")

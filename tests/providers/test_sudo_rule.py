@@ -11,6 +11,7 @@ import pytest
 from resource_api import ManifestError, Registry, Runtime
 from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
+from tests.providers.applied import converge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -133,6 +134,17 @@ def test_users_by_number_and_with_blanks_are_read_back(attributes: dict[str, Any
     assert [apply(**RULE | attributes).summary.unchanged for _ in range(2)] == [0, 1]
     [row] = Runtime(Registry.from_path(), log=Log("off")).resources("sudo_rule", names=["ra-test"])
     assert row | attributes == row
+
+
+@pytest.mark.parametrize("text", ["", "# only a comment\n", "ann ALL = NOPASSWD: /bin/a, PASSWD: /bin/b\n"])
+def test_a_file_that_is_no_single_rule_becomes_one(text: str) -> None:
+    """It is read as a content before, and as a rule after."""
+    path = DIRECTORY / "ra-test-odd"
+    path.write_text(text)
+    path.chmod(0o440)
+    converge({"Sudo_rule[ra-test-odd]": {"user": "root", "commands": ["/bin/true"]}})
+    assert "root ALL = /bin/true\n" in path.read_text()
+    path.unlink()
 
 
 def test_a_rule_that_sudo_ignores_is_written_anew() -> None:
