@@ -27,8 +27,8 @@ from resource_api.system.filesystem.files import (
     replace,
     stat_and_read,
     stat_attributes,
+    why_not_replaced,
 )
-from resource_api.system.filesystem.in_place import why_not_replaced
 from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
 from resource_api.system.filesystem.mount_points import mount_id, mount_points, mounts_beneath, unmount
 from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name

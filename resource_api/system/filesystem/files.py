@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
-from resource_api.system.filesystem import in_place, remove_tree, temporary_names
+from resource_api.system.filesystem import remove_tree, temporary_names
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, canonical_path, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
@@ -188,6 +188,16 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
             os.fsync(parent)
 
 
+def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
+    """Return why a file is overwritten in place, by path, of those ``paths`` for which it is.
+
+    ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
+    """
+    from resource_api.system.filesystem import in_place  # noqa: PLC0415 - only for plans with changes
+
+    return in_place.why_not_replaced(paths, follow=follow)
+
+
 class _Staged(NamedTuple):
     """A complete file under a temporary name, to be renamed by ``flush``, or a content for the file that is there."""
 
@@ -266,12 +276,11 @@ class Batch:
         try:
             fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
         except OSError as error:
+            from resource_api.system.filesystem import in_place  # noqa: PLC0415 - few files cannot be replaced
+
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
-            whole = content if isinstance(content, bytes) else b"".join(content)
-            if check is not None:
-                with in_place.checkable(whole) as readable:
-                    check(readable)
+            whole = in_place.checked(content, check)
             self._staged.append(_Staged(path, directory.path, "", name, old, wanted, whole))
             return
         try:
@@ -479,6 +488,8 @@ class Batch:
                 self._pending.entries(staged.directory)
                 return
         if staged.old is not None:
+            from resource_api.system.filesystem import in_place  # noqa: PLC0415 - as above
+
             in_place.overwrite(directory, staged.name, staged.old, content, staged.wanted)
         self._discard([staged])
 

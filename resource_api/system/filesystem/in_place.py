@@ -19,9 +19,10 @@ from resource_api.system.filesystem.mount_points import mount_points
 from resource_api.system.filesystem.permissions import change_permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from resource_api.system.filesystem.directories import Directory
+    from resource_api.system.filesystem.files import Content
     from resource_api.system.filesystem.permissions import Permissions
 
 #: Errors of creating a file in a directory that cannot be written to.
@@ -90,13 +91,15 @@ def overwrite(directory: Directory, name: str, old: os.stat_result, content: byt
             raise
 
 
-@contextmanager
-def checkable(content: bytes) -> Iterator[str]:
-    """Yield a path at which programs of the same user can read a content that has no file yet."""
-    with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:
-        os.fchmod(file.fileno(), 0o600)
-        _write(file.fileno(), content)
-        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
+def checked(content: Content, check: Callable[[str], object] | None) -> bytes:
+    """Return a whole content, after ``check`` was called with a path at which programs of the same user can read it."""
+    whole = content if isinstance(content, bytes) else b"".join(content)
+    if check is not None:
+        with os.fdopen(os.memfd_create("new content"), "wb", buffering=0) as file:
+            os.fchmod(file.fileno(), 0o600)
+            _write(file.fileno(), whole)
+            check(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+    return whole
 
 
 def _write(fd: int, content: bytes) -> None:
