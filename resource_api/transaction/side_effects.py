@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from resource_api.transaction.transaction import Parts
 
 
+#: How often a provider is asked about one call whose parts fail: each may be a program that runs for a second.
+_MOST_ASKED: Final = 16
 #: The actions for which ``set`` is called.
 _CALLED: Final = CREATING | {Action.UPDATE, Action.DELETE, Action.IMPORT, Action.RUN}
 
@@ -152,15 +154,29 @@ def _is_uncertain(step: Step) -> bool:
 
 
 def _effects(runs: Sequence[OperationRun], providers: ProviderPool) -> Mapping[Name, Sequence[SideEffect]]:
-    """Return the side effects of one call by name; nothing where its provider cannot tell yet."""
-    definition = runs[0].definition
-    try:
-        return ask(runs, {run.name: run.change() for run in runs}, providers)
-    except Exception as error:  # noqa: BLE001 - contained: it is asked again at the turn, and what it raises then counts
-        level = "info" if isinstance(error, ResourceAPIError) else "warning"
-        text = f"cannot tell yet what else its changes do: {reason(error)}"
-        providers.run.log.write(level, definition.name, text, definition.name)
-        return {}
+    """Return the side effects of one call by name; nothing for what its provider cannot tell yet.
+
+    Where a call fails, its halves are asked about, as the run would try its resources one by one.
+    """
+    found: dict[Name, Sequence[SideEffect]] = {}
+    waiting, asked = [runs], 0
+    while waiting:
+        some, asked = waiting.pop(0), asked + 1
+        try:
+            found |= ask(some, {run.name: run.change() for run in some}, providers)
+        except Exception as error:  # noqa: BLE001 - contained: it is asked again at the turn, and what it raises then counts
+            middle = len(some) // 2 if asked + len(waiting) + 2 <= _MOST_ASKED else 0
+            if middle:
+                waiting += [some[:middle], some[middle:]]
+            else:
+                _log_unknown(some, error, providers)
+    return found
+
+
+def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: ProviderPool) -> None:
+    definition, level = runs[0].definition, "info" if isinstance(error, ResourceAPIError) else "warning"
+    text = f"cannot tell yet what else its changes do: {reason(error)}"
+    providers.run.log.write(level, definition.name, text, definition.name)
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:

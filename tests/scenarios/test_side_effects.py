@@ -302,6 +302,19 @@ def test_what_cannot_be_told_is_left_open_in_a_plan_and_fails_the_call(packages:
     assert packages.calls("probe", "set") == []
 
 
+def test_what_cannot_be_told_of_one_is_told_of_the_others(packages: Bench) -> None:
+    """A plan asks about the halves of a call that fails, and not for ever."""
+    others = "".join(f"  Probe[p{number}]: {{}}\n" for number in range(5))
+    manifest = f"resources:\n  Probe[a]: {{colour: broken}}\n{others}  Probe[base]: {{ensure: absent}}\n"
+    steps = {step["reference"]: step["side_effects"] for step in packages.plan(manifest, "--json").document["steps"]}
+    assert steps.pop("Probe[a]") is None
+    assert steps == {f"Probe[p{number}]": [] for number in range(5)} | {"Probe[base]": REMOVES_BIG}
+    packages.things_of.joinpath("probe.calls").unlink()
+    many = "".join(f"  Probe[p{number}]: {{colour: broken}}\n" for number in range(100))
+    assert packages.plan(f"resources:\n{many}").code == 0
+    assert len(packages.calls("probe", "side_effects")) <= 16
+
+
 def test_a_plan_asks_once_a_call_and_not_about_what_is_not_known(packages: Bench) -> None:
     """Each call that the run would make is asked about as a whole; an unknown value is known at its turn."""
     manifest = """
