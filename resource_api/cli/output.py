@@ -13,6 +13,7 @@ from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape, escape_lines
 from resource_api.provider.context import current
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _LONGEST_PROBLEM: Final = 4000
 #: How many lines of what a program has written an error quotes at most.
 _QUOTED: Final = 5
+#: The end of an error: where its resource is declared.
+_PLACE: Final = regex(r" \([^()]*:[0-9]+(?:, (?:[^()]*:[0-9]+|…))*\)\Z")
 #: The codes of problems whose message may have several lines.
 _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"})
 
@@ -83,8 +86,6 @@ class Output:
         self._warned: tuple[str, list[str]] = ("", [])
         #: The subject of the last diff in the log, and how many lines its diffs had.
         self._diffs = ("", 0)
-        #: Tells which events of the log repeat what has been printed, and are not shown; None: none does.
-        self.is_echo: Callable[[LogEvent], bool] | None = None
         self.log = Log(threshold(settings), self._sink(settings))
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
@@ -117,8 +118,6 @@ class Output:
         """Return the events that are shown, and count those after the first failure."""
         shown = []
         for event in events:
-            if self.is_echo is not None and self.is_echo(event):
-                continue
             self.lines_after_failure += self._failed
             if event.level in {"warning", "err"}:
                 shown.append(self._without_repetition(event))
@@ -139,8 +138,10 @@ class Output:
         if event.level != "err" or event.subject != subject:
             return event
         ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
-        end = next((each for each in ends if event.text.endswith(each)), "")
-        return event._replace(text=event.text.removesuffix(end))
+        place = found[0] if (found := _PLACE.search(event.text)) else ""
+        reason = event.text.removesuffix(place)
+        end = next((each for each in ends if reason.endswith(each)), "")
+        return event._replace(text=reason.removesuffix(end) + place)
 
     @property
     def on_one_terminal(self) -> bool:

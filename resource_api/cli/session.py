@@ -257,6 +257,21 @@ class Session:
 
         return plan.lines(planned, self.output.style, verbose=self.settings.get("verbose", False))
 
+    def show_noop(self, planned: Plan) -> None:
+        """Print the plan of a noop run, which is all that it says on stdout; with ``--json`` its events do."""
+        if not self.json:
+            self.run.plan_is_shown = True
+            self.output.print(self.plan_lines(planned))
+            self.log_plan_errors(planned)
+
+    def log_plan_errors(self, planned: Plan) -> None:
+        """Log which resources cannot be planned, unless people have seen that in the plan, where they see the log."""
+        for step in planned.steps:
+            if step.decision.error and (self.json or not self.output.on_one_terminal):
+                reference, name = str(step.reference), step.definition.name
+                text = step.entry.declaration.place().after(step.decision.error)
+                self.log.write("err", reference, text, name, step.log_fields, status="failed")
+
     def show_report(self, report: Report) -> int:
         """Print the summary of a run and return its exit code."""
         code = self.exit_code(report)
@@ -264,7 +279,7 @@ class Session:
             from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
 
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
-        else:
+        elif not self.run.plan_is_shown or self.interrupts.came:
             if self.output.lines_after_failure >= _RECAP and not self.settings.get("quiet"):
                 from resource_api.render.repeated_failures import repeated_failures  # noqa: PLC0415 - only after a failure
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +17,7 @@ from resource_api.cli import given_inputs
 from resource_api.manifest.read import READERS, STDIN, read_file
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ManifestError
+from resource_api.model.values.suggestions import closest
 from resource_api.render.excerpt import excerpt
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ _USED: Final = regex(r"\b(?:values|inputs)\.([\w-]+)|[*]([\w-]+)")
 _ANCHOR: Final = regex(r"&([\w-]+)")
 _WORD: Final = regex(r"[A-Za-z_][\w-]*")
 _MOST_TYPES: Final = 1000
+#: The keys that declare a secret.
+_FLAGS: Final = frozenset({"sensitive", "ephemeral"})
 #: The codes of problems of values that were given to inputs.
 _INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 #: The keys of an input that hold no value of it.
@@ -79,7 +82,7 @@ class SourceLines:
         self._began = began
         self._files: dict[str, _Outline] = {}
         self._inputs: dict[str, Document | None] = {}
-        self._secret_names: dict[str, tuple[set[str], set[str]] | None] = {}
+        self._secret_names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
         #: File, index and whether it cannot be parsed → whether a line may be secret.
         self._known: dict[tuple[str, int, bool], bool] = {}
 
@@ -118,8 +121,8 @@ class SourceLines:
         """Return the argument with carets under its value, or under a name that does not exist."""
         line = option + text
         name, _, value = text.partition("=")
-        if self._mask(line) != line or not (option or self._is_plain(name)):
-            return []  # What -i gives is no secret: of one it names the file.
+        if self._mask(line) != line or not (self._is_plain_input(name) if option else self._is_plain(name)):
+            return []
         if problem.code.startswith("unknown") or not value:
             return excerpt(line, 0, len(option) + 1, length=len(name))
         return excerpt(line, 0, len(option) + len(name) + 2, length=len(value))
@@ -127,7 +130,14 @@ class SourceLines:
     def _is_plain(self, attribute: str) -> bool:
         """Whether an attribute of the command's type is known to be no secret."""
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
-        return declared is not None and attribute not in declared.sensitive
+        if declared is None:
+            return False
+        return not _is_meant(attribute, frozenset(declared.sensitive), frozenset(declared.attributes))
+
+    def _is_plain_input(self, name: str) -> bool:
+        """Whether what ``-i`` gives is no secret: of one it names the file, unless the input's name is misspelt."""
+        known = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
+        return name in known or not _is_meant(name, frozenset(known), frozenset())
 
     def under(self, problem: Problem) -> list[str]:
         """Return the source line of a problem and its carets; empty where there is none to show."""
@@ -170,7 +180,7 @@ class SourceLines:
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""
         outline = self._outline(file)
         line = outline.lines[index]
-        if self._mask(line) != line or _DECLARED_SECRET.search(line):
+        if self._mask(line) != line or _declares_secret(line):
             return True
         if file not in self._secret_names:
             self._secret_names[file] = self._find_secret_names(outline)
@@ -179,9 +189,10 @@ class SourceLines:
         secret, plain = names
         around = outline.belongs_to(index, siblings=unparsed)
         found = {name for each in around for name in _names(each, words=unparsed)}
-        return any(name in secret or (name not in plain and _SECRET_WORD.search(name)) for name in found)
+        unknown = any(name not in plain and _SECRET_WORD.search(name) for name in found)
+        return unknown or any(_is_meant(name, secret, plain) for name in found)
 
-    def _find_secret_names(self, outline: _Outline) -> tuple[set[str], set[str]] | None:
+    def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the names of sensitive attributes, inputs and values in a file, and those of other attributes.
 
         None where there are too many to find out.
@@ -200,7 +211,7 @@ class SourceLines:
         for line in lines:
             if not secret.isdisjoint(_KEY.findall(line)):
                 secret |= {name for found in _USED.findall(line) for name in found}
-        return secret, plain - secret
+        return frozenset(secret), frozenset(plain - secret)
 
 
 class _Outline:
@@ -214,7 +225,7 @@ class _Outline:
         """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
         found = set[str]()
         for index, line in enumerate(self.lines):
-            if _DECLARED_SECRET.search(line):
+            if _declares_secret(line):
                 above = self._above[index]
                 found.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
         return found - _ABOUT_INPUTS
@@ -254,6 +265,24 @@ class _Outline:
         while above >= 0:
             yield self.lines[above]
             above = self._above[above]
+
+
+def _declares_secret(line: str) -> bool:
+    """Whether a line declares a secret, or may be meant to: ``sensitve: true``."""
+    return _DECLARED_SECRET.search(line) is not None or any(map(_is_flag, _KEY.findall(line)))
+
+
+@cache
+def _is_flag(name: str) -> bool:
+    return _is_meant(name, _FLAGS, _ABOUT_INPUTS - _FLAGS)
+
+
+@cache
+def _is_meant(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
+    """Whether a name is one of the ``secret`` ones, or is none of the ``plain`` ones and nearest to a secret one."""
+    if name in secret or name in plain or not secret:
+        return name in secret
+    return closest(name, [*secret, *plain]) in secret
 
 
 def _names(line: str, *, words: bool) -> set[str]:

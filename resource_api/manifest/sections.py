@@ -48,8 +48,10 @@ _PROVIDER_KEYS: Final = ("type", "version", "config", "implementation")
 _INPUT_KEYS: Final = ("type", "default", "docs", "sensitive", "ephemeral")
 #: An output that is a mapping of exactly these keys is a value and whether it is a secret.
 _OUTPUT_KEYS: Final = frozenset({"value", "sensitive"})
-#: Section → the length of the path to a part that leaves out what the rest of the manifest refers to, if it is invalid.
-_LEFT_OUT: Final = {"include": 2, "inputs": 2, "defaults": 2, "providers": 3, "values": 2, "resources": 1}
+#: The sections whose items are left out if they are invalid.
+_DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
+#: The sections that the rest of a manifest may need.
+_NAMING: Final = frozenset(SECTIONS) - {"project"}
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
 #: What the attributes of a resource may be; nothing: it has none.
@@ -175,9 +177,9 @@ class ManifestBuilder:
     def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
         self.problems.append(self._problem(violation, named, code, value=value))
         path = violation.path
-        # Of two declarations of one name the first is there, and beside an unknown key the known ones.
-        if code not in {"duplicate", "unknown_key"}:
-            self.lacks_names |= not path or len(path) <= _LEFT_OUT.get(str(path[0]), 0)
+        # Of two declarations of one name the first is there; to what is moved, removed or unknown nothing refers.
+        if not path or (path[0] in _NAMING and code != "duplicate"):
+            self.lacks_names |= len(path) < 2 or path[0] not in _DECLARATIONS  # noqa: PLR2004 - a section and a name
 
     def _problem(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> Problem:
         """Return a violation with its position."""

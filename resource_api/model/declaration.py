@@ -29,6 +29,15 @@ class Place(NamedTuple):
         """Return ``site.yaml:14:5``, or the file alone if the line is unknown."""
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
+    @property
+    def line_text(self) -> str:
+        """``site.yaml:14``; empty if the line is unknown."""
+        return f"{self.file}:{self.line}" if self.line else ""
+
+    def after(self, text: str) -> str:
+        """Return ``text (site.yaml:14)``, or the text alone if the line is unknown."""
+        return f"{text} ({self.line_text})" if self.line else text
+
 
 class Origin(NamedTuple):
     """Where something is declared: a document and the path of keys to it."""

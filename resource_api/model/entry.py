@@ -160,6 +160,13 @@ class Entry:
         return self.definition.instance, self.name
 
     @property
+    def can_be_adopted(self) -> bool:
+        """Whether it is managed without being ours where it exists already, and nothing else is declared."""
+        lifecycle = self.meta.lifecycle
+        stated = lifecycle.owned is not None or lifecycle.import_ is not None or lifecycle.external
+        return self.definition.ensurable and not stated
+
+    @property
     def parent(self) -> str:
         """The reference of the component that declares it; empty if none does."""
         return self.declaration.parent

@@ -30,7 +30,7 @@ _COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 #: The options that say how a plan is carried out, not what it contains.
 _EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
 #: The options that the runtime decides.
-INTERNAL: Final = ("destroy", "saved", "shown")
+INTERNAL: Final = ("destroy", "saved", "shown", "recorded")
 #: The values of ``strict``.
 STRICT: Final = ("error", "warning", "off")
 
@@ -70,6 +70,8 @@ class Options(NamedTuple):
     saved: bool = False
     #: Show the plan only, without applying it.
     shown: bool = False
+    #: Whether there is a state, which records what is done.
+    recorded: bool = True
 
     @property
     def bound(self) -> bool:

@@ -8,19 +8,23 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, Difference
+from resource_api.model.change import CREATING, Action, Difference, exists
 from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Record
+    from resource_api.model.record import Key, Record
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
     from resource_api.model.values.side_effect import SideEffect
+
+
+#: What is said of a resource that is recorded for the first time and existed before.
+ADOPTED: Final = "exists already; managed from now on, not ours"
 
 
 class ReplacementReason(Enum):
@@ -106,6 +110,8 @@ class PlanContext(NamedTuple):
     entries: Sequence[Entry]
     requires: Mapping[int, Sequence[int]]
     notifies: Callable[[], Mapping[int, Sequence[int]]]
+    #: The keys of what a cut run may have made, which is ours; None: nothing is recorded.
+    made: Container[Key] | None = None
 
     def __repr__(self) -> str:
         """Show the number of entries."""
@@ -234,7 +240,19 @@ class Step(NamedTuple):
     def reasons(self) -> Sequence[str]:
         """Why it does what it does, apart from the differences."""
         deferred = (f"deferred: {self.deferred}",) if self.deferred else ()
-        return (*self.decision.reasons, *deferred)
+        adopted = (ADOPTED,) if self.adopts else ()
+        return (*self.decision.reasons, *adopted, *deferred)
+
+    @property
+    def adopts(self) -> bool:
+        """Whether a run would record for the first time what exists already and is not ours."""
+        context = self.context
+        if self.record is not None or context is None or context.made is None or self.entry.key in context.made:
+            return False
+        kept = self.decision.action in {Action.SAME, Action.UPDATE} and not (
+            self.decision.error or self.entry.meta.noop
+        )
+        return kept and self.entry.can_be_adopted and exists(self.is_) and exists(self.should)
 
     @property
     def replaces_because(self) -> Sequence[str]:

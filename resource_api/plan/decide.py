@@ -84,8 +84,9 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     differences = (Difference("ensure", ensure_of(is_), "absent"),)
     if error := deletion_refusal(entry, inputs.record, declared=False):
         return Decision(Action.DELETE, differences, error=error)
-    why = "another has replaced it" if inputs.orphan is OrphanKind.SUPERSEDED else "no longer declared"
-    return Decision(Action.DELETE, differences, reasons=(why,))
+    if inputs.orphan is OrphanKind.SUPERSEDED:
+        return Decision(Action.DELETE, differences, reasons=("another has replaced it",))
+    return Decision(Action.DELETE, differences, reasons=() if inputs.destroyed else ("no longer declared",))
 
 
 def _forget(why: str) -> Decision:

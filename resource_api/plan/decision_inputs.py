@@ -39,6 +39,8 @@ class DecisionInputs(NamedTuple):
     #: A reason to replace the resource even if nothing differs.
     replacement: Replacement | None = None
     orphan: OrphanKind | None = None
+    #: Whether all that is recorded goes, whether it is declared or not.
+    destroyed: bool = False
     #: Attribute → reference of a resource that its value comes from and that is deleted before it is created again.
     lost_sources: Mapping[str, str] = {}
     #: The attributes of ``lost_sources`` of which it is not certain that the source is deleted.
@@ -56,7 +58,7 @@ class InputCollector:
         """Find what ``--replace`` names. Raises ``UsageError`` if a pattern matches nothing."""
         self._catalog = catalog
         self._prior = prior
-        self._noop = options.noop
+        self._noop, self._destroy = options.noop, options.destroy
         self._requested: set[int] = set()
         if options.replace:
             self._requested = matching(options.replace, catalog, "--replace", prior.undeclared)
@@ -79,7 +81,8 @@ class InputCollector:
         """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
         index, prior = entry.index, self._prior
         if (kind := prior.orphans.get(index)) is not None:
-            return DecisionInputs(prior.state.records[entry.key], salt=prior.state.salt, orphan=kind)
+            record, salt = prior.state.records[entry.key], prior.state.salt
+            return DecisionInputs(record, salt=salt, orphan=kind, destroyed=self._destroy)
         replacement = self._own_reason(entry)
         conditional = False
         if replacement is None:

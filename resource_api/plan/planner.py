@@ -213,7 +213,8 @@ class _Planner:
         self.hopeless: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
-        self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies)
+        made = {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
+        self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, made)
         self._make = partial(Step, context=self._context)
 
     def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:

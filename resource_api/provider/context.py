@@ -78,6 +78,8 @@ class RunContext:
         self.stopping = False
         #: The threads that carry out segments; None while there is only one.
         self.threads: ThreadPool | None = None
+        #: Whether people have seen the plan of a noop run: the log then repeats nothing of it.
+        self.plan_is_shown = False
         #: Returns what shows the running calls and waits of this run; None: nothing does.
         self.progress: Callable[[], Progress] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
@@ -360,7 +362,7 @@ class Context:
         names = self.outcomes.without_status(names) if self.reading else names
         self.outcomes.set_status(names, "failed", message, tainted=tainted)
         if not self.reading:
-            self.outcomes.log("err", names, message, status="failed")
+            self.outcomes.log_status(names, "failed", message)
             self._close_plain()
 
     def processed(self, titles: Any, is_: Any, should: Any) -> None:
@@ -493,7 +495,7 @@ class LoggingContext:
             self._context.log_traceback(error, self._outcomes.reference(names or self.names))
         self._outcomes.set_status(names, "failed", why)
         text = f"{self.message} failed: {why}" if error else self.message
-        self._outcomes.log("err", names or self.names, text, status="failed")
+        self._outcomes.log_status(names or self.names, "failed", text)
         return isinstance(error, Exception)
 
     def _succeed(self, names: list[Name]) -> None:

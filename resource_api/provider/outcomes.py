@@ -6,7 +6,7 @@ attributes before the status, one status for each resource. The methods that aut
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import difference_fields, large_change
 from resource_api.model.values._namedtuple import NamedTuple
@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.change import Difference
+    from resource_api.model.declaration import Declaration
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.system.log import Log
+
+
+#: How many places of one failure are shown.
+_PLACES: Final = 3
 
 
 class Subject(NamedTuple):
@@ -32,6 +37,8 @@ class Subject(NamedTuple):
     hidden: Sequence[str] = ()
     #: What is planned for it; empty: nothing.
     action: str = ""
+    #: What declares it; None: not known, as in a worker.
+    declaration: Declaration | None = None
 
 
 class Outcome:
@@ -129,12 +136,21 @@ class CallOutcomes(dict["Name", Outcome]):
         self.log(subject.loglevel if subject else "notice", names, f"{text}{self._suffix}", **fields)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        """Write the change line of a status that was reported; one of success is held where ``held`` is a list."""
-        if status == "unchanged" or self.held is None:
+        """Write the line of a status that was reported; one of success is held where ``held`` is a list."""
+        if status == "failed":
+            self.log("err", names, f"{text}{self._places(names)}", status=status)
+        elif status == "unchanged" or self.held is None:
             done = "noop" if self._suffix else "success"
             self.log_change(names, text, status=status if status == "unchanged" else done)
         else:
             self.held.append((names, f"{text}"))
+
+    def _places(self, names: Sequence[Name]) -> str:
+        """Return `` (site.yaml:14)``, where names are declared, of many the first; empty if unknown."""
+        subjects = [subject for name in names[: _PLACES + 1] if (subject := self.subjects.get(name))]
+        places = [each.declaration.place().line_text for each in subjects if each.declaration is not None]
+        shown = list(dict.fromkeys(filter(None, places)))
+        return f" ({', '.join(shown[:_PLACES])}{', …' if len(shown) > _PLACES else ''})" if shown else ""
 
     def log_held(self, confirmed: Collection[Name]) -> None:
         """Write the lines that are held, in the order reported, as far as they are about ``confirmed`` names."""

@@ -8,7 +8,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.orders import Relationships, Search, Tried
-from resource_api.rehearse.result import Finding, Verdict, line_of, needs
+from resource_api.rehearse.result import Finding, Verdict, needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -96,7 +96,7 @@ def _missing(
         text = f"writes {changed[0]}, as {first.reference} does: {text}" if both else f"{text}, or {changed[0]} differs"
     elif failed and str(then.reference) not in worse.failed:
         text = f"{text}, or {failed} fails"
-    return Finding(str(outer.reference), text, "", line_of(outer.declaration.place()))
+    return Finding(str(outer.reference), text, "", outer.declaration.place().line_text)
 
 
 def _siblings(catalog: Catalog, first: Entry, then: Entry) -> tuple[Declared, Declared]:

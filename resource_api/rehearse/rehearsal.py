@@ -26,7 +26,7 @@ from resource_api.rehearse import (
 )
 from resource_api.rehearse.order_verdict import FirstRun
 from resource_api.rehearse.recorded_effects import Call, Change, Declared, EffectRecorder
-from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding, line_of
+from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
 from resource_api.system.overlay import isolated_run, kept_layer, written_files
@@ -81,7 +81,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     """
     catalog, left_out = _compiled(runtime, request)
     place_of = _place_of(catalog)
-    inside = runtime.with_copied_state(MemoryStore())
+    inside = runtime.with_copied_state(MemoryStore(), catalog)
     planned = _planned(inside, request, catalog, left_out, place_of)
     try:
         document = _first_run(inside, request, left_out, show)
@@ -330,7 +330,7 @@ def _failed(report: Report) -> list[Finding]:
 def _place_of(catalog: Catalog) -> Callable[[str], str]:
     """Return a function: where a reference is declared, ``site.yaml:14``; empty where that is not known."""
     places = {str(entry.reference): entry.declaration.place for entry in catalog.entries}
-    return lambda reference: line_of(places[reference]()) if reference in places else ""
+    return lambda reference: places[reference]().line_text if reference in places else ""
 
 
 def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehearsal:

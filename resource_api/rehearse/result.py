@@ -14,7 +14,6 @@ from resource_api.rehearse import side_effects
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.declaration import Place
     from resource_api.model.step import Step
     from resource_api.rehearse.side_effects import Effect
 
@@ -53,12 +52,7 @@ class Finding(NamedTuple):
 def finding(step: Step, text: str, attribute: str = "") -> Finding:
     """Return a finding about a step, or about an attribute of it, with its line in the manifest."""
     place = step.entry.declaration.place(*([attribute] if attribute else []))
-    return Finding(str(step.reference), text, attribute, line_of(place))
-
-
-def line_of(place: Place) -> str:
-    """Return a place in a manifest as ``site.yaml:14``; empty where the line is not known."""
-    return f"{place.file}:{place.line}" if place.line else ""
+    return Finding(str(step.reference), text, attribute, place.line_text)
 
 
 def needs(reference: str) -> str:

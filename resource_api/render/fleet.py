@@ -95,9 +95,9 @@ def counts(found: Mapping[str, int]) -> str:
 
 
 def summary(command: str, found: Mapping[str, int], seconds: float, *, noop: bool = False) -> str:
-    """Return ``Applied to 50 hosts in 14.2 s: 49 changed, 0 unchanged, …``; under noop it ends in ``(noop)``."""
-    end = " (noop)" if noop else ""
-    return f"{VERBS[command]} {hosts_of(sum(found.values()))} in {seconds:.1f} s: {counts(found)}.{end}"
+    """Return ``Applied to 50 hosts in 14.2 s: 49 changed, 0 unchanged, …``, ``Planned on … (noop)`` under noop."""
+    verb, end = (VERBS["plan"], " (noop)") if noop else (VERBS[command], "")
+    return f"{verb} {hosts_of(sum(found.values()))} in {seconds:.1f} s: {counts(found)}.{end}"
 
 
 def rerun(run: str, *, left: bool) -> str:

@@ -182,7 +182,7 @@ def step_end(done: StepReport) -> dict[str, Any]:
         "action": str(done.action),
         "status": done.status,
         "changes": [change(difference) for difference in done.changes],
-        "error": done.error or None,
+        "error": (place.after(done.error) if place is not None else done.error) or None,
         "corrective": done.corrective,
         **({"late": True} if done.late else {}),
         **({"unconfirmed": True} if done.unconfirmed else {}),

@@ -17,10 +17,9 @@ from resource_api.render.text import plan_summary
 from resource_api.render.text_diff import SCREEN, count_lines, text_diff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.event import LogEvent
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.drift import Drift
@@ -52,17 +51,6 @@ def lines(planned: Plan, style: Style = _PLAIN, *, verbose: bool = False) -> Ite
     for stack, name in planned.catalog.scope.stack_outputs:
         yield f"Uses the output {name} of stack {stack}."
     yield style.paint(plan_summary(planned.summary), _BOLD)
-
-
-def echo(planned: Plan) -> Callable[[LogEvent], bool]:
-    """Return a function that tells whether an event of the log, under noop, repeats what the plan's text says."""
-    errors = {(str(step.reference), step.decision.error) for step in planned.steps if step.decision.error}
-
-    def is_echo(event: LogEvent) -> bool:
-        skipped = event.level == "warning" and event.text.startswith("skipped because ")
-        return skipped or event.text.endswith(" (noop)") or event[1:3] in errors
-
-    return is_echo
 
 
 def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Iterator[Sequence[str]]:

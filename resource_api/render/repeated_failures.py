@@ -32,8 +32,7 @@ def repeated_failures(done: Report, style: Style) -> Iterator[str]:
 
 def _place(report: StepReport) -> str:
     """Return `` (site.yaml:14)``; nothing for a resource that no file declares."""
-    place = report.step.entry.declaration.place()
-    return f" ({escape(place.file)}:{place.line})" if place.line else ""
+    return escape(report.step.entry.declaration.place().after(""))
 
 
 def _reason(report: StepReport, style: Style) -> str:

@@ -53,9 +53,14 @@ def destroy_question(summary: Summary, projects: str, stack: str, where: str = "
 
 
 def report(done: Report) -> str:
-    """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out."""
+    """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out.
+
+    Of a noop run ``Plan: 1 to create; 12 unchanged. (noop)``.
+    """
+    if done.summary.noop:
+        return f"{plan_summary(done.summary)} (noop)"
     shown = ", ".join(count_words(done.summary._replace(noop=False)._asdict(), DONE, always="unchanged"))
-    return f"Applied in {done.seconds:.1f} s: {shown}.{' (noop)' if done.summary.noop else ''}"
+    return f"Applied in {done.seconds:.1f} s: {shown}."
 
 
 def planned_counts(summary: Summary) -> str:

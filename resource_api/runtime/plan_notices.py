@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.event import Drifted, PlannedChange
 from resource_api.model.step import SAME
+from resource_api.state.store import NoStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -17,33 +18,42 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event
     from resource_api.model.record import Record
     from resource_api.plan.planner import Plan
+    from resource_api.state.store import StateStore
     from resource_api.system.log import Log
 
 #: How many pairs without a relationship are named, which users fix first, and how many undeclared resources.
 _NAMED: Final = 20
 
 
-def report_findings(
-    plan: Plan, log: Log, holder: Callable[[], str], notify: Callable[[Event], None] | None = None
-) -> None:
-    """Log what is in doubt and what is undeclared; send drift and planned changes to ``notify``, unless None.
+def report_findings(plan: Plan, log: Log, store: StateStore, notify: Callable[[Event], None] | None = None) -> None:
+    """Log what is in doubt, what is undeclared, and what other stacks in ``store`` have to do with it.
 
-    ``holder`` returns who else holds the lock: what that run does now is in no doubt. It is called only for changes.
+    Send drift and planned changes to ``notify``, unless None.
     """
     if notify is not None:
         for drift in plan.drift:
             notify(Drifted(drift.reference, drift.changes))
     state = plan.prior.state
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
-        _log_changes_without_outcome(plan, log, holder)
+        _log_changes_without_outcome(plan, log, store.holder)
         _log_undeclared(plan, log)
+        if not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info")):
+            from resource_api.runtime import other_stacks  # noqa: PLC0415 - only where something is done
+
+            other_stacks.report(plan, store, log)
     if notify is not None:
         for step in plan.steps:
             if step.decision is not SAME or step.refreshed_by:
                 notify(PlannedChange(step))
 
 
+def _does_something(plan: Plan) -> bool:
+    """Whether a run may record anything: some resource, or an output, is not as it is recorded."""
+    return bool(plan.output_changes) or len(plan.in_sync) < len(plan.steps) or not plan.prior.state.serial
+
+
 def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]) -> None:
+    """Log what is in doubt; what the ``holder`` of the lock does now is in none."""
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:

@@ -35,7 +35,7 @@ from resource_api.runtime.results import Plan, Report
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.observe import observe
 from resource_api.snapshot.snapshot import Snapshot
-from resource_api.state.store import NoStore, StackName
+from resource_api.state.store import MEMORY, NoStore, StackName
 from resource_api.system import process_guard
 from resource_api.system.facts import Facts
 from resource_api.system.gc_pause import gc_paused
@@ -148,14 +148,19 @@ class Runtime(ResourceReader):
         other.project, other.stack = project, stack
         return other
 
-    def with_copied_state(self, store: StateStore) -> Self:
-        """Return a runtime like this one with another store, to which all that its store holds is copied.
+    def with_copied_state(self, store: StateStore, catalog: Catalog | None = None) -> Self:
+        """Return a runtime like this one with another store, to which what its store holds is copied.
 
-        The lock of its own is not taken.
+        With a ``catalog`` only what it needs: its own stack, and those whose outputs it uses. The lock is not taken.
         """
-        other = self.with_store(store)
+        other, names = self.with_store(store), self.store.stacks()
+        if catalog is not None:
+            own = self.name(catalog)
+            read = (_whole_name(own.project, stack).split("/") for stack, _ in catalog.scope.stack_outputs)
+            needed = {own, *(StackName(*each) for each in read)}
+            names = [name for name in names if name in needed]
         with store.lock("copy", 0.0):
-            for name in self.store.stacks():
+            for name in names:
                 store.overwrite(name, self.store.load(name))
         return other
 
@@ -347,7 +352,7 @@ class Runtime(ResourceReader):
         return ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
 
     def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
-        from resource_api.runtime import stack_outputs  # noqa: PLC0415 - few manifests use other stacks
+        from resource_api.runtime.queries import stack_outputs  # noqa: PLC0415 - few manifests use other stacks
 
         found = stack_outputs.outputs(self.store, StackName(self.project or project, self.stack), name)
         self.log.mask.add(found)
@@ -465,8 +470,9 @@ class Runtime(ResourceReader):
         with self.log.bind(phase="observe"):
             queries, selected = self._observe(catalog, prior, selected, run)
         prior = policies.check_catalog(catalog, prior, selected) if policies else prior
-        planned = planning.plan(catalog, prior, selected, queries, options)
-        if isinstance(self.store, NoStore):
+        recorded = not isinstance(self.store, NoStore)
+        planned = planning.plan(catalog, prior, selected, queries, options._replace(recorded=recorded))
+        if not recorded:
             planned = planned._replace(output_changes=())  # no output is recorded
         if snapshot.providers.several:
             planned = planned._replace(in_sync=_recorded_in_sync(planned, snapshot.providers))
@@ -561,7 +567,7 @@ class Runtime(ResourceReader):
 
         name, started = self.name(plan.catalog), time.time()
         with self.log.bind(**name._asdict(), phase="plan"):
-            report_findings(plan, self.log, self.store.holder, self._notify_steps)
+            report_findings(plan, self.log, self.store, self._notify_steps)
             if plan.options.parallel > 1 and self.log.enabled("info"):
                 log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
@@ -589,11 +595,9 @@ class Runtime(ResourceReader):
         times = {"started": about["started"], "ended": time.time(), "parallel": plan.options.parallel}
         run = {"run": report.run, "command": about["command"], **times, "summary": summary, "drifted": len(plan.drift)}
         if recorded:
-            used = {
-                stack if "/" in stack else f"{about['project']}/{stack}"
-                for stack, _ in plan.catalog.scope.stack_outputs
-            }
-            finished = {**run, "stacks": sorted(used)} if used else run
+            used = {_whole_name(about["project"], stack) for stack, _ in plan.catalog.scope.stack_outputs}
+            read = [[_whole_name(about["project"], stack), name] for stack, name in plan.catalog.scope.stack_outputs]
+            finished = {**run, "stacks": sorted(used), "outputs_read": read} if used else run
             self.store.finish_run(StackName(about["project"], about["stack"]), finished)
         kept = recorded and bool(report.changed or report.exit_code)
         if not kept and self.on_document is None:
@@ -619,10 +623,15 @@ def _with_side_effects(plan: planning.Plan, providers: ProviderPool) -> planning
     return plan
 
 
+def _whole_name(project: str, stack: str) -> str:
+    """Return ``PROJECT/STACK`` for the name by which a manifest of ``project`` calls a stack."""
+    return stack if "/" in stack else f"{project}/{stack}"
+
+
 def state_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of ``Runtime`` that say where state is kept, from the options of a command."""
     return {
-        "state": NoStore() if options.get("state") == "memory:" else options.get("state"),
+        "state": NoStore() if options.get("state") in MEMORY else options.get("state"),
         "stack": options.get("stack") or "default",
         "project": options.get("project"),
         "key": options.get("key"),

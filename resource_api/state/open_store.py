@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
-from resource_api.state.store import MemoryStore
+from resource_api.state.store import MEMORY, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,19 +15,28 @@ if TYPE_CHECKING:
     from resource_api.state.store import StateStore
 
 
+#: Names that SQLite itself does not take for a file.
+_NO_PATHS: Final = (":", "file:")
+
+
 def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
     """Return the store at ``url``: ``memory:``, ``sqlite:PATH``, or None for the default. No file is opened yet.
 
-    What is written is encrypted under ``key``. Raises ``UsageError`` for any other URL.
+    ``~`` is the home of a user. What is written is encrypted under ``key``. Raises ``UsageError`` for any other URL.
     """
     scheme, colon, path = ("sqlite:" + default_path(os.environ) if url is None else url).partition(":")
-    if scheme == "memory" and colon and not path:
+    if url in MEMORY:
         return MemoryStore()
-    if scheme == "sqlite" and path:
+    if scheme == "sqlite" and path and not path.startswith(_NO_PATHS):
         from resource_api.state.sqlite.store import SqliteStore  # noqa: PLC0415 - only where state is kept
 
-        return SqliteStore(os.path.abspath(path), key)
-    hint = "" if colon or not url else f"; did you mean 'sqlite:{url}'?"
+        place = os.path.expanduser(path)
+        if place.startswith("~"):
+            msg = f"--state {url}: there is no user '{path[1:].partition('/')[0]}'; write ./~ for a file of this name"
+            raise UsageError(msg)
+        return SqliteStore(os.path.abspath(place), key)
+    meant = "memory:" if url and url.strip(":") == "memory" else "" if colon or not url else f"sqlite:{url}"
+    hint = f"; did you mean '{meant}'?" if meant else ""
     msg = f"--state {url or repr(url)}: write sqlite:PATH, or memory: to keep nothing{hint}"
     raise UsageError(msg)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from resource_api.model import codec
 from resource_api.model.record import Intent, StackState
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Commit, Key, Record
     from resource_api.state.encryption import keys
+
+
+#: The URLs for no state, the second as SQLite itself writes it.
+MEMORY: Final = ("memory:", "sqlite::memory:")
 
 
 class StackName(NamedTuple):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import Action, describe_difference, difference_fields, large_change
 from resource_api.model.event import StepEnd, StepStart
+from resource_api.model.step import ADOPTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
+#: The statuses of operations of which the plan of a noop run has said it.
+_SHOWN: Final = frozenset({"noop", "skipped"})
+#: How many adopted resources are named.
+_ADOPTED: Final = 10
 #: How many resources are named that have failed, or were skipped, for one reason.
 _NAMED: Final = 20
 _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
@@ -30,8 +35,12 @@ _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPL
 class Events:
     """Sends the events of one run to a listener and writes its log lines."""
 
-    def __init__(self, log: Log, listener: Callable[[Event], None] | None) -> None:
-        """Write to ``log``; ``listener`` gets each event as it happens, None: there is none."""
+    def __init__(self, log: Log, listener: Callable[[Event], None] | None, *, is_shown: bool = False) -> None:
+        """Write to ``log``; ``listener`` gets each event as it happens, None: there is none.
+
+        ``is_shown``: what would be done has been shown already, and is not logged.
+        """
+        self._is_shown = is_shown
         self._log = log
         self._listener = listener
         self._started: set[int] = set()
@@ -74,19 +83,32 @@ class Events:
 
     def log(self, level: str, run: OperationRun, text: str, change: Difference | None = None, **fields: Any) -> None:
         """Log a line about the resource of an operation; ``change`` as in ``LogEvent``."""
+        if self._is_shown and fields.get("status") in _SHOWN:
+            return
         self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
 
     def log_reason(self, level: str, run: OperationRun, why: str, **fields: Any) -> None:
         """Log why an operation was not done, unless many lines for people have said the same; ``log_more`` counts."""
         self._reasons[level, why] += 1
         if self._reasons[level, why] <= _NAMED or not self._log.is_brief:
-            self.log(level, run, why, **fields)
+            text = run.step.entry.declaration.place().after(why) if level == "err" else why
+            self.log(level, run, text, **fields)
 
     def log_more(self) -> None:
         """Log for how many operations a reason holds beyond those that are named."""
         for (level, why), count in self._reasons.items():
             if count > _NAMED and self._log.is_brief:
                 self._log.write(level, f"{count - _NAMED} more", why)
+
+    def log_adopted(self, runs: Sequence[OperationRun]) -> None:
+        """Log which resources existed before us and are managed from now on; of many only how many."""
+        if len(runs) > _ADOPTED:
+            self._log.write(
+                "notice", "", f"{len(runs)} resources {ADOPTED.replace('exists', 'exist', 1)}", action="adopt"
+            )
+        else:
+            for run in runs:
+                self.log("notice", run, ADOPTED, action="adopt")
 
     def _write(
         self,
@@ -102,7 +124,7 @@ class Events:
     def log_change(self, run: OperationRun) -> None:
         """Log the changes that were made, or under noop would be, and that the provider has not logged itself."""
         step, level = run.step, run.step.entry.meta.loglevel
-        if not self._log.enabled(level, step.entry.definition.name) or first_half(run):
+        if self._is_shown or not self._log.enabled(level, step.entry.definition.name) or first_half(run):
             return
         end, status = (" (noop)", "noop") if step.noop else ("", "success")
         verb = _VERBS.get(run.decision.action)

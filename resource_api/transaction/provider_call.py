@@ -135,6 +135,7 @@ class ProviderCaller:
                 entry.parent,
                 _hidden(run, hidden) if hidden else (),
                 action or run.decision.action,
+                entry.declaration,
             )
             for run, entry in ((run, run.step.entry) for run in runs)
         }

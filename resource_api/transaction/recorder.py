@@ -59,6 +59,11 @@ class Recorder:
         """Entry's index → the recorded resources to be replaced once it has changed."""
         return replacement_dependents(self._plan.catalog, self._plan.prior, self._plan.steps)
 
+    @property
+    def adopted(self) -> Sequence[OperationRun]:
+        """The operations whose resources existed before us and have been recorded for the first time."""
+        return list(self._records.adopted.values()) if self._store is not None else ()
+
     def begin(self) -> None:
         """Write, before anything else, what an earlier run that was cut may have done, and what is imported.
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
+    from resource_api.model.record import Key
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Implementations
@@ -40,6 +41,8 @@ class Records:
         self._plan = plan
         self._several = several
         self._intents = plan.prior.state.intents
+        #: By key, the operations whose resources existed before us and are recorded for the first time.
+        self.adopted: dict[Key, OperationRun] = {}
 
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
         """Return the record of an operation's resource; None: nothing was recorded and nothing is to be.
@@ -58,6 +61,9 @@ class Records:
         inputs, should, is_ = plain_values(run) if plain else sealed_values(run, plan.prior.state.salt, failed=failed)
         if failed and before is not None and not (run.action in CREATING and (exists(run.is_) or unconfirmed)):
             should = before.should
+        owned = self._is_owned(run, before)
+        if before is None and not owned and entry.can_be_adopted and exists(run.is_) and exists(run.should):
+            self.adopted[entry.key] = run
         return Record(
             type=definition.name,
             name=entry.name,
@@ -65,7 +71,7 @@ class Records:
             inputs=inputs,
             should=should,
             is_=is_,
-            owned=self._is_owned(run, before),
+            owned=owned,
             requires=required_references(plan.catalog, entry),
             value_requires=entry.pending and _value_requires(entry),
             lifecycle=_lifecycle(entry, before),

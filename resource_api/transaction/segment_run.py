@@ -125,7 +125,15 @@ class SegmentRun:
         if not called:
             return
         changes = {run.name: run.change() for run in called}
-        error = self._caller.set(called, changes, self._prerequisites.left_out, noop=True)
+        try:
+            error = self._caller.set(called, changes, self._prerequisites.left_out, noop=True)
+        except CallStopped as stopped:
+            self._fail_noop(called, stopped.cause)
+            raise
+        self._fail_noop(called, error)
+
+    def _fail_noop(self, called: Sequence[OperationRun], error: BaseException | None) -> None:
+        """End the operations whose call under noop has failed as a whole, or for them."""
         for run in called:
             logged = run.result.reported == "failed"
             if logged or (error is not None and run.result.reported is None):

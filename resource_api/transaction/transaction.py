@@ -17,6 +17,7 @@ from resource_api.model.event import Outputs
 from resource_api.model.report import Report
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import reason
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
 from resource_api.transaction.events import Events
@@ -74,7 +75,9 @@ class Transaction:
         self._plan = plan
         self._snapshot = snapshot
         self._context = snapshot.providers.run
-        self._events = Events(self._context.log, listener)
+        #: Whether what would be done has been shown already.
+        self._is_shown = plan.options.noop and self._context.plan_is_shown
+        self._events = Events(self._context.log, listener, is_shown=self._is_shown)
         self._results = Results(plan, self._events)
         self._recorder = recorder
         #: What ended the run and is no ``Exception``: an interrupt, or what a provider let through.
@@ -123,6 +126,7 @@ class Transaction:
         exit_code = 1 if failed or problems else 0
         whole = self._plan.complete and not exit_code
         changed = self._recorder.finish(self._results, outputs if whole else None)
+        self._events.log_adopted(self._recorder.adopted)
         if self._plan.options.noop:
             changed = self._plan.summary.outputs_changed
         summary = summary._replace(outputs_changed=changed)
@@ -205,7 +209,7 @@ class Transaction:
         if why := self._parts.halted():
             self._results.skip(run, why)
         elif run.decision.error:
-            self._results.fail(run, run.decision.error)
+            self._results.fail(run, run.decision.error, logged=self._is_shown)
         elif not self._results.skip_if_blocked(run):
             return run
         return None
@@ -244,8 +248,14 @@ class Transaction:
         except (CallStopped, KeyboardInterrupt) as error:
             self.stopped = error.cause if isinstance(error, CallStopped) else error
             self._context.cancelled = True
+            # Without a signal it is the provider that has ended the run, while its resources were read.
+            why = "" if self._context.signal or isinstance(error, CallStopped) else reason(error)
             for run in runs:
-                if run.started and not run.finished:
-                    self._results.fail(run, f"its call was interrupted; {IN_DOUBT}")
-                elif not run.finished:
+                if run.finished:
+                    continue
+                if run.started:
+                    self._results.fail(run, f"its call was interrupted{why and f' by {why}'}; {IN_DOUBT}")
+                elif why:
+                    self._results.fail(run, why)
+                else:
                     self._results.skip(run, self._parts.halted())

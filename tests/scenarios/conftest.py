@@ -30,6 +30,8 @@ IN_PROCESS: Final = {
     "test_a_signal_ends_the_running_call_and_skips_the_rest",
 }
 
+#: Where the resource of an error is declared.
+_PLACE: Final = re.compile(r" \((?:[^ ()]*/)?\w+\.(?:yaml|json|py):\d+(?:, [^()]*)?\)$")
 _PREAMBLE: Final = "from resource_api import *\nimport json, os, sys\nfrom pathlib import Path\n"
 
 
@@ -42,8 +44,9 @@ class Outcome(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """The lines on stderr, without the source lines under problems."""
-        return [line for line in self.err.splitlines() if not re.match(r" *\d* \| ", line)]
+        """The lines on stderr, without the source lines under problems and the places at the ends of errors."""
+        shown = [line for line in self.err.splitlines() if not re.match(r" *\d* \| ", line)]
+        return [_PLACE.sub("", line) for line in shown]
 
     @property
     def document(self) -> Any:
@@ -56,8 +59,9 @@ class Outcome(NamedTuple):
         return [each for each in found if kind in (None, each["type"])]
 
     def ends(self) -> dict[str, dict[str, Any]]:
-        """Return the ``step_end`` objects of a JSON stream by reference."""
-        return {each["reference"]: each for each in self.events("step_end")}
+        """Return the ``step_end`` objects of a JSON stream by reference, without the places at the ends of errors."""
+        ends = self.events("step_end")
+        return {each["reference"]: {**each, "error": each["error"] and _PLACE.sub("", each["error"])} for each in ends}
 
 
 class Bench:

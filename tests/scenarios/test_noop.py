@@ -40,16 +40,52 @@ def test_nothing_is_changed_and_everything_is_reported(bench: Bench, way: str) -
     assert (summary["created"], summary["updated"], summary["deleted"], summary["noop"]) == (1, 1, 1, True)
 
 
-def test_the_lines_end_in_noop(bench: Bench) -> None:
-    """The lines of a noop run are those of a run with ``(noop)`` at the end."""
+@pytest.mark.parametrize("more", [[], ["-v"], ["--detailed-exitcodes"]])
+def test_a_noop_run_is_its_plan(bench: Bench, more: list[str]) -> None:
+    """Stdout is the plan with its counts, the log says nothing of it again, and nothing is called applied."""
     fill(bench)
-    done = bench.apply(THREE, "--noop")
-    assert done.code == 0
+    done = bench.apply(THREE, "--noop", *more)
+    assert (done.code, done.err) == (2 if "--detailed-exitcodes" in more else 0, "")
+    assert done.out.splitlines()[-1] == "Plan: 1 to create, 1 to update, 1 to delete; 0 unchanged."
+    assert done.out.replace(" (noop)", "") == bench.plan(THREE, *[each for each in more if each == "-v"]).out
+
+
+def test_a_noop_run_of_destroy_is_its_plan(bench: Bench) -> None:
+    """No line says that a resource is not declared: it may be."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    assert bench.apply(THREE).code == 0
+    done = bench.run("destroy", "site.yaml", "--noop")
+    assert (done.code, done.err, "no longer declared" in done.out) == (0, "", False)
+    assert done.out.splitlines()[-1] == "Plan: 2 to delete; 0 unchanged."
+    saved = bench.run("plan", "site.yaml", "--destroy", "--json").document
+    assert [step["reasons"] for step in saved["steps"]] == [[], []]
+    assert "no longer declared" not in bench.run("destroy", "site.yaml", "--yes").out
+
+
+def test_the_lines_end_in_noop(bench: Bench) -> None:
+    """A ``noop_handler`` and commands that are skipped; what cannot be planned, and a failure, are errors."""
+    bench.probe(
+        """
+        true = Command("/bin/true")
+        def set(self, context, changes, *, noop):
+            for name in changes:
+                self.true(name)
+                if name == "b":
+                    context.failed(name, "no way")
+                else:
+                    context.updated(name, "would do it")
+        """,
+        features=("noop_handler",),
+    )
+    done = bench.apply("resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[c]': {require: 'Probe[b]'}}", "--noop")
+    assert done.code == 1
     assert done.lines == [
-        "Notice: Widget[a]: size changed from 1 to 2 (noop)",
-        "Notice: Widget[b]: created (noop)",
-        "Notice: Widget[c]: deleted (noop)",
+        "Notice: probe: Skipping '/bin/true a' (noop)",
+        "Notice: Probe[a]: would do it (noop)",
+        "Notice: probe: Skipping '/bin/true b' (noop)",
+        "Error: Probe[b]: no way",
     ]
+    assert done.out.splitlines()[-1] == "Plan: 3 to create; 0 unchanged."
 
 
 def test_without_a_change_noop_is_silent(bench: Bench) -> None:
@@ -171,7 +207,7 @@ def test_commands_are_skipped_and_report_success(bench: Bench) -> None:
     assert any(line.startswith("Notice: Probe[a]: noop True True 0 hi") for line in done.lines)
     assert not (bench.things_of / "touched").exists()
     assert f"Notice: Probe[a]: Skipping 'touch {bench.things_of}/touched' (noop)" in done.lines
-    assert "Notice: Probe[a]: created (noop)" in done.lines
+    assert done.out.splitlines()[-1] == "Plan: 1 to create; 0 unchanged."
     real = bench.apply(manifest)
     assert any(line.startswith("Notice: Probe[a]: noop False False 0 hi") for line in real.lines)
     assert (bench.things_of / "touched").exists()

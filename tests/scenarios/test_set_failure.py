@@ -378,3 +378,99 @@ def test_a_signal_ends_the_running_call_and_skips_the_rest(bench: Bench, signal:
     assert statuses(done.ends()) == {"Probe[a]": "success", "Token[1]": "skipped"}
     (summary,) = done.events("summary")
     assert (summary["created"], summary["skipped"], summary["exit_code"]) == (1, 1, done.code)
+
+
+_ENDS = {"exit": ("sys.exit('bye')", "SystemExit: bye"), "interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt")}
+
+
+@pytest.mark.parametrize("ending", _ENDS)
+@pytest.mark.parametrize("options", [(), ("--noop",), ("--parallel", "2")], ids=["apply", "noop", "parallel"])
+def test_a_provider_that_ends_the_run_is_named(bench: Bench, ending: str, options: tuple[str, ...]) -> None:
+    """With its file and line, for ``set`` with and without noop: it is no interrupt, and the run fails."""
+    code, why = _ENDS[ending]
+    bench.probe(
+        f"""
+        def set(self, context, changes, noop=False):
+            for name in changes:
+                {code}
+        """,
+        features=("noop_handler",),
+    )
+    manifest = "resources: {'Probe[a]': {}, 'Probe[b]': {}, 'Widget[c]': {require: 'Probe[b]'}}"
+    done = bench.apply(manifest, *options)
+    assert done.code == 1
+    errors = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 2
+    for name, error in zip("ab", errors, strict=True):
+        found = rf"Error: Probe\[{name}\]: {why} \(providers/probe\.py:\d+ in set\) \(\S+site\.yaml:1\)"
+        assert re.fullmatch(found, error), error
+
+
+@pytest.mark.parametrize("ending", _ENDS)
+@pytest.mark.parametrize("options", [(), ("--parallel", "2")], ids=["apply", "parallel"])
+def test_a_provider_that_ends_the_run_while_it_reads_is_named(
+    bench: Bench, ending: str, options: tuple[str, ...]
+) -> None:
+    """At its turn, after something was changed: for each resource that was to be read."""
+    code, why = _ENDS[ending]
+    bench.probe(
+        f"""
+        def get(self, context, names=None):
+            if Path(os.environ["BENCH"], "widget.json").exists():
+                {code}
+            return []
+        def set(self, context, changes):
+            self._done(changes)
+        """
+    )
+    done = bench.apply("resources: {'Widget[w]': {}, 'Probe[a]': {require: 'Widget[w]'}}", *options)
+    assert done.code == 1
+    found = rf"Error: Probe\[a\]: {why} \(providers/probe\.py:\d+ in get\) \(\S+site\.yaml:1\)\n"
+    assert re.search(found, done.err), done.err
+
+
+def test_a_failure_ends_in_the_place_of_its_resource(bench: Bench) -> None:
+    """Whoever reports it, also for several at once, in the log and in the events; a skipped one has none."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            if len(changes) == 1:
+                raise OSError("gone")
+            with context.creating(["a", "b"]):
+                context.fail("jam")
+            context.failed("c", "no")
+            raise OSError("not tried again")
+        """
+    )
+    manifest = "".join(f"  Probe[{name}]: {{}}\n" for name in "abcd")
+    done = bench.stream(f"resources:\n{manifest}  Widget[e]: {{require: 'Probe[a]'}}\n")
+    file = f"{bench.home}/site.yaml"
+    assert [line.split(": ", 2)[2] for line in done.err.splitlines()] == [
+        f"Creating failed: jam ({file}:2, {file}:3)",
+        f"no ({file}:4)",
+        f"OSError: gone (providers/probe.py:20 in set) ({file}:5)",
+        "skipped because Probe[a] failed",
+    ]
+    errors = {end["reference"]: end["error"] for end in done.events("step_end")}
+    assert errors == {
+        "Probe[a]": f"jam ({file}:2)",
+        "Probe[b]": f"jam ({file}:3)",
+        "Probe[c]": f"no ({file}:4)",
+        "Probe[d]": f"OSError: gone (providers/probe.py:20 in set) ({file}:5)",
+        "Widget[e]": "skipped because Probe[a] failed",
+    }
+
+
+def test_what_a_program_has_printed_is_not_repeated_before_the_place(bench: Bench) -> None:
+    """The error ends in the program's words, which a warning has shown, and in the place; the words are left out."""
+    bench.probe(
+        """
+        sh = Command("/bin/sh")
+        def set(self, context, changes):
+            with context.creating("a"):
+                self.sh("-c", "echo broken pipe >&2; exit 3")
+        """
+    )
+    done = bench.apply("resources: {'Probe[a]': {}}")
+    assert done.err.count("broken pipe") == 2  # in the warning, and in the command line of the error
+    assert done.err.splitlines()[-1].endswith(f" returned 3 ({bench.home}/site.yaml:1)")

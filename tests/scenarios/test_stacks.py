@@ -242,3 +242,137 @@ def test_an_expression_without_a_value_is_refused(based: Bench, expression: str,
     assert based.run("apply", "site.yaml").code == 0
     done = based.run("eval", expression, "site.yaml")
     assert (done.code, words in done.err) == (64, True), done.err
+
+
+@pytest.fixture
+def kept(bench: Bench) -> Bench:
+    """Return a bench that keeps its state, with a stack ``default`` of the project ``base``."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.write("base.yaml", "project: base\nresources: {'Widget[a]': {size: 1}}\noutputs: {x: one, y: two}\n")
+    assert bench.run("apply", "base.yaml").code == 0
+    return bench
+
+
+def test_what_exists_is_adopted_with_a_notice(kept: Bench) -> None:
+    """Once, whether it differs or not; not where the manifest says whose it is, and it is no change."""
+    kept.put("widget", b={"size": 1}, c={"size": 1}, d={"size": 1}, e={"size": 1})
+    manifest = """
+        project: web
+        resources:
+          Widget[b]: {size: 1}
+          Widget[c]: {size: 2}
+          Widget[d]: {size: 1, lifecycle: {owned: true}}
+          Widget[e]: {size: 1, noop: true}
+          Widget[f]: {size: 1}
+        """
+    words = "exists already; managed from now on, not ours"
+    planned = kept.plan(manifest, "--json").document
+    assert {step["reference"] for step in planned["steps"] if words in step["reasons"]} == {"Widget[b]", "Widget[c]"}
+    noop = kept.apply(manifest, "--noop")
+    assert words not in noop.out + noop.err
+    done = kept.stream(manifest)
+    told = [each for each in done.events("log") if each["action"] == "adopt"]
+    assert [(each["reference"], each["level"], each["message"]) for each in told] == [
+        ("Widget[b]", "notice", words),
+        ("Widget[c]", "notice", words),
+    ]
+    assert (done.events("summary")[0]["updated"], done.events("summary")[0]["imported"]) == (1, 0)
+    assert words not in kept.apply(manifest).err
+
+
+def test_many_adopted_resources_are_one_line(kept: Bench) -> None:
+    """With their number, from eleven on."""
+    names = [f"w{number}" for number in range(11)]
+    kept.put("widget", **{name: {"size": 1} for name in names})
+    done = kept.apply(f"project: web\nresources: {json.dumps({f'Widget[{name}]': {} for name in names})}")
+    assert done.lines == ["Notice: 11 resources exist already; managed from now on, not ours"]
+
+
+def test_nothing_is_adopted_where_nothing_is_recorded(bench: Bench) -> None:
+    """Without state a later run knows of nothing."""
+    bench.put("widget", b={"size": 1})
+    assert bench.apply("resources: {'Widget[b]': {}}").err == ""
+    assert bench.plan("resources: {'Widget[b]': {}}", "--json").document["steps"][0]["reasons"] == []
+
+
+def test_what_another_stack_records_is_a_warning_where_it_is_changed(kept: Bench) -> None:
+    """And where it is first recorded; otherwise it is told with -v."""
+    words = "Widget[a]: is recorded by project base, stack default too; what one run changes, the other may change back"
+    manifest = "project: web\nresources: {'Widget[a]': {size: 1}, 'Widget[b]': {}}"
+    assert f"Warning: {words}" in kept.plan(manifest).lines
+    assert [line for line in kept.apply(manifest).lines if "recorded by" in line] == [f"Warning: {words}"]
+    assert kept.apply(manifest).err == ""
+    assert kept.apply(manifest, "-v").lines == [f"Info: {words}"]
+    other = words.replace("base", "web")
+    assert f"Warning: {other}" in kept.run("destroy", "base.yaml", "--yes").lines
+
+
+def test_a_thing_of_another_configuration_is_another_one(kept: Bench) -> None:
+    """Two stacks share what they reach with equal configurations, whatever their secrets, and nothing else."""
+    kept.write(
+        "modules/types/vm.py",
+        """
+        from resource_api import Attribute, TypeDefinition
+        TYPE = TypeDefinition(
+            name="vm",
+            docs="A machine.",
+            attributes={
+                "name": Attribute("String", "n", kind="namevar"),
+                "ensure": Attribute("Enum[present, absent]", "e", default="present"),
+            },
+            config={
+                "place": Attribute("String", "p"),
+                "token": Attribute("Optional[Sensitive[String]]", "t"),
+            },
+        )
+        """,
+    )
+    kept.write(
+        "modules/providers/vm.py",
+        """
+        from resource_api import SimpleProvider
+        class Provider(SimpleProvider):
+            def configure(self, context, config): pass
+            def get(self, context): return [{"name": "a", "ensure": "present"}]
+        """,
+    )
+    told = {}
+    for project, place in (("one", "here"), ("two", "here"), ("three", "there")):
+        config = f"{{place: {place}, token: secret-{project}}}"
+        kept.write(
+            f"{project}.yaml",
+            f"project: {project}\nproviders: {{{project}: {{type: vm, config: {config}}}}}\n"
+            f"resources: {{'Vm[a]': {{provider: {project}}}}}\n",
+        )
+        done = kept.run("apply", f"{project}.yaml")
+        assert done.code == 0, done
+        told[project] = [line.partition("recorded by ")[2].partition(" too")[0] for line in done.lines]
+    assert [*filter(None, told["one"] + told["three"])] == []
+    assert [*filter(None, told["two"])] == ["project one, stack default"]
+
+
+def test_an_output_that_goes_names_who_has_read_it(kept: Bench) -> None:
+    """In the plan and in the run; an output that nobody has read goes without a word."""
+    kept.write("web.yaml", "project: web\nresources: {'Widget[w]': {colour: '${stacks.base/default.outputs.x}'}}\n")
+    assert kept.run("apply", "web.yaml").code == 0
+    words = "Warning: the output 'x' goes, and project web, stack default has read it"
+    kept.write("base.yaml", "project: base\nresources: {'Widget[a]': {size: 1}}\n")
+    assert kept.run("plan", "base.yaml").lines == [words]
+    assert kept.run("apply", "base.yaml").lines == [words]
+    assert kept.run("apply", "base.yaml").err == ""
+
+
+def test_a_new_stack_beside_known_ones_is_told(kept: Bench) -> None:
+    """It may be misspelt; one that a file describes, one of another project, and the first one are not."""
+    manifest = "project: base\nresources: {}\n"
+    kept.write("base.yaml", manifest)
+    told = "Notice: nothing is recorded of the stack '{0}', and no stacks/{0}.yaml describes it; {1}"
+    for words in (["plan"], ["apply", "--noop"], ["destroy", "--noop"]):
+        done = kept.run(*words, "base.yaml", "--stack", "defautl")
+        assert done.lines == [told.format("defautl", "did you mean 'default'?")]
+    kept.write("stacks/live.yaml", "{}\n")
+    assert kept.run("plan", "base.yaml", "--stack", "live").err == ""
+    assert kept.run("plan", "base.yaml", "--stack", "qa").lines == [told.format("qa", "known are default, live")]
+    (kept.home / "stacks" / "live.yaml").unlink()
+    kept.write("new.yaml", "project: new\nresources: {}\n")
+    assert kept.run("plan", "new.yaml", "--stack", "qa").err == ""

@@ -36,12 +36,8 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         # The values of a plan stay until the end: the collector, off until here, need not look through them.
         gc.freeze()
         gc.enable()
-        if settings["noop"] and not session.json:
-            from resource_api.render import plan as plan_text  # noqa: PLC0415 - only to show it
-
-            session.output.print(session.plan_lines(plan))
-            if session.output.on_one_terminal and not session.log.enabled("info"):
-                session.output.is_echo = plan_text.echo(plan)
+        if settings["noop"]:
+            session.show_noop(plan)
 
     source = session.source(manifest)
     if isinstance(source, str) and (document := saved_plan.read(source)) is not None:
@@ -52,8 +48,6 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         use_cache = session.use_cache and not settings["explain"]
         gc.disable()
         report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **given)
-    if session.output.is_echo is not None and not session.interrupts.came:
-        return session.exit_code(report)
-    if not session.json:
+    if not (session.json or session.run.plan_is_shown):
         session.output.print(text.outputs(report.outputs))
     return session.show_report(report)

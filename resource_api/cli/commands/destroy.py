@@ -57,7 +57,9 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
-        if not (yes or session.json):
+        if noop:
+            session.show_noop(planned)
+        elif not (yes or session.json):
             session.output.print(session.plan_lines(planned))
         if confirm is not None and planned.summary.changed:
             question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))

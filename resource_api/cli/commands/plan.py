@@ -76,12 +76,8 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
     session.show(planned.to_dict, lambda: session.plan_lines(planned))
     if out is not None:
         saved_plan.write(planned, out, session.runtime.key)
-    report_findings(planned, session.log, session.runtime.store.holder)
-    for step in planned.steps:
-        # Where people see both streams, the plan has said so.
-        if step.decision.error and (session.json or not session.output.on_one_terminal):
-            reference, name = str(step.reference), step.definition.name
-            session.log.write("err", reference, step.decision.error, name, step.log_fields, status="failed")
+    report_findings(planned, session.log, session.runtime.store)
+    session.log_plan_errors(planned)
     for problem in planned.problems:
         session.report_problem(problem)
     return exit_codes.of_plan(planned, detailed=settings["detailed_exitcodes"])

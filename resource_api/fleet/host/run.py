@@ -22,7 +22,7 @@ from resource_api.render import json as documents
 from resource_api.runtime.runtime import Runtime, state_settings
 from resource_api.runtime.signals import Interrupts
 from resource_api.state.open_store import default_path
-from resource_api.state.store import StackName
+from resource_api.state.store import MEMORY, StackName
 from resource_api.system.facts import Facts
 from resource_api.system.log import Log, line_stream
 from resource_api.system.process import core_dumps
@@ -140,7 +140,7 @@ class HostRun:
     def journal(self) -> Journal | None:
         """Return the journal of the stack, None for a job that changes nothing or where no state is kept."""
         options = self.options
-        if self.job.command not in jobs.CHANGING or options.get("noop") or options.get("state") == "memory:":
+        if self.job.command not in jobs.CHANGING or options.get("noop") or options.get("state") in MEMORY:
             return None
         saved = options.get("saved_plan")
         project = saved["project"] if saved else options.get("project") or project_name(self.manifest)

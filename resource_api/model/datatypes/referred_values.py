@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.datatypes.datatype import STRING, make
 from resource_api.model.datatypes.predicates import string
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.expression import Expression, Path, find_paths, parse, text_of
+from resource_api.model.values.expression import Expression, Path, escape_expressions, find_paths, parse, text_of
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ def _as_text(kinds: Kinds, value: Any) -> Any:
 
 
 def _part(written: Any, key: Any) -> Any:
-    if type(written) in {dict, list}:
+    if type(written) is dict:
+        # A key that holds the characters ``${`` is written with another dollar sign.
+        return written[key] if key in written else written[escape_expressions(key)]
+    if type(written) is list:
         return written[key]
     return _REFERRED if _is_reference(written) else None
 

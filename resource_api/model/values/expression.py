@@ -63,7 +63,7 @@ class Path(NamedTuple):
         """Return it as it was written."""
         keys = list(map(_written_key, self.keys))
         if self.root == "stacks":
-            keys.insert(1, ".outputs")
+            keys[:1] = [f".{self.keys[0]}", ".outputs"]
         return "${" + "".join((str(self.root), *keys)) + "}"
 
 

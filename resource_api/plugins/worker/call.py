@@ -155,7 +155,7 @@ def apply_report(run: RunContext, context: Context, frame: Frame) -> None:
         _log(run, context, **body)
     elif frame.kind == "status":
         _set_status(context, **body)
-    elif frame.kind == "success":
+    elif frame.kind == "status_line":
         names = list(map(protocol.name, body["names"]))
         context.outcomes.log_status(names, body["status"], body["text"])
     elif frame.kind == "attribute":
@@ -206,7 +206,7 @@ def _log(
 
 def _subject(name: Name, subject: Subject) -> dict[str, Any]:
     """Return a subject as an object, without what is as usual: thousands are sent at once."""
-    title, loglevel, parent, hidden, action = subject
+    title, loglevel, parent, hidden, action, _declaration = subject
     fields: dict[str, Any] = {"name": name, "title": title, "action": str(action)}
     if loglevel != "notice":
         fields["loglevel"] = loglevel

@@ -207,7 +207,7 @@ class _SendingOutcomes(CallOutcomes):
             self._send("status", name=name, status=status, reason=self[name].reason, logged=True, **more)
 
     def log_status(self, names: list[Name], status: str, text: object) -> None:
-        self._send("success", names=list(names), status=status, text=f"{text}")
+        self._send("status_line", names=list(names), status=status, text=f"{text}")
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:
         super().add_attribute(name, difference, text)

@@ -244,6 +244,9 @@ def check_permissions(path: str) -> None:
             raise StateError(msg) from error
         if each == path and not stat.S_ISREG(found.st_mode):
             msg = f"{each}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
+        elif each != path and found.st_mode & stat.S_ISVTX and found.st_mode & OTHERS_WRITE:
+            own = f"{each.rstrip('/')}/resource-api/{os.path.basename(path)}"
+            msg = f"{each}: others can write to it; name a directory of your own in it: --state sqlite:{own}"
         elif found.st_uid != os.geteuid():
             owner = f"another user (uid {found.st_uid})"
             msg = f"{each}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"

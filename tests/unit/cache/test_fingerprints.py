@@ -67,7 +67,8 @@ def test_secrets_are_masked_before_anything_is_read(site: CachedSite) -> None:
     site.put("gauge", {**site.things("gauge"), "says": "found sesame"})
     site.write(_gauges(), inputs={"word": {"type": "Sensitive[String]"}})
     seen = [site.run(inputs={"word": "sesame"}) for _ in range(3)]
-    assert [each.log for each in seen] == [["Warning: Gauge[gauges]: found <sensitive>"]] * 3
+    warned = [[line for line in each.log if line.startswith("Warning: ")] for each in seen]
+    assert warned == [["Warning: Gauge[gauges]: found <sensitive>"]] * 3
     assert seen[-1].cached_unchanged == 6
 
 
@@ -86,7 +87,7 @@ def test_a_warning_about_a_declaration_is_printed_in_every_run(site: CachedSite)
     """Also while the declaration stays the same."""
     site.put("gauge", {**site.things("gauge"), "a": {"about": "loud"}})
     site.write(_gauges(a={"about": "loud"}))
-    said = [site.run().log for _ in range(4)]
+    said = [[line for line in site.run().log if line.startswith("Warning: ")] for _ in range(4)]
     assert said == [["Warning: Gauge[a]: is loud"] * len(said[0])] * 4
 
 

@@ -221,7 +221,7 @@ def test_a_drifted_resource_is_planned_alone(site: CachedSite) -> None:
     seen = site.run("noop")
     assert seen.cached_unchanged == 3
     assert "# Widget[b] has drifted: size was 1, is 7" in seen.plan
-    assert seen.end.startswith("0 Applied in 0.0 s: 1 updated, 3 unchanged.")
+    assert seen.end.startswith("0 Plan: 1 to update; 3 unchanged.")
     asked = len(site.calls())
     assert site.run().cached_unchanged == 0
     assert site.calls()[asked:] == ["get", "set", "get"]

@@ -26,7 +26,7 @@ from resource_api.render import text
         (
             Summary(replaced=1, imported=2, forgotten=3, refreshed=4, noop=True),
             "Plan: 1 to replace, 2 to import, 3 to forget, 4 to refresh; 0 unchanged.",
-            "Applied in 1.2 s: 1 replaced, 2 imported, 3 forgotten, 4 refreshed, 0 unchanged. (noop)",
+            "Plan: 1 to replace, 2 to import, 3 to forget, 4 to refresh; 0 unchanged. (noop)",
         ),
     ],
 )

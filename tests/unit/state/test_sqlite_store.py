@@ -96,6 +96,19 @@ class TestPermissions:
             each.chmod(kept)
         assert store.load(WEB).serial == 1
 
+    def test_a_directory_that_all_users_share_is_never_to_be_changed(self, tmp_path: Path) -> None:
+        """As ``/tmp``, whoever it belongs to: the message names a directory in it to use, which can be used."""
+        shared = tmp_path / "shared"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        with pytest.raises(StateError) as refused, SqliteStore(str(shared / "x.db")).lock("test", 0):
+            pass
+        assert "chmod" not in str(refused.value)
+        own = str(refused.value).partition("--state sqlite:")[2]
+        assert own == f"{shared}/resource-api/x.db"
+        with SqliteStore(own).lock("test", 0):
+            pass
+
     def test_a_place_of_another_user_is_refused(self, store: SqliteStore, path: Path) -> None:
         """Its owner could change it."""
         write(store, "/a")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -57,9 +58,32 @@ class TestEncryptedStore(SharedStateCompliance):
 class TestUrl:
     """The URL after ``--state``."""
 
-    def test_memory_keeps_nothing(self) -> None:
-        """``memory:`` is the store in this process."""
-        assert isinstance(open_store("memory:"), MemoryStore)
+    @pytest.mark.parametrize("url", ["memory:", "sqlite::memory:"])
+    def test_memory_keeps_nothing(self, url: str) -> None:
+        """``memory:`` is the store in this process; as SQLite itself writes it, too."""
+        assert isinstance(open_store(url), MemoryStore)
+
+    @pytest.mark.parametrize(
+        ("url", "words"),
+        [
+            ("memory", "did you mean 'memory:'?"),
+            (":memory:", "did you mean 'memory:'?"),
+            ("sqlite:file:x", "write sqlite:PATH, or memory: to keep nothing"),
+            ("sqlite::x", "write sqlite:PATH, or memory: to keep nothing"),
+            ("sqlite:~no-such-user/x", "there is no user 'no-such-user'; write ./~ for a file of this name"),
+        ],
+    )
+    def test_what_sqlite_takes_for_something_else_is_no_path(self, url: str, words: str) -> None:
+        """Nor is the home of a user who does not exist; the message says what to write."""
+        with pytest.raises(UsageError, match=re.escape(words)):
+            open_store(url)
+
+    def test_a_path_may_begin_with_a_home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A shell does not replace it behind a colon."""
+        monkeypatch.setenv("HOME", str(tmp_path))
+        store = open_store("sqlite:~/a/state.db")
+        assert isinstance(store, SqliteStore)
+        assert store.path == str(tmp_path / "a" / "state.db")
 
     @pytest.mark.parametrize("path", ["state.db", "/srv/a b/state.db", "odd?x#y%41.db"])
     def test_sqlite_names_a_file(self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
