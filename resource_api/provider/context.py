@@ -275,13 +275,19 @@ class Context:
     def accepted(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
         """Yield the rows of ``get`` without the values that the type does not accept, for what others have written.
 
-        A resource whose name is not accepted cannot be declared: it is left out with a warning.
+        A resource whose name is not accepted cannot be declared: it is left out with a warning, and so are those that
+        have the name of an earlier one, as in a file of accounts with two lines for one name.
         """
+        seen: set[Name] = set()
         for row in rows:
-            if (found := self.type.accepted_row(row)) is not None:
-                yield found
+            found, name = self.type.accepted_row(row), self.type.name_of(row)
+            if found is None:
+                self.warning(f"{show(name)} is left out: no manifest can contain this name")
+            elif name in seen:
+                self.warning(f"{show(name)} is there more than once: the first one counts")
             else:
-                self.warning(f"{show(self.type.name_of(row))} is left out: no manifest can contain this name")
+                seen.add(name)
+                yield found
 
     def debug(self, titles: Any, message: str | None = None) -> None:
         """Log details for debugging: ``debug(message)`` or ``debug(titles, message=...)``."""

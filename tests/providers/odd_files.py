@@ -21,6 +21,8 @@ class OddFile(NamedTuple):
 
 SOURCES, PINS, RULES = "/etc/apt/sources.list.d", "/etc/apt/preferences.d", "/etc/sudoers.d"
 LOGS, UNITS, PARAMETERS, JOBS = "/etc/logrotate.d", "/etc/systemd/system", "/etc/sysctl.d", "/var/spool/cron/crontabs"
+ALTERNATIVES = "/var/lib/dpkg/alternatives"
+ROOT = b"root:x:0:0:root:/root:/bin/bash\n"
 HOSTS, RESOLVER, NAME, MOUNTS = "/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/etc/fstab"
 KEYS, KNOWN, SETTINGS = "/root/.ssh/authorized_keys", "/etc/ssh/ssh_known_hosts", "/srv/settings"
 RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
@@ -304,6 +306,22 @@ ODD_FILES = [
     OddFile(f"{JOBS}/root", b"# resource-api: odd\n0 0 * * 1-5/2,6-7 a\n# resource-api: odd\n@midnight b\n"),
     OddFile(f"{JOBS}/root", b"# resource-api: odd\n60 25 * * mon a\n# resource-api: e\n@every_minute b\n"),
     OddFile(f"{JOBS}/root", b"# resource-api: odd\nMAILTO=\n 'A B' = 1\n@reboot x\n"),
+    OddFile("/etc/passwd", ROOT + b"odd::1000:1000::/home/odd:\n+::::::\nodd line\n\n# no\nx:x:abc:1::/:/bin/sh\n"),
+    OddFile(
+        "/etc/passwd", ROOT + b"a,b:x:1:1:Caf\xe9,,,:relative:/bin/sh\nroot:x:0:0::/:/bin/sh\n-c:x:2:2:::\nd$:x:3:3"
+    ),
+    OddFile(
+        "/etc/group", b"root:x:0:\n+:::\nodd:x:0:root,root,nobody,\nodd:x:7:a\n\na b:x:8:\n#c:x:9:\nd:x:4294967295:"
+    ),
+    OddFile(
+        "/etc/locale.gen", b"# de_DE.UTF-8 UTF-8\n  en_US.UTF-8   UTF-8  # why\nC.UTF-8 UTF-8\nxx\ncaf\xe9 UTF-8\n"
+    ),
+    OddFile(f"{ALTERNATIVES}/odd", b"auto\n/usr/bin/odd\n\n/bin/true\n10\n\n"),
+    OddFile(
+        f"{ALTERNATIVES}/odd", b"manual\n/usr/bin/odd\nslave\n/usr/bin/odd2\n\n/bin/true\n-5\n\n/none\n3\n/none2\n\n"
+    ),
+    OddFile(f"{ALTERNATIVES}/odd", b"junk"),
+    OddFile(f"{ALTERNATIVES}/odd", b""),
     *ODD_HOSTS,
     *ODD_RESOLVERS,
     *ODD_MOUNTS,

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tests import command
 from tests.namespaces import bind, private_kernel, unmount
 from tests.providers.applied import converge
 from tests.providers.odd_files import (
+    ALTERNATIVES,
     HOSTS,
     JOBS,
     KEYS,
@@ -51,6 +53,10 @@ TYPES = {
     KEYS: "ssh_authorized_key",
     KNOWN: "known_host",
     SETTINGS: "ini_setting",
+    "/etc/passwd": "user",
+    "/etc/group": "group",
+    "/etc/locale.gen": "locale",
+    ALTERNATIVES: "alternatives",
 }
 #: crontab(1) of Debian writes it above a table.
 HEADER = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
@@ -65,7 +71,8 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
     subprocess.run(["cp", "-a", "/etc", copy], check=True)
     with private_kernel():
         subprocess.run(["mount", "--bind", copy, "/etc"], check=True)
-        subprocess.run(["mount", "-t", "tmpfs", "none", Path(JOBS).parent], check=True)
+        for place in (Path(JOBS).parent, Path(ALTERNATIVES)):
+            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
         Path(JOBS).mkdir()
         Path(KEYS).parent.mkdir(mode=0o700, exist_ok=True)
         for directory in (SETTINGS, Path(KEYS).parent):
@@ -88,13 +95,18 @@ def _private_directories(tmp_path_factory: pytest.TempPathFactory) -> Iterator[N
         yield
 
 
-def place(odd: OddFile) -> Path:
-    """Write an odd file, with the permissions that such files have."""
+@contextmanager
+def placed(odd: OddFile) -> Iterator[Path]:
+    """Let an odd file be there, with the permissions that such files have, and then what was there before."""
     path = Path(odd.path)
+    before = path.read_bytes() if path.exists() else None
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(odd.text)
     path.chmod(0o440 if odd.path.startswith(RULES) else 0o600 if odd.path.startswith(JOBS) else 0o644)
-    return path
+    try:
+        yield path
+    finally:
+        path.unlink() if before is None else path.write_bytes(before)
 
 
 def kind(odd: OddFile) -> str:
@@ -109,9 +121,8 @@ class TestOddFile:
 
     def test_a_listing_is_a_manifest_that_plans_nothing(self, odd: OddFile, tmp_path: Path) -> None:
         """Whatever the file holds, and a file that cannot be read fails no listing."""
-        path = place(odd)
         environment = command.environment_of(tmp_path)
-        try:
+        with placed(odd) as path:
             # Settings of all files cannot be listed.
             one = [odd.resource.partition("[")[2][:-1]] if kind(odd) == "ini_setting" else []
             listed = command.run(["resource", kind(odd), *one], cwd=tmp_path, env=environment, text=True, timeout=60)
@@ -122,21 +133,16 @@ class TestOddFile:
             assert path.read_bytes() == odd.text
             if odd.resource:
                 assert odd.resource.rstrip("]") in listed.stdout
-        finally:
-            path.unlink()
 
     def test_an_edit_keeps_every_other_byte(self, odd: OddFile) -> None:
         """Comments, order, line ends, and what the type does not know."""
         if not odd.resource:
             pytest.skip("nothing of it can be declared")
-        path = place(odd)
         quiet = {"update": False} if kind(odd) == "apt_source" else {}
-        try:
+        with placed(odd) as path:
             converge({odd.resource: {**odd.attributes, **quiet}})
             assert odd.text.count(odd.old) == 1
             assert HEADER.sub(b"", path.read_bytes()).rstrip(b"\n") == odd.text.replace(odd.old, odd.new).rstrip(b"\n")
-        finally:
-            path.unlink()
 
 
 CONTAINED = [odd for odd in ODD_FILES if odd.path in {HOSTS, RESOLVER, MOUNTS} and odd.resource]

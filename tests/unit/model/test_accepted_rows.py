@@ -18,3 +18,15 @@ def test_an_account_that_no_manifest_can_contain_is_left_out_with_a_warning() ->
     context = Context(definition, RunContext(Log("warning", lambda event: lines.append(message(event)))))
     assert list(context.accepted(rows)) == [{**ACCOUNT, "name": "a"}]
     assert lines == ["user: a,b is left out: no manifest can contain this name"]
+
+
+def test_of_accounts_of_one_name_the_first_counts() -> None:
+    """As it does for the system; the others are a warning."""
+    lines: list[str] = []
+    context = Context(
+        Registry.from_path().type("user"), RunContext(Log("warning", lambda event: lines.append(message(event))))
+    )
+    assert list(context.accepted([{**ACCOUNT, "name": "a"}, {**ACCOUNT, "name": "a", "uid": 2}])) == [
+        {**ACCOUNT, "name": "a"}
+    ]
+    assert lines == ["user: a is there more than once: the first one counts"]
