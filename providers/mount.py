@@ -165,7 +165,7 @@ def edit(lines: files.Lines, name: str, entry: Mapping[str, Any] | None) -> None
     elif not places:
         lines.append(format_line(entry))
     elif any(entry[field] != value for field, value in (parse_line(lines[places[0]]) or {}).items()):
-        lines[places[0]] = format_line(entry)
+        lines[places[0]] = " ".join([format_line(entry), *lines[places[0]].split()[len(FIELDS) :]])
 
 
 def _escape(text: str) -> str:

@@ -54,10 +54,11 @@ def test_a_file_that_cannot_be_replaced_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
 def test_a_file_of_the_system_that_cannot_be_replaced_is_named(tmp_path: Path) -> None:
-    """In a container /etc/resolv.conf is often a mount of its own."""
+    """In a container /etc/resolv.conf may be mounted for reading alone."""
     path = tmp_path / "resolv.conf"
     path.write_text("nameserver 192.0.2.1\n")
     with private_mounts():
         subprocess.run(["mount", "--bind", path, path], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", path], check=True)
         why = reason(run({f"Resolver[{path}]": {"nameservers": ["192.0.2.2"]}})[0])
-        assert why == f"{path}: device or resource busy"
+        assert why == f"{path}: read-only file system"
