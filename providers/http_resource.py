@@ -238,9 +238,10 @@ class Provider(SimpleProvider):
     def _only(self, context: Context, name: str, entries: list[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the only object of a name, or the one that was created here; report several."""
         field = self._config["id"]
-        numbers = [http.field_at(each, field) for each in entries]
-        if len(entries) > 1 and (created := self._created.get(name)) not in numbers:
-            listed = ", ".join(map(str, numbers))
+        numbers = [str(http.field_at(each, field)) for each in entries]
+        created = str(self._created.get(name))
+        if len(entries) > 1 and created not in numbers:
+            listed = ", ".join(numbers)
             context.failed(name, message=f"the service has {len(entries)} objects of this name: {field} {listed}")
             return None
         return entries[0] if len(entries) == 1 else entries[numbers.index(created)]

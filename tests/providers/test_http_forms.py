@@ -197,6 +197,23 @@ def test_the_identifier_of_the_answer_is_used(store: Store) -> None:
         assert server.asked("GET")[-1] == "/hosts/100"
 
 
+def test_of_two_objects_of_one_name_the_one_created_here_is_ours(store: Store) -> None:
+    """Somebody else has created the other in the same moment; its identifier may be a number or a text."""
+
+    def answer(request: Request) -> Reply:
+        reply = store.answer(request)
+        if reply.status != 201:
+            return reply
+        store.objects["100"]["id"] = 100
+        store.objects["99"] = {"id": 99, "name": "x", "role": "theirs"}
+        return Reply(201, None, {"Location": "/hosts/100"})
+
+    with api(answer) as server:
+        report = apply(server, {"x": {"body": {"role": "web"}}})
+        assert (report.summary.created, reason(report)) == (1, "")
+    assert store.objects["99"]["role"] == "theirs"
+
+
 @pytest.mark.parametrize("lag", ["created", "updated", "deleted"])
 def test_a_service_that_shows_changes_late_is_waited_for(store: Store, lag: str) -> None:
     """The declared fields count, not those that the service changes at once."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
-from resource_api import ResourceError, Sensitive, SimpleProvider
+from resource_api import ResourceError, SimpleProvider, http
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -23,10 +19,6 @@ AT_ONCE = 200
 
 class Provider(SimpleProvider):
     """Read and change the hosts of the configured service."""
-
-    def __init__(self) -> None:
-        """Start without a configuration."""
-        self.config: Mapping[str, Any] = {}
 
     def check_config(self, context: Context, config: dict[str, Any]) -> dict[str, Any]:
         """Take the service and the token from the environment if the manifest does not declare them."""
@@ -45,7 +37,7 @@ class Provider(SimpleProvider):
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
         """Store the configuration; a wrong token is noticed at the first request."""
         context.debug(f"the service is {config['url']}")
-        self.config = config
+        self.client = http.Client(config["url"], token=config["token"], timeout=config["timeout"], retries=1)
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
         """Read many hosts with one request."""
@@ -53,49 +45,38 @@ class Provider(SimpleProvider):
         wanted = None if names is None else list(names)
         starts = [0] if wanted is None else range(0, len(wanted), AT_ONCE)
         for start in starts:
-            query = "" if wanted is None else "?" + urlencode([("name", name) for name in wanted[start:][:AT_ONCE]])
-            for host in self._send("GET", f"hosts{query}"):
+            query = None if wanted is None else {"name": wanted[start:][:AT_ONCE]}
+            for host in self._send("GET", "/hosts", query=query):
                 yield {"ensure": "present", **host}
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Create a host."""
         context.debug("posting")
-        self._send("POST", f"hosts/{quote(name)}", _fields(should))
+        self._send("POST", http.expand("/hosts/{name}", name=name), _fields(should))
 
     def update(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Change the declared attributes of a host."""
         context.debug("patching")
-        self._send("PATCH", f"hosts/{quote(name)}", _fields(should))
+        self._send("PATCH", http.expand("/hosts/{name}", name=name), _fields(should))
 
     def delete(self, context: Context, name: str) -> None:
         """Delete a host."""
         context.debug("deleting")
-        self._send("DELETE", f"hosts/{quote(name)}")
+        self._send("DELETE", http.expand("/hosts/{name}", name=name))
 
     def free_address(self, context: Context, network: str, host: str) -> str:
         """Return the address of a host, or a free one, as the service selects it."""
         context.debug(f"asking for an address of {host}")
-        answer = self._send("GET", "free?" + urlencode({"network": network, "host": host}))
-        return str(answer["address"])
+        return str(self._send("GET", "/free", query={"network": network, "host": host})["address"])
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        headers = {"Authorization": f"Bearer {self.config['token'].reveal()}", "Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.config['url']}/{path}", data, headers, method=method)  # noqa: S310 - http(s) by its type
+    def _send(self, method: str, path: str, body: Any = None, *, query: Mapping[str, object] | None = None) -> Any:
         try:
-            with urlopen(request, timeout=self.config["timeout"]) as answer:  # noqa: S310 - as above
-                return json.load(answer)
-        except HTTPError as error:
-            with error:
-                reason = json.load(error).get("error", "")
-            msg = f"the inventory refuses to {method} {path.partition('?')[0]}: {reason or error.reason}"
-            raise ResourceError(msg) from error
-        except URLError as error:
-            msg = f"the inventory at {self.config['url']} cannot be reached: {error.reason}"
+            return self.client.request(method, path, body, query=query).body
+        except http.RequestError as error:
+            msg = f"the inventory refuses: {error}" if error.status else f"the inventory cannot be reached: {error}"
             raise ResourceError(msg) from error
 
 
 def _fields(should: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the attributes that the service stores, with secrets unwrapped."""
-    plain = {key: value for key, value in should.items() if key not in {"ensure", "name"}}
-    return {key: value.reveal() if isinstance(value, Sensitive) else value for key, value in plain.items()}
+    """Return the attributes that the service stores."""
+    return {key: value for key, value in should.items() if key not in {"ensure", "name"}}
