@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api import Problem, ResourceError, compute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import TypedDict, Unpack
-
-    class Options(TypedDict, total=False):
-        """Options of a computation: seconds, and whether something has been changed already."""
-
-        seconds: float
-        changed: Callable[[], bool]
-
+    from collections.abc import Iterator, Sequence
 
 #: The longest line, in characters, that is searched: others may have written it.
 LONGEST = 65536
@@ -38,11 +30,10 @@ def problems(attribute: str, expression: Any) -> Iterator[Problem]:
             yield Problem(attribute, f"{attribute} is no regular expression: {error}")
 
 
-def find(expression: str, lines: Sequence[str], **options: Unpack[Options]) -> list[int]:
+def find(expression: str, lines: Sequence[str], *, seconds: float | None = None) -> list[int]:
     """Return the numbers of the lines, from 0, in which an expression finds something.
 
-    What may take long is computed as ``compute`` does, with its ``options``. Raise ``ResourceError`` for a line of more
-    than 64 KiB.
+    What may take long is computed as ``compute`` does. Raise ``ResourceError`` for a line of more than 64 KiB.
     """
     longest = max(map(len, lines), default=0)
     if longest > LONGEST:
@@ -52,7 +43,7 @@ def find(expression: str, lines: Sequence[str], **options: Unpack[Options]) -> l
     function = partial(_find, expression, lines)
     if _steps(expression, longest) * len(lines) <= FEW:
         return function()
-    return compute(f"the search for the regular expression '{expression}'", function, **options)
+    return compute(f"the search for the regular expression '{expression}'", function, seconds=seconds)
 
 
 def _find(expression: str, lines: Sequence[str]) -> list[int]:

@@ -74,7 +74,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
         return f"'{path}' cannot be searched: {files.describe_error(error, path)}"
     lines = [_shortened(line) for line in content.decode(errors="replace").splitlines()]
     try:
-        found = regular_expressions.find(pattern, lines, seconds=min(seconds, SEARCH), changed=lambda: False)
+        found = regular_expressions.find(pattern, lines, seconds=min(seconds, SEARCH))
     except ResourceError as error:
         return f"'{path}' cannot be searched: {error}"
     return "" if found else f"no line of '{path}' contains '{pattern}'"

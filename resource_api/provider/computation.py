@@ -18,19 +18,12 @@ Value = TypeVar("Value")
 LIMIT: Final = 30.0
 
 
-def compute(
-    what: str,
-    function: Callable[[], Value],
-    *,
-    seconds: float | None = None,
-    changed: Callable[[], bool] = lambda: True,
-) -> Value:
+def compute(what: str, function: Callable[[], Value], *, seconds: float | None = None) -> Value:
     """Return ``function()``, computed in a process of its own: for what others have written, and may never end.
 
     It must change nothing, and what it returns is copied. ``what`` names it in errors. It ends after ``seconds`` (None:
-    30), with the time limit of the resource, at the second interrupt, and at the first while nothing is being changed:
-    while a provider reads, or where ``changed`` returns False. Raise ``ResourceError`` then, and what ``function``
-    raises.
+    30), with the time limit of the resource, and at the first interrupt, as nothing has been changed by it. Raise
+    ``ResourceError`` then, and what ``function`` raises.
     """
     context = current.get()
     until = time.monotonic() + (LIMIT if seconds is None else seconds)
@@ -42,7 +35,7 @@ def compute(
         if time.monotonic() >= until:
             msg = f"{what} takes more than {limit:.3g} s, and was ended"
             raise ResourceError(msg)
-        if context is not None and (context.stopping or (context.cancelled and (context.reading or not changed()))):
+        if context is not None and context.cancelled:
             msg = f"{what} was ended: the run is being stopped"
             raise ResourceError(msg)
 

@@ -1,7 +1,8 @@
 """End a computation of this thread that has passed its time limit, although it asks nobody whether to go on.
 
-Programs and workers have time limits of their own, which come first. In another thread than the main one, and where
-the program that embeds this one uses the alarm itself, nothing is ended. What is limited must not be decided here.
+Programs and workers have time limits of their own, which come first. In the main thread an alarm ends also a regular
+expression, elsewhere the interpreter ends what is written in Python. Where the program that embeds this one uses the
+alarm itself, nothing is ended in the main thread. What is limited must not be decided here.
 """
 
 from __future__ import annotations
@@ -16,30 +17,29 @@ from resource_api.model.values.errors import ResourceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
+    from contextlib import AbstractContextManager
 
 #: Seconds that a call gets to end by itself, as it knows best what is to be said of it; a program is killed after two.
 _GRACE: Final = 4.0
 
 
+def time_limit(deadline: float) -> AbstractContextManager[None]:
+    """Return a context that raises ``ResourceError`` in it some seconds after ``deadline``, by ``time.monotonic``."""
+    seconds = max(0.0, deadline - time.monotonic())
+    is_main = threading.current_thread() is threading.main_thread()
+    return _alarm(seconds) if is_main else _asynchronous(seconds)
+
+
 @contextmanager
-def time_limit(deadline: float | None) -> Iterator[None]:
-    """Raise ``ResourceError`` in the block some seconds after ``deadline``, in seconds of ``time.monotonic``."""
-    if (
-        deadline is None
-        or threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL
-        or signal.getitimer(signal.ITIMER_REAL)[0]
-    ):
+def _alarm(seconds: float) -> Iterator[None]:
+    if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
-    seconds = max(0.0, deadline - time.monotonic())
     is_running = True
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def end(_number: int, _frame: object) -> None:
         if is_running:
-            msg = f"timed out after {round(seconds, 1):g} s"
-            raise ResourceError(msg)
+            raise ResourceError(_message(seconds))
 
     signal.signal(signal.SIGALRM, end)
     try:
@@ -50,3 +50,37 @@ def time_limit(deadline: float | None) -> Iterator[None]:
         is_running = False
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+@contextmanager
+def _asynchronous(seconds: float) -> Iterator[None]:
+    import ctypes  # noqa: PLC0415 - few resources have a timeout, and fewer of them in a thread
+
+    class TimedOutError(ResourceError):
+        """The interpreter raises a class, and makes its instance itself."""
+
+        def __init__(self) -> None:
+            super().__init__(_message(seconds))
+
+    thread, lock, is_running = ctypes.c_ulong(threading.get_ident()), threading.Lock(), True
+    set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    def end() -> None:
+        with lock:
+            if is_running:
+                set_exception(thread, ctypes.py_object(TimedOutError))
+
+    timer = threading.Timer(seconds + _GRACE, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            is_running = False
+            set_exception(thread, None)
+        timer.cancel()
+
+
+def _message(seconds: float) -> str:
+    return f"timed out after {round(seconds, 1):g} s"

@@ -10,9 +10,9 @@ import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from resource_api import ResourceError, compute
@@ -21,6 +21,7 @@ from tests.providers.applied import reason, run, run_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 ENDLESS = "^(a+)+$"
 LINE = "a" * 40 + "!"
@@ -75,7 +76,7 @@ run()
 )
 @pytest.mark.parametrize("parallel", ["1", "2"])
 def test_interrupts_end_a_search(tmp_path: Path, kind: str, attributes: dict[str, Any], parallel: str) -> None:
-    """The first one while the run reads, the second one while it changes something."""
+    """The first one is enough: nothing has been changed by then."""
     (tmp_path / "file").write_text(f"{LINE}\n")
     declared = {f"{kind}[it]": {"path": f"{tmp_path}/file", **attributes}}
     (tmp_path / "site.json").write_text(json.dumps({"resources": declared}))
@@ -84,9 +85,6 @@ def test_interrupts_end_a_search(tmp_path: Path, kind: str, attributes: dict[str
         try:
             time.sleep(2.5)
             running.send_signal(signal.SIGTERM)
-            time.sleep(1)
-            if running.poll() is None:
-                running.send_signal(signal.SIGTERM)
             began = time.monotonic()
             assert running.wait(10) == 143
             assert time.monotonic() - began < 10
@@ -97,7 +95,6 @@ def test_interrupts_end_a_search(tmp_path: Path, kind: str, attributes: dict[str
 
 def test_a_computation_ends_and_leaves_no_process() -> None:
     """After its time, with what it raises, with its value, and in a thread too."""
-    before = set(Path("/proc/self/task").glob("*/children"))
     with pytest.raises(ResourceError, match=r"the search takes more than 0\.5 s, and was ended"):
         compute("the search", lambda: re.search(ENDLESS, LINE), seconds=0.5)
     with pytest.raises(ZeroDivisionError):
@@ -110,10 +107,11 @@ def test_a_computation_ends_and_leaves_no_process() -> None:
     thread.start()
     thread.join()
     assert found == [2]
-    assert not [each for each in before if each.exists() and each.read_text().strip() and False]
+    assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
 
 
-def test_a_call_that_computes_obeys_its_time_limit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parallel", ["1", "3"])
+def test_a_call_that_computes_obeys_its_time_limit(tmp_path: Path, parallel: str) -> None:
     """Also where its provider asks nobody whether to go on."""
     for directory in ("types", "providers"):
         (tmp_path / directory).mkdir()
@@ -130,6 +128,7 @@ def test_a_call_that_computes_obeys_its_time_limit(tmp_path: Path) -> None:
     )
     (tmp_path / "site.json").write_text(json.dumps({"resources": {"Busy[it]": {"timeout": 1}}}))
     words = ["apply", f"{tmp_path}/site.json", "--state", "memory:", "--module-path", str(tmp_path)]
+    words += ["--parallel", parallel]
     done, seconds = took(
         lambda: subprocess.run(
             [sys.executable, "-m", "resource_api", *words], capture_output=True, text=True, check=False, timeout=60
