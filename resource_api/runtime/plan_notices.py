@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 _NAMED: Final = 20
 
 
-def report_findings(plan: Plan, log: Log, store: StateStore, notify: Callable[[Event], None] | None = None) -> None:
+def report_findings(
+    plan: Plan, log: Log, store: StateStore, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
+) -> None:
     """Log what is in doubt, what is undeclared, and what other stacks in ``store`` have to do with it.
 
-    Send drift and planned changes to ``notify``, unless None.
+    Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
     """
     if notify is not None:
         for drift in plan.drift:
@@ -37,7 +39,7 @@ def report_findings(plan: Plan, log: Log, store: StateStore, notify: Callable[[E
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
         _log_changes_without_outcome(plan, log, store.holder)
         _log_undeclared(plan, log)
-        if not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info")):
+        if recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info")):
             from resource_api.runtime import other_stacks  # noqa: PLC0415 - only where something is done
 
             other_stacks.report(plan, store, log)

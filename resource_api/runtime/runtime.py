@@ -567,7 +567,7 @@ class Runtime(ResourceReader):
 
         name, started = self.name(plan.catalog), time.time()
         with self.log.bind(**name._asdict(), phase="plan"):
-            report_findings(plan, self.log, self.store, self._notify_steps)
+            report_findings(plan, self.log, self.store, self._notify_steps, recorded=record)
             if plan.options.parallel > 1 and self.log.enabled("info"):
                 log_lost_order(plan, self.store.history(name), self.log)
         unrecorded = plan.options.noop or not record or isinstance(self.store, NoStore)
