@@ -30,11 +30,18 @@ class Copy(NamedTuple):
 
 @contextmanager
 def stage() -> Iterator[str]:
-    """Return an empty directory of root for one run at a time; it is removed when the block ends."""
+    """Return an empty directory of root for one run at a time; it is removed when the block ends.
+
+    Raise ``ResourceError`` where it cannot be made, as by another user.
+    """
     import shutil  # noqa: PLC0415 - only for changes
 
-    # Others cannot open it: who can, could hold the lock.
-    with os.fdopen(os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)) as lock:
+    try:
+        # Others cannot open it: who can, could hold the lock.
+        fd = os.open(f"{STAGE}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ResourceError(files.describe_error(error, "")) from error
+    with os.fdopen(fd) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         shutil.rmtree(STAGE, ignore_errors=True)
         try:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from resource_api import ResourceError
+from tests import bundled
 from tests.providers.applied import reason, run
 
 if TYPE_CHECKING:
@@ -29,6 +31,17 @@ TYPES: dict[str, dict[str, Any]] = {
     "Known_host": {"type": "ed25519", "key": KEY},
     "Ssh_authorized_key": {"user": "root", "type": "ed25519", "key": KEY},
 }
+
+
+def test_a_copy_that_cannot_be_made_is_an_error_with_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a user who may not write beside it."""
+    whole_directory = bundled.execute("lib", "whole_directory")
+    monkeypatch.setattr(whole_directory, "STAGE", "/proc/none/stage")
+    with (
+        pytest.raises(ResourceError, match=r"^no such file or directory: /proc/none/stage\.lock$"),
+        whole_directory.stage(),
+    ):
+        pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has keys of root and rules of the kernel")
