@@ -210,7 +210,8 @@ class Manifest(NamedTuple):
         """
         within = (attribute, *inner) if attribute is not None else ()
         if isinstance(what, Declaration):
-            if attribute is not None and not attribute.isidentifier():
+            written = attribute is None or attribute in what.attributes or attribute in what.meta
+            if attribute is not None and not (written or attribute.isidentifier()):
                 from resource_api.model.values.nested import nearest_place  # noqa: PLC0415 - few problems have a part
 
                 attribute, path = nearest_place(attribute)
@@ -227,9 +228,11 @@ class Manifest(NamedTuple):
 
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone."""
-        attribute = attribute.partition(".")[0].partition("[")[0]
+        of_type = self.defaults.get(declared.file, {}).get(declared.type, {})
+        if attribute not in of_type:
+            attribute = attribute.partition(".")[0].partition("[")[0]
         own = attribute in declared.attributes or attribute in declared.meta
-        return not own and attribute in self.defaults.get(declared.file, {}).get(declared.type, {})
+        return not own and attribute in of_type
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> Place:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""
