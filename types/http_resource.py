@@ -115,9 +115,8 @@ to another place. An object that the service has accepted and does not show yet 
             default={},
         ),
         "settle": Attribute(
-            "Variant[Integer[0, 3600], Float[0.0, 3600.0]]",
-            "Seconds during which the service may not show yet what it has accepted.",
-            default=30,
+            "Optional[Variant[Integer[0, 3600], Float[0.0, 3600.0]]]",
+            "Seconds during which the service may not show yet what it has accepted, 30 by default.",
         ),
         "token": Attribute("Optional[Sensitive[String[1]]]", "What proves who asks."),
         "token_header": Attribute(
@@ -156,5 +155,6 @@ to another place. An object that the service has accepted and does not show yet 
         "id": Attribute("Optional[String]", "Its identifier.", kind="read_only", stable=True),
         "output": Attribute("Optional[Hash[String, Data]]", "The fields that the service makes.", kind="read_only"),
     },
+    settle=30,
     features={"canonicalize", "parallel", "plan", "simple_get_filter", "validate"},
 )

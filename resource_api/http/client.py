@@ -38,6 +38,8 @@ _SEE_OTHER: Final = 303
 _FIRST_PAUSE, _LONGEST_JOB_PAUSE = 0.2, 5.0
 #: The most seconds that a service may ask to wait for.
 _LONGEST_PAUSE: Final = 300.0
+#: The characters that stand in URLs as they are, beside letters and digits (RFC 3986), and what is quoted already.
+_OF_URLS: Final = "%/:?#[]@!$&'()*+,;=~"
 #: Characters of an answer in a message.
 _SHOWN: Final = 300
 
@@ -241,7 +243,7 @@ class Client:
         if self._connections is None:
             self._connections = Connections(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()
-        target = f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}"
+        target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_OF_URLS)
         request = f"{method} {self._mask(url)}"
         try:
             status, found, content = self._connections.exchange(method, target, headers, data)

@@ -348,6 +348,14 @@ def test_nothing_is_changed_under_noop() -> None:
         assert f"Notice: item: Skipping 'PUT {server.url}/x' (noop)" in call.lines
 
 
+def test_a_link_of_a_service_need_not_be_quoted() -> None:
+    """Spaces and letters of other alphabets are; what is quoted stays so."""
+    planned = [Reply(200, {"rows": [], "next": "/x?at=caf\u00e9 1%2F2"}), Reply(200, {"rows": []})]
+    with api(replies(*planned)) as server:
+        assert list(http.Client(server.url).items("/x", http.Paging(items="rows", next="next"))) == []
+        assert server.requests[1].query == {"at": "caf\u00e9 1/2"}
+
+
 def test_a_path_has_its_values_quoted() -> None:
     """Each is one part of the path; one without a value is refused."""
     assert http.expand("/orgs/{org}/repos/{repo}", org="a b", repo="x/../y") == "/orgs/a%20b/repos/x%2F..%2Fy"
