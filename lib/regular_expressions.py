@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 #: The longest line, in characters, that is searched: others may have written it.
 LONGEST = 65536
 #: What is no repetition in an expression: an escaped character, and a set.
-PLAIN = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
+PLAIN = re.compile(r"\\.|\[\^?\]?[^\]]*(?:\]|\Z)", re.DOTALL)
 #: Repetitions; of a group, they may take exponential time.
 REPETITION, OF_GROUP = re.compile(r"[*+{]"), re.compile(r"\)[*+{]")
 #: Steps that are taken at once: some tenths of a second.
