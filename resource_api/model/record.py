@@ -76,8 +76,8 @@ class Record(NamedTuple):
     implementation: str | None = None
     #: Reference of the resource that has replaced it, while it is still to be deleted; empty: none has.
     successor: str = ""
-    #: The time (ISO 8601) of its creation as long as that was not seen; empty: it was, or need not be waited for.
-    since: str = ""
+    #: The time (ISO 8601) of its last change, where a change may take time to become visible; empty: it does not.
+    changed_at: str = ""
 
     @property
     def instance(self) -> str:
@@ -137,8 +137,8 @@ class Intent(NamedTuple):
     protect: bool = False
     #: The reference of the component that declares it.
     parent: str = ""
-    #: The time (ISO 8601) of a change that may take time to become visible; empty: it does not.
-    since: str = ""
+    #: The time (ISO 8601) of the change, where it may take time to become visible; empty: it does not.
+    changed_at: str = ""
 
     @property
     def reference(self) -> Reference:

@@ -60,7 +60,7 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) ->
             continue
         if record is None:
             record = Record(intent.type, intent.name, intent.title, {}, {}, None, owned=True, provider=intent.provider)
-            record = record._replace(since=intent.since)
+            record = record._replace(changed_at=intent.changed_at)
             record = record._replace(lifecycle=RecordedLifecycle(protect=intent.protect), parent=intent.parent)
         elif record.status != "pending":
             continue

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
 from resource_api.model.planner_queries import Observation
+from resource_api.model.sealed_secrets import has_sealed
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.values import same_value
 from resource_api.snapshot.configure_providers import DeferredInstances
 from resource_api.snapshot.settling import read_until_settled, remaining_seconds
 
@@ -37,7 +40,7 @@ _UNREAD: Final = Observation(None, "its provider is not configured yet")
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
     """Read what a plan of the ``selected`` entries (indexes; None: all) needs; return what answers the planner."""
     queries = _SnapshotQueries(snapshot, DeferredInstances(catalog.instances, prior.instances, snapshot.providers))
-    queries.unseen = _unseen_creations(prior)
+    queries.late = _late_changes(prior)
     queries.read(_names_to_read(catalog, prior, selected))
     return queries
 
@@ -50,8 +53,8 @@ class _SnapshotQueries:
         self._deferred = deferred
         #: By instance: what could not be read yet.
         self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
-        #: The creations of earlier runs that nobody has seen: key → the time of each.
-        self.unseen: Mapping[Key, str] = {}
+        #: The resources that earlier runs have changed, and that may be seen late.
+        self.late: Mapping[Key, _LateChange] = {}
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
@@ -60,17 +63,19 @@ class _SnapshotQueries:
         self._read_all((d, found) for d, found in names.items() if d.instance not in self._unread)
 
     def _read_all(self, names: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
-        """Read names; those that an earlier run has created, and that must be visible later only, until they are."""
+        """Read names; those that an earlier run has made and that may not be visible yet, until they are."""
         for definition, found in names:
             self._snapshot.read_all([(definition, found)])
-            unseen = [name for name in found if (definition.instance, name) in self.unseen] if self.unseen else ()
+            unseen = [name for name in found if (definition.instance, name) in self.late] if self.late else ()
             if unseen and (settle := self._snapshot.providers.settle(definition)):
-                since = max(self.unseen[definition.instance, name] for name in unseen)
-                absent = partial(self._absent, definition, unseen)
-                read_until_settled(self._snapshot, definition, absent, remaining_seconds(since, settle))
+                changed_at = max(self.late[definition.instance, name].at for name in unseen)
+                unsettled = partial(self._unsettled, definition, unseen)
+                read_until_settled(self._snapshot, definition, unsettled, remaining_seconds(changed_at, settle))
 
-    def _absent(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
-        return [name for name in names if not exists(self._snapshot.observation(definition.instance, name).row)]
+    def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
+        """Return the names that are absent, or not as they were seen after their last change."""
+        rows = {name: self._snapshot.observation(definition.instance, name).row for name in names}
+        return [name for name, row in rows.items() if not _is_as_recorded(definition, self.late, name, row)]
 
     def observation(self, entry: Entry, /) -> Observation:
         if entry.instance in self._unread:
@@ -93,10 +98,28 @@ class _SnapshotQueries:
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
 
 
-def _unseen_creations(prior: Prior) -> Mapping[Key, str]:
-    """Return the creations of earlier runs that nobody has seen, with the time (ISO 8601) of each."""
-    recorded = {key: record.since for key, record in prior.state.records.items() if record.since}
-    intended = {key: intent.since for key, intent in prior.state.intents.items() if intent.makes and intent.since}
+class _LateChange(NamedTuple):
+    """The time (ISO 8601) of the last change of a resource, and what was seen after it; None: nothing."""
+
+    at: str
+    row: Mapping[str, Any] | None = None
+
+
+def _is_as_recorded(
+    definition: TypeDefinition, late: Mapping[Key, _LateChange], name: Name, row: Mapping[str, Any] | None
+) -> bool:
+    recorded = late[definition.instance, name].row
+    if row is None or recorded is None:
+        return exists(row)
+    values = ((row.get(attribute), recorded.get(attribute)) for attribute in definition.managed)
+    return all(has_sealed(before) or before is None or same_value(value, before) for value, before in values)
+
+
+def _late_changes(prior: Prior) -> Mapping[Key, _LateChange]:
+    """Return the last changes by earlier runs of resources that are seen late."""
+    records, intents = prior.state.records.items(), prior.state.intents.items()
+    recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}
+    intended = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}
     return recorded | intended
 
 

@@ -50,9 +50,9 @@ def _pause(snapshot: Snapshot, seconds: float) -> bool:
     return not run.cancelled
 
 
-def remaining_seconds(since: str, settle: float) -> float:
-    """Return the seconds, from 0 to ``settle``, until a change of the time ``since`` (ISO 8601) must be visible."""
-    passed = (datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds() if since else settle
+def remaining_seconds(changed_at: str, settle: float) -> float:
+    """Return the seconds, from 0 to ``settle``, until a change of that time (ISO 8601) must be visible."""
+    passed = (datetime.now(UTC) - datetime.fromisoformat(changed_at)).total_seconds()
     return min(settle, max(0.0, settle - passed))
 
 

@@ -46,7 +46,7 @@ _RECORD: Final = {
     "last_run": str,
     "implementation": (str, type(None)),
     "successor": str,
-    "since": str,
+    "changed_at": str,
 }
 
 
@@ -142,7 +142,7 @@ def _faults(document: dict[str, Any]) -> Iterator[str]:
         if not isinstance(found, dict):
             yield f"resource {number}: is not a mapping"
             continue
-        for key in ("parent", "last_run", "successor", "since"):  # documents of older versions lack these
+        for key in ("parent", "last_run", "successor", "changed_at"):  # documents of older versions lack these
             found.setdefault(key, "")
         found.setdefault("implementation", None)
         faults = _wrong_kinds(found, {**_RECORD, "reference": str, "urn": str, "type": str})

@@ -123,7 +123,8 @@ class SetLaws(FoundationLaws):
         failed = failures(harness.apply(present, runtime=runtime))
         assert not failed, f"the next run would fail: {failed}{harness.log_text}"
         assert len(lag.created) == 1, f"it would be created twice: {lag.created}"
-        [record] = runtime.store.load(runtime.name(runtime.compile(harness.manifest(present)))).records.values()
+        records = runtime.store.load(runtime.name(runtime.compile(harness.manifest(present)))).records
+        [record] = [record for record in records.values() if record.type == harness.definition.name]
         assert (record.owned, record.status) == (True, "ready"), f"destroy would leave it behind: {record.status}"
 
     def test_an_update_keeps_what_is_not_declared(self, harness: Harness) -> None:

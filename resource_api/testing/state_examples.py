@@ -59,7 +59,7 @@ records = st.builds(
     status=st.sampled_from(STATUSES),
     last_run=st.sampled_from(["", "2026-01-02T03:04:05+00:00"]),
     successor=st.sampled_from(["", "File[/a]"]),
-    since=st.sampled_from(["", "2026-01-02T03:04:05.678+00:00"]),
+    changed_at=st.sampled_from(["", "2026-01-02T03:04:05.678+00:00"]),
 )
 
 

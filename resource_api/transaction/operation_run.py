@@ -68,6 +68,7 @@ class OperationRun:
     """One operation of a plan while it is carried out."""
 
     __slots__ = (
+        "changed_at",
         "decision",
         "definition",
         "is_",
@@ -78,7 +79,6 @@ class OperationRun:
         "result",
         "should",
         "side_effects",
-        "since",
         "started",
         "status",
         "step",
@@ -107,7 +107,7 @@ class OperationRun:
         #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
         self.started = 0.0
         #: The time (ISO 8601) of its first call, where the change may take time to become visible; empty: it does not.
-        self.since = ""
+        self.changed_at = ""
 
     @property
     def key(self) -> Key:

@@ -114,7 +114,7 @@ class Recorder:
             provider=provider,
             protect=not run.removal and entry.is_protected(None),
             parent=entry.parent,
-            since=run.since,
+            changed_at=run.changed_at,
         )
 
     def refreshed(self, runs: Sequence[OperationRun]) -> None:

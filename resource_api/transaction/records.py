@@ -80,7 +80,7 @@ class Records:
             status=_failed_status(run, before) if failed else "ready",
             parent=entry.declaration.parent,
             last_run=_last_run(run, before) if "imperative" in definition.features else "",
-            since=run.since if unconfirmed else "",
+            changed_at=run.changed_at or (before.changed_at if before is not None else ""),
             implementation=self._implementation(entry, before) if self._several else None,
         )
 

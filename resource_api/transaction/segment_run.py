@@ -72,11 +72,11 @@ class SegmentRun:
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
         """Carry out operations and write their outcome, in one commit."""
-        called, now, since = [], time.monotonic(), self._verification.since()
+        called, now, changed_at = [], time.monotonic(), self._verification.time_of_change()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
             if run.decision.action is Action.CREATE or not self._ended_without_call(run):
-                run.started, run.since = now, since
+                run.started, run.changed_at = now, changed_at
                 self._events.step_started(run.step)
                 called.append(run)
         if called:
@@ -172,7 +172,7 @@ class SegmentRun:
             elif self._verification.is_done(run):
                 self._results.complete(run)
             elif why and not self._caller.interrupted(run):
-                self._mark_unconfirmed(run, maybe=bool(run.since) and run.name in self._caller.begun)
+                self._mark_unconfirmed(run, maybe=bool(run.changed_at) and run.name in self._caller.begun)
                 self._results.fail(run, why)
             else:
                 self._results.skip(run, INTERRUPTED)
@@ -214,7 +214,7 @@ class SegmentRun:
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
             if self._mark_unconfirmed(run, maybe=run.result.reported != "failed"):
-                failure += UNCONFIRMED if run.since else ""
+                failure += UNCONFIRMED if run.changed_at else ""
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
         else:
             self._results.complete(run)

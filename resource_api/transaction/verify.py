@@ -109,7 +109,7 @@ class Verification:
             for name, should in ((name, run.should.get(name)) for name in self._definition.managed)
         )
 
-    def since(self) -> str:
+    def time_of_change(self) -> str:
         """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""
         may_lag = not self._imperative and self._snapshot.providers.settle(self._definition)
         return settling.now() if may_lag else ""

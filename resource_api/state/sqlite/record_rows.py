@@ -36,7 +36,7 @@ def pack(record: Record) -> list[Any]:
         record.last_run,
         record.implementation,
         record.successor,
-        record.since,
+        record.changed_at,
     ]
     if optional == _DEFAULTS:  # nearly every record
         optional = []
@@ -67,7 +67,7 @@ def _with_optional(record: Record, optional: list[Any]) -> Record:
     """Return a record with its optional columns, some of which are not the default."""
     requires, value_requires, *others = optional + _DEFAULTS[len(optional) :]
     count = len(RecordedLifecycle._fields)
-    provider, schema_version, status, parent, last_run, implementation, successor, since = others[count:]
+    provider, schema_version, status, parent, last_run, implementation, successor, changed_at = others[count:]
     return record._replace(
         requires=requires,
         value_requires=value_requires,
@@ -79,7 +79,7 @@ def _with_optional(record: Record, optional: list[Any]) -> Record:
         last_run=last_run,
         implementation=implementation,
         successor=successor,
-        since=since,
+        changed_at=changed_at,
     )
 
 

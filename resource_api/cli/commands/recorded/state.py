@@ -212,7 +212,7 @@ def untaint(session: Session, ref: str, **_settings: Any) -> None:
         if found.status not in {"tainted", "partial", "unconfirmed"}:
             msg = f"{found.reference} is not tainted, partial or unconfirmed: its status is {found.status}"
             raise UsageError(msg)
-        return Commit([found._replace(status="ready", since="")])
+        return Commit([found._replace(status="ready", changed_at="")])
 
     _edit(session, "state untaint", edit)
 
