@@ -120,6 +120,14 @@ ODD_MOUNTS = [
     OddFile(
         MOUNTS, b"a relative/path auto noauto 0 0\nb /mnt/caf\xe9 auto noauto x y\nc /mnt/f f!s noauto -1 99999999999\n"
     ),
+    OddFile(
+        MOUNTS,
+        b"LABEL=x /mnt/u ext4 noauto 0 2 # why  not\n",
+        "Mount[/mnt/u]",
+        {"ensure": "present", "pass": 0},
+        b"LABEL=x /mnt/u ext4 noauto 0 2 # why  not",
+        b"LABEL=x\t/mnt/u\text4\tnoauto\t0\t0 # why not",
+    ),
     OddFile(MOUNTS, b"# UNCONFIGURED FSTAB FOR BASE SYSTEM\n"),
     OddFile(MOUNTS, b""),
 ]
