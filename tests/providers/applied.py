@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api import Runtime
 from resource_api.model.event import Diagnosed
+from resource_api.model.step import ADOPTED
 from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log
 
@@ -21,9 +22,14 @@ def run(resources: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
 
 
 def run_manifest(manifest: dict[str, Any], **options: Any) -> tuple[Report, list[str]]:
-    """Apply a manifest; return the report and the lines of the log."""
+    """Apply a manifest; return the report and the lines of the log, but for those that name what is adopted."""
     lines: list[str] = []
-    log = Log("notice", lambda event: lines.append(f"{event.level}: {event.subject}: {event.text}"))
+
+    def listen(event: Any) -> None:
+        if event.text != ADOPTED:
+            lines.append(f"{event.level}: {event.subject}: {event.text}")
+
+    log = Log("notice", listen)
     return Runtime(REGISTRY, log=log).apply({"project": "p", **manifest}, **options), lines
 
 
