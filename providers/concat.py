@@ -57,8 +57,8 @@ class Provider(BaseProvider):
             wanted = assembled(should)
         except FileNotFoundError as error:
             return False, f"'{error.filename}' does not exist"
-        except ResourceError as error:
-            return False, str(error)
+        except (OSError, ResourceError) as error:
+            return False, files.describe_error(error, "")
         return files.read_content(name) == wanted or (False, f"differs from the fragments in {_shown(should)}")
 
     def get(self, context: Context, names: Collection[str] | None = None) -> Iterator[Resource]:
@@ -136,7 +136,7 @@ def _fragments(should: Mapping[str, Any]) -> list[str]:
         raise ResourceError(msg)
     if should.get("order") == "numeric":
         names.sort(key=lambda name: int(found[0]) if (found := NUMBER.match(name)) else -1)
-    return [f"{source}/{name}" for name in names]
+    return [f"{source.rstrip('/')}/{name}" for name in names]
 
 
 def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 """A machine of which every change is seen: namespaces of its own, and an overlay of this machine as its root.
 
 ``python -m tests.watched_machine [--but PATH ...] COMMAND ...`` runs a command there as root and prints what is
-different afterwards: files, mounts, processes, sockets, inter-process communication, control groups, settings of the
-kernel. The exit code is that of the command, or 1 if anything is different. No daemon runs there, so all of it comes
-from the command; ``--but``: files beneath this path may differ.
+different afterwards: files, mounts, processes, sockets, inter-process communication, control groups, keys and
+settings of the kernel. The exit code is that of the command, or 1 if anything is different. No daemon runs there, so
+all of it comes from the command; ``--but``: files beneath this path may differ.
 
 Whatever the command writes is seen, also what it puts back, because the overlay keeps it.
 """
@@ -98,6 +98,9 @@ def _state(written: int, but: Sequence[str]) -> Mapping[str, str]:
     # Those with processes belong to rehearsals elsewhere: here, all have ended.
     groups = Path("/sys/fs/cgroup").rglob("resource-api*/pids.current")
     found |= {f"control group {each.parent}": "" for each in groups if _text(each).strip() == "0"}
+    # What is behind the permissions: the user, the group, the kind and the name. Keyrings come and go with processes.
+    keys = (line.split(maxsplit=5)[-1] for line in _text(Path("/proc/keys")).splitlines())
+    found |= {f"key {each}": "" for each in keys if " keyring " not in each}
     found["names"] = str(os.uname())
     return found | dict(_settings())
 

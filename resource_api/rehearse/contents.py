@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: Files up to this size are compared by content, and up to that size by lines in any order.
 _COMPARED: Final = 64 * 1024 * 1024
 _COMPARED_BY_LINE: Final = 1024 * 1024
+#: What stands between the members of lists and mappings depends on their order.
+_SPACES: Final = bytes.maketrans(b",;[]{}", b"      ")
 #: The header that crontab(1) writes above a table, with the time of its installation.
 _CRONTAB: Final = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
@@ -56,7 +58,7 @@ def differ(paths: Sequence[str]) -> str:
 def digest(path: str) -> str:
     """Return a digest of a file, or the target of a link; empty where it cannot be read or is too large.
 
-    That of a text is followed by a space and a digest of its lines in any order.
+    That of a text is followed by a space and a digest of its words in any order.
     """
     try:
         if os.path.islink(path):
@@ -70,7 +72,7 @@ def digest(path: str) -> str:
     except OSError:
         return ""
     found = _digest(content)
-    return found if b"\0" in content else f"{found} {_digest(b''.join(sorted(content.splitlines(keepends=True))))}"
+    return found if b"\0" in content else f"{found} {_digest(b' '.join(sorted(content.translate(_SPACES).split())))}"
 
 
 def _digest(content: bytes) -> str:
@@ -78,5 +80,5 @@ def _digest(content: bytes) -> str:
 
 
 def in_any_order(found: str) -> str:
-    """Return the part of a digest that does not depend on the order of the lines, if it has one."""
+    """Return the part of a digest that does not depend on the order of lines and members, if it has one."""
     return found.rpartition(" ")[2]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, exists
+from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ResourceAPIError
+from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.expression import literal
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_unknown, reveal
@@ -18,9 +19,10 @@ from resource_api.rehearse import contents, side_effects
 from resource_api.rehearse.other_values import other_values
 from resource_api.rehearse.result import Finding, finding
 from resource_api.runtime.runtime import Runtime
+from resource_api.transaction.verify import NOT_CONVERGED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.report import Report, StepReport
     from resource_api.model.step import Step
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 _UNREADABLE: Final = "what it does cannot be read back"
 _WRITE_ONLY: Final = "its value cannot be read back"
+#: What is for programmers in a reason: the number of an error of the system, and the line of a provider.
+_INTERNAL: Final = regex(r"\[Errno \d+\] | \([^()\s]+:\d+ in \w+\)$")
 
 
 class Damage(NamedTuple):
@@ -49,6 +53,13 @@ class Damage(NamedTuple):
         if self.attribute:
             return f"{self.attribute} was changed"
         return "it was removed" if exists(self.step.should) else "it was made again"
+
+    @property
+    def act(self) -> str:
+        """What the provider is to do for it, as the subject of a sentence."""
+        if self.attribute:
+            return f"an update of {self.attribute}"
+        return "a removal" if exists(self.step.should) else "a creation"
 
 
 class Damaged(NamedTuple):
@@ -112,14 +123,42 @@ def _removal(step: Step) -> dict[str, Any]:
     return {**{name: value for name, value in step.should.items() if name in kept}, "ensure": "absent"}
 
 
+class Compared:
+    """How the contents of an overlay are compared with what was there before a damage."""
+
+    def __init__(self, first: Contents, second: Contents, shared: Collection[str]) -> None:
+        """Take what two creations have made; what they make differently is not compared.
+
+        Of the parts of a file in ``shared`` the order is not compared.
+        """
+        self._shared = shared
+        self._unsteady = contents.differing(first, second)
+        self._gone = first.keys() ^ second.keys()
+
+    def differing(self, before: Contents, after: Contents) -> set[str]:
+        """Return the paths at which contents differ, as far as they are compared."""
+        found = contents.differing(before, after) - self._gone
+        return {path for path in found if self._part(path, before.get(path)) != self._part(path, after.get(path))}
+
+    def _part(self, path: str, each: Any) -> Any:
+        """Return the part of a path's contents that is compared; None for nothing."""
+        found = contents.comparable(each)
+        if found is None:
+            return None
+        *about, digest = found
+        kept = "" if path in self._unsteady else contents.in_any_order(digest) if path in self._shared else digest
+        return *about, kept
+
+
 class Damager:
     """Damages one thing after another on an overlay, and mends each by a run."""
 
-    def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], Report]) -> None:
+    def __init__(self, runtime: Runtime, layers: int, apply: Callable[[], Report], compared: Compared) -> None:
         """Use the types of ``runtime`` and the ``layers`` of the overlay; ``apply`` makes a run of the manifest."""
         self._runtime = runtime
         self._layers = layers
         self._apply = apply
+        self._compared = compared
         self._contents: Contents = {}
 
     def try_from(self, found: Sequence[Damage], start: int) -> Damaged:
@@ -128,29 +167,38 @@ class Damager:
         tried, not_damaged = 0, []
         for number, damage in enumerate(found[start:], start + 1):
             changed, why_not = self._damage(damage)
-            if not changed:
+            ineffective = why_not.startswith(NOT_CONVERGED)
+            if not (changed or ineffective):
                 what = f"{damage.attribute}: {why_not}" if damage.attribute else why_not
                 not_damaged.append(finding(damage.step, what, damage.attribute))
                 continue
             tried += 1
-            if problem := self._run_after(damage, changed):
-                bad = finding(damage.step, f"{damage.name}; {problem}", damage.attribute)
+            problem = f"{damage.act} {why_not}" if ineffective else self._run_after(damage, changed)
+            if problem:
+                bad = finding(damage.step, problem, damage.attribute)
                 return Damaged(tried, [bad], not_damaged, number if number < len(found) else None)
         return Damaged(tried, (), not_damaged, None)
 
     def _damage(self, damage: Damage) -> tuple[set[str], str]:
-        """Do a damage; return the paths that are different now, or none and why."""
+        """Do a damage; return the paths that are different now, or none and why.
+
+        That no update converges is a reason that goes before all others.
+        """
         why_not, without_error = damage.why_not, []
         for body in damage.bodies:
             error = self._set(damage.step, body)
             if changed := self._changed():
                 return changed, ""
-            why_not = error or why_not
+            why_not = why_not if why_not.startswith(NOT_CONVERGED) else error or why_not
             without_error += [] if error else [body]
+        if why_not.startswith(NOT_CONVERGED):
+            return set(), why_not
         # Where the provider says that all is so already: a false answer must not hide the damage.
+        # What any other creation makes differently is none.
         for body in without_error:
             self._set(damage.step, body, replaced=True)
-            if changed := self._changed():
+            changed = self._changed()
+            if changed & self._compared.differing(self._before, self._contents):
                 return changed, ""
         return set(), why_not or "no other value makes a difference"
 
@@ -164,32 +212,30 @@ class Damager:
         manifest = {"project": "damage", "resources": {reference: literal(reveal(body))}}
         try:
             report = runtime.apply(manifest, replace=[reference] if replaced else [])
+        except ManifestError as error:
+            return "; ".join(each.message for each in error.problems)
         except ResourceAPIError as error:
-            return str(error)
-        return next((each.error for each in report.steps if each.error), "")
+            return _INTERNAL.sub("", str(error))
+        return _INTERNAL.sub("", next((each.error for each in report.steps if each.error), ""))
 
     def _run_after(self, damage: Damage, changed: set[str]) -> str:
         """Let the next run mend a damage; return what is wrong after it, empty if nothing is."""
-        damaged = dict(self._before)
+        before, damaged = self._before, self._contents
         report = self._apply()
         self._read()
+        after = self._contents
         failed = next((each for each in report.steps if each.status == "failed"), None)
         if failed is not None:
             who = "" if failed.reference == str(damage.step.reference) else f" of {failed.reference}"
-            return f"the next run{who} fails: {failed.error}"
-        left = sorted(
-            path
-            for path in changed
-            if not side_effects.is_common(path)
-            and contents.comparable(damaged.get(path)) != contents.comparable(self._contents.get(path))
-        )
+            return f"{damage.name}; the next run{who} fails: {failed.error}"
         seen = any(each.reference == str(damage.step.reference) for each in report.steps)
-        only_common = all(map(side_effects.is_common, changed))
-        if not (left or (only_common and not seen)):
-            return ""
-        if not seen:
-            return "the next run does not see it"
-        return f"after the next run {contents.differ(left)} still"
+        differing = changed & self._compared.differing(before, after)
+        left = sorted(path for path in differing if not side_effects.is_common(path))
+        if seen:
+            return f"{damage.name}; after the next run {contents.differ(left)} still" if left else ""
+        # Nothing may have mended it, also where its content is not compared.
+        untouched = changed - contents.differing(damaged, after)
+        return f"{damage.name}; the next run does not see it" if left or untouched else ""
 
     def _read(self) -> set[str]:
         """Read the overlay again; return the paths that differ from what was read before."""

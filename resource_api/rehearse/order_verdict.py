@@ -40,7 +40,7 @@ def free_in_order(run: FirstRun, count: int, attempt: Callable[[tuple[str, ...]]
     pairs = [(first, then) for then, before in run.catalog.requires.items() for first in before]
     aside = [index for index, name in enumerate(names) if name in run.left_out]
     known = Relationships(len(names), pairs, aside)
-    shared = _shared(run)
+    shared = shared_paths(run.catalog.entries, run.writers)
 
     def tried(order: Sequence[int]) -> Tried:
         return _tried(attempt(tuple(names[index] for index in order)), shared)
@@ -66,14 +66,17 @@ def _tried(document: Mapping[str, Any], shared: Collection[str]) -> Tried:
     return Tried({each[0]: each[1] for each in document["run"]}, found)
 
 
-def _shared(run: FirstRun) -> set[str]:
-    """Return the paths of files in which resources have lines, so that the order of the lines is of no account."""
-    entries = {str(entry.reference): entry for entry in run.catalog.entries}
+def shared_paths(found: Sequence[Entry], writers: Mapping[str, Collection[str]]) -> set[str]:
+    """Return the paths of files in which resources have parts, so that the order of the parts is of no account.
+
+    ``writers``: the references of those that have written a path.
+    """
+    entries = {str(entry.reference): entry for entry in found}
     imperative = {name for name, entry in entries.items() if "imperative" in entry.definition.features}
     return {
         path
-        for path, writers in run.writers.items()
-        if not any(each in imperative or (each in entries and entries[each].name == path) for each in writers)
+        for path, those in writers.items()
+        if not any(each in imperative or (each in entries and entries[each].name == path) for each in those)
     }
 
 

@@ -7,6 +7,7 @@ each call. Outside, that is compared with the machine, and the verdicts are give
 from __future__ import annotations
 
 import json
+import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -35,15 +36,17 @@ from resource_api.system.overlay.written_files import Written
 from resource_api.system.process import interactive, spawn, terminal_shell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.report import Report
     from resource_api.plan.planner import Plan
+    from resource_api.rehearse.contents import Contents
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.overlay.isolated_run import Overlay
 
+_SECOND: Final = 1.0
 _KILLED: Final = "the rehearsal was killed from inside; nothing of it is left"
 
 _GREETING: Final = "A shell inside the rehearsal; all that it changes is discarded. 'exit' ends it."
@@ -88,6 +91,7 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
     except _Interrupted as error:
         stopped = Rehearsal((), (), ()) if error.document is None else _result(error.document, place_of)
         return stopped._replace(interrupted=error.exit_code)
+    made = time.monotonic()
     found = _result(document, place_of)._replace(not_rehearsed=planned)
     if found.exit_code == 1:
         return found
@@ -97,7 +101,10 @@ def rehearse(runtime: Runtime, request: Request, show: Callable[[Report], None])
         if request.kills:
             found = found.with_verdict(_survives_cuts(inside, request, left_out, document, place_of))
         if request.damage:
-            found = _damaged(inside, request, left_out, found)
+            # Another creation has other times in whole seconds.
+            time.sleep(max(0.0, made + _SECOND - time.monotonic()))
+            shared = order_verdict.shared_paths(catalog.entries, _writers(document))
+            found = _damaged(inside, request, left_out, found, (document["contents"], shared))
     except _Interrupted as error:
         return found._replace(interrupted=error.exit_code)
     return found
@@ -193,14 +200,24 @@ def _survives_cuts(
     return cuts.survives_cuts(request.kills, document["contents"], attempt, _writers(document), place_of)
 
 
-def _damaged(inside: Runtime, request: Request, left_out: Sequence[str], found: Rehearsal) -> Rehearsal:
-    """Return the result with the verdict on damages; after one that is not mended a new overlay is begun."""
+def _damaged(
+    inside: Runtime,
+    request: Request,
+    left_out: Sequence[str],
+    found: Rehearsal,
+    known: tuple[Contents, Collection[str]],
+) -> Rehearsal:
+    """Return the result with the verdict on damages; after one that is not mended a new overlay is begun.
+
+    ``known``: the contents after the first run, and the paths of files in which resources have parts.
+    """
+    first, shared = known
     bad: list[Finding] = []
     untouched: list[Finding] = []
     tried, rest = 0, 0
     while rest is not None:
         start = rest
-        document = _isolated(inside, request, left_out, lambda doing: doing.damage(start))  # noqa: B023
+        document = _isolated(inside, request, left_out, lambda doing: doing.damage(start, first, shared))  # noqa: B023
         bad += _findings(document["not_restored"])
         untouched += _findings(document["not_damaged"])
         tried, rest = tried + document["tried"], document["rest"]
@@ -253,13 +270,14 @@ class _Inside:
         with _silent(self._runtime):
             return cuts.run(self._runtime, self._apply, self._layers, point)
 
-    def damage(self, start: int) -> dict[str, Any]:
+    def damage(self, start: int, first: Contents, shared: Collection[str]) -> dict[str, Any]:
         """Apply, damage what was made from number ``start`` on, and let runs mend it; return what came of it."""
         with _silent(self._runtime):
             report = self._apply()
             planned = self._runtime.plan(self._request.source, self._request.inputs, **self._options)
             found = list(damage.damages(planned.steps, report))
-            return damage.Damager(self._runtime, self._layers, self._apply).try_from(found, start)._asdict()
+            compared = damage.Compared(first, contents.read(self._layers), shared)
+            return damage.Damager(self._runtime, self._layers, self._apply, compared).try_from(found, start)._asdict()
 
     def run(self, show: Callable[[Report], None], kept: int | None) -> dict[str, Any]:
         """Do all that is asked for, and pack what was written into the file ``kept``; return what happened."""
@@ -275,7 +293,7 @@ class _Inside:
         found: dict[str, Any] = {
             "run": _failed(report),
             "document": documents[0],
-            "contents": contents.read(self._layers) if request.orders or request.kills else {},
+            "contents": contents.read(self._layers) if request.orders or request.kills or request.damage else {},
             "failed": report.exit_code != 0,
             "summary": str(report.summary),
             "effects": effects,
@@ -344,7 +362,7 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
         verdicts.append(Verdict(f"test {command}", code == 0, f"exit code {code}"))
     if "left" in document:
         gone = [each._replace(place=place_of(each.reference)) for each in _findings(document["destroy"])]
-        left = [*gone, *_left(document["left"], calls, place_of)]
+        left = [*gone, *_left(document["left"], calls, document["packages"], place_of)]
         verdicts.append(Verdict("clean after destroy", not left, "nothing is left", left))
     if document["full"]:
         verdicts.append(Verdict("layer", ok=False, text="what may be written (--size) was full"))
@@ -352,8 +370,10 @@ def _result(document: Mapping[str, Any], place_of: Callable[[str], str]) -> Rehe
     return Rehearsal(verdicts, effects, (), run=document["document"])
 
 
-def _left(left: Mapping[str, Any], calls: Sequence[Call], place_of: Callable[[str], str]) -> Iterator[Finding]:
-    """Yield what differs from the machine after ``destroy``, but for caches and logs."""
+def _left(
+    left: Mapping[str, Any], calls: Sequence[Call], packages: Mapping[str, str], place_of: Callable[[str], str]
+) -> Iterator[Finding]:
+    """Yield what differs from the machine after ``destroy``, but for caches and logs; files of packages come last."""
     is_declared = side_effects.declared_paths(calls)
     changed_by = {change.path: tuple(call.references) for call in calls for change in call.changes}
     found = []
@@ -362,10 +382,26 @@ def _left(left: Mapping[str, Any], calls: Sequence[Call], place_of: Callable[[st
         wanted = verb == "deleted" and is_declared(path)
         if verb is not None and path in changed_by and not wanted:
             references = changed_by[path]
-            found.append(Effect(references, verb, path, place=place_of(references[0])))
-    for first, verb_or_none, what in side_effects.folded(found):
+            found.append(Effect(references, verb, path, packages.get(path, ""), place_of(references[0])))
+    for first, verb_or_none, what in side_effects.folded(_packages_last(found)):
         text = f"leaves {what} {verb_or_none}".rstrip()
         yield Finding(side_effects.subject(first.references), text, "", first.place)
+
+
+def _packages_last(found: Sequence[Effect]) -> list[Effect]:
+    """Return effects, last those of calls that have installed packages.
+
+    Files of a package are counted where one line does not name them all.
+    """
+    installing = {reference for each in found if each.package for reference in each.references}
+    by_package: dict[str, list[Effect]] = {}
+    for each in sorted(found, key=lambda each: not installing.isdisjoint(each.references)):
+        by_package.setdefault(each.package, []).append(each)
+    rests = by_package.pop("", [])
+    for those in by_package.values():
+        plain = [each._replace(package="") for each in those]
+        rests += those if len(list(side_effects.folded(plain))) > 1 else plain
+    return rests
 
 
 def _content_differs(path: str, digest: str) -> bool:

@@ -10,6 +10,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape
 from resource_api.rehearse import side_effects
+from resource_api.render.text import verdict_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -159,7 +160,7 @@ def _section(title: str, found: Iterable[str], width: int | None) -> Iterator[st
 
 def _verdict_lines(verdict: Verdict, widest: int, width: int | None) -> Iterator[str]:
     question = escape(verdict.question)
-    head = f"{_GAP}{question:{widest}}{_GAP}{'ok' if verdict.ok else 'no'}"
+    head = f"{_GAP}{question:{widest}}{_GAP}{verdict_mark(verdict.text, ok=verdict.ok):2}"
     shown = [escape(str(each)) for each in verdict.findings[:_MOST_FINDINGS]] or [escape(verdict.text)]
     if len(verdict.findings) > _MOST_FINDINGS:
         shown.append(f"and {len(verdict.findings) - _MOST_FINDINGS} more")

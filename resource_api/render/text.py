@@ -130,3 +130,8 @@ def time_of(seconds: Any) -> str:
     if not isinstance(seconds, (int, float)):
         return str(seconds or "")
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def verdict_mark(text: str, *, ok: bool) -> str:
+    """Return how a verdict of a rehearsal is shown: ``ok``, ``no``, or ``-`` where its text counts nothing tried."""
+    return "no" if not ok else "-" if text.startswith("0 ") else "ok"

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
 
+#: The beginning of the reason why a change failed that cannot be seen afterwards.
+NOT_CONVERGED: Final = "did not converge: "
 #: The length from which equal texts are held once.
 _LONG: Final = 16
 #: Types whose values equal no value of another type, as 1 equals True.
@@ -188,7 +190,7 @@ def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> It
     """Yield what is not as it should be, then each value that an update should have kept."""
     stable = () if run.decision.action in CREATING else run.definition.stable
     if named := "; ".join(_unequal(each) for each in differences if each.attribute not in stable):
-        yield f"did not converge: {named}"
+        yield f"{NOT_CONVERGED}{named}"
     for each in differences:
         if each.attribute in stable:
             was, is_ = show_attribute(each.should), show_attribute(each.is_)

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from resource_api.rehearse.result import Rehearsal
 
 HERE: Final = Path(__file__).with_name("rehearsals")
-FAULTY: Final = yaml.safe_load((HERE / "faulty.yaml").read_text(encoding="utf-8"))
-SOUND: Final = yaml.safe_load((HERE / "sound.yaml").read_text(encoding="utf-8"))
+FAULTY, SOUND, BAD_PROVIDERS, DAMAGED = (
+    yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
+    for name in ("faulty", "sound", "faulty-damaged", "sound-damaged")
+)
 #: How many other orders of a sound manifest are tried.
 ORDERS: Final = 50 if os.environ.get("FAULTS_ALL_POINTS") else 2
 
@@ -92,9 +94,19 @@ def rehearsed(case: dict[str, Any], directory: Path, monkeypatch: pytest.MonkeyP
     for name, text in case["files"].items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(text.replace("HERE", str(directory)), encoding="utf-8")
+    if "git" in case:
+        _make_repository(directory / case["git"])
     monkeypatch.chdir(directory)
     return rehearse("site.yaml", **{**case.get("options", {}), **more})
+
+
+def _make_repository(path: Path) -> None:
+    git = ["git", "-C", str(path), "-c", "user.name=ann", "-c", "user.email=ann@example.org"]
+    path.mkdir()
+    (path / "page").write_text("Hello!\n")
+    for words in (["init", "-q"], ["add", "page"], ["commit", "-q", "-m", "a page"]):
+        subprocess.run([*git, *words], check=True)
 
 
 def found(result: Rehearsal) -> list[str]:
@@ -103,7 +115,7 @@ def found(result: Rehearsal) -> list[str]:
     return [f"{each.question}: {text}" for each in bad for text in map(str, each.findings or [each.text])]
 
 
-@pytest.mark.parametrize("case", FAULTY, ids=[case["name"] for case in FAULTY])
+@pytest.mark.parametrize("case", [*FAULTY, *BAD_PROVIDERS], ids=[case["name"] for case in (*FAULTY, *BAD_PROVIDERS)])
 def test_a_fault_is_named_with_the_line_to_mend(
     case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,3 +133,13 @@ def test_a_sound_manifest_raises_no_alarm(
 ) -> None:
     """Whatever the order, nothing is found."""
     assert found(rehearsed(case, tmp_path, monkeypatch, orders=ORDERS)) == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", DAMAGED, ids=[case["name"] for case in DAMAGED])
+def test_what_two_creations_make_differently_is_no_damage(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is damaged, nothing is found, in the order of the file and in another one."""
+    options = case.get("options", {"damage": True, "orders": 1})
+    assert found(rehearsed({**case, "options": options}, tmp_path, monkeypatch)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import platform
 import random
 import shutil
 import signal
@@ -332,6 +333,47 @@ def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
     told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
     assert len(told) == HOSTILE.count("\ntry ") + 1, done
     assert [line for line in told if line.startswith("possible")] == []
+
+
+#: Calls of x86-64, with arguments that the kernel takes: a key of root that stays, and the rest of the refused ones.
+CALLS: Final = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+attributes = (ctypes.c_uint32 * 30)(1, 120)
+calls = {
+    "add_key": (248, b"user", b"NAME", b"x", 1, -4),
+    "request_key": (249, b"user", b"NAME", None, -4),
+    "keyctl": (250, 0, -4, 1),
+    "bpf": (321, 0, ctypes.byref((ctypes.c_uint32 * 16)(2, 4, 4, 1)), 64),
+    "perf_event_open": (298, ctypes.byref(attributes), 0, -1, -1, 0),
+    "userfaultfd": (323, 1),
+    "init_module": (175, None, 0, b""),
+    "finit_module": (313, -1, b"", 0),
+    "delete_module": (176, b"NAME", 0),
+    "kexec_load": (246, 0, 0, None, 0),
+    "kexec_file_load": (320, -1, -1, 0, None, 0),
+    "add_key of x32": (0x40000000 + 248, b"user", b"NAME", b"x", 1, -4),
+}
+for name, (number, *arguments) in calls.items():
+    answer = libc.syscall(number, *arguments)
+    print("refused" if answer < 0 and ctypes.get_errno() == 1 else "possible", name, file=sys.stderr)
+os.kill(os.getpid(), 0)
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the numbers of calls are those of x86-64")
+@pytest.mark.parametrize("more", [(), ("--network", "host"), ("--kills", "1")], ids=["alone", "network", "kills"])
+def test_keys_and_programs_of_the_kernel_cannot_be_reached(bench: Bench, more: tuple[str, ...]) -> None:
+    """Keys belong to a user and no namespace: inside, none is made, read or left, and other calls work."""
+    name = f"ra-{os.getpid()}-{bench.home.name}"
+    script = bench.write("calls.py", CALLS.replace("NAME", name))
+    manifest = bench.write("site.yaml", f"resources: {{'File[{bench.home}/made]': {{content: hi}}}}")
+    done = bench.run("rehearse", manifest, *more, "--test", f"{sys.executable} -I {script}")
+    told = [line for line in done.err.splitlines() if line.startswith(("possible", "refused"))]
+    assert len(told) == 12, done
+    assert [line for line in told if line.startswith("possible")] == []
+    assert name not in Path("/proc/keys").read_text(encoding="utf-8")
+    assert done.code == 0
 
 
 #: Done in mounts of its own: the limit of processes looks like that of a kernel where it is one of the whole machine.

@@ -35,7 +35,7 @@ def test_what_is_damaged_is_mended_by_the_next_run(bench: Bench) -> None:
         bench,
         f"""
         project: damaged
-        inputs: {{key: {{type: 'Sensitive[String]', default: 'a ${{b}}'}}}}
+        inputs: {{key: {{type: 'Sensitive[String]', default: 'a $${{b}}'}}}}
         resources:
           File[{bench.home}/directory]: {{ensure: directory, mode: "0750"}}
           File[{bench.home}/directory/in]: {{content: "${{inputs.key}}", owner: root, mode: "0640"}}
@@ -107,3 +107,47 @@ def test_a_test_can_ask_for_damages(tmp_path: Path, damage: bool) -> None:  # no
     result = rehearse(manifest, damage=damage)
     assert [each.question for each in result.verdicts] == ["run", "silent twice", "mended"][: 2 + damage]
     assert result.ok
+
+
+def test_an_update_that_does_nothing_is_a_finding(bench: Bench) -> None:
+    """What is said is that it did not converge, once for each attribute."""
+    bench.probe(
+        """
+        def set(self, context, changes):
+            done = lambda is_, should: is_ is None or should["ensure"] == "absent"
+            self._done({name: change for name, change in changes.items() if done(*change)})
+        """
+    )
+    code, _, found = mended(bench, PROBE)
+    assert code == 2
+    assert [(attribute, text.partition(":")[0]) for _, attribute, text in found] == [
+        ("size", "an update of size did not converge"),
+        ("colour", "an update of colour did not converge"),
+    ]
+
+
+def test_why_something_is_not_damaged_is_said_in_words(bench: Bench) -> None:
+    """Neither the manifest that is made for a damage, nor errors of the system, nor lines of a provider are shown."""
+    (bench.home / "part").write_text("one\n")
+    manifest = f"""
+        project: damaged
+        resources:
+          File_line[{bench.home}/whole]: {{path: {bench.home}/lines, line: one}}
+          Concat[{bench.home}/whole]: {{source: [{bench.home}/part]}}
+          Cron[job]: {{user: root, command: /bin/true, minute: [1]}}
+        """
+    code, document, found = mended(bench, manifest)
+    assert (code, found) == (0, [])
+    told = {each["attribute"]: each["text"] for each in document["not_damaged"]}
+    assert told["special"] == "special: 'minute' and 'special' exclude each other"
+    assert told["line"] == "line: match must also find the line as it is declared, or the next run would add it again"
+    assert not [text for text in told.values() if any(part in text for part in ("<mapping>", "Errno", "//", ".py:"))]
+
+
+def test_where_nothing_can_be_damaged_the_verdict_is_neither(bench: Bench) -> None:
+    """It stands as a line, and changes no exit code."""
+    manifest = f"resources: {{'Exec[touch {bench.home}/made]': {{creates: {bench.home}/made}}}}"
+    done = bench.run("rehearse", bench.write("site.yaml", manifest), "--damage", "--orders", "1")
+    assert "  free in order  -   0 other orders\n" in done.out
+    assert "  mended         -   0 damages\n" in done.out
+    assert done.code == 0

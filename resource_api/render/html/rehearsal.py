@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.render.html import pages
 from resource_api.render.html.elements import Page, Row, Section, e, link, row_ids, rows_section, table, write
+from resource_api.render.text import verdict_mark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
         f"<p>{link(each['reference'], ids)} {e(each['text'])}{_place(each)}</p>" for each in verdict["findings"]
     )
     note = "" if verdict["findings"] else verdict["text"]
-    return Row(verdict["question"], "ok" if verdict["ok"] else "no", note, lines, bad=not verdict["ok"])
+    return Row(verdict["question"], verdict_mark(verdict["text"], ok=verdict["ok"]), note, lines, bad=not verdict["ok"])
 
 
 def _place(each: Mapping[str, Any]) -> str:

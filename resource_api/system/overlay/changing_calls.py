@@ -6,7 +6,6 @@ one, as by the end of the machine, and the calls of a run can be counted. What i
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -21,6 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.system.overlay import call_filters as bpf
 from resource_api.system.overlay.isolated_run import IsolationError
 
 if TYPE_CHECKING:
@@ -48,17 +48,12 @@ _MAKES: Final = os.O_CREAT | os.O_TRUNC | (os.O_TMPFILE & ~os.O_DIRECTORY)
 #: By machine: its place in the table, its number for filters, and the number of seccomp(2).
 _MACHINES: Final = {"x86_64": (0, 0xC000003E, 317), "aarch64": (1, 0xC00000B7, 277)}
 
-# Instructions of a filter: load a word, compare, test bits, return.
-_LOAD, _EQUAL, _ANY_BIT, _RETURN = 0x20, 0x15, 0x45, 0x06
-_ALLOW, _ASK = 0x7FFF0000, 0x7FC00000
+_PASS, _HOLD = (bpf.RETURN, 0, 0, bpf.ALLOW), (bpf.RETURN, 0, 0, bpf.ASK)
 # struct seccomp_data: the number of the call, the machine, the address of the instruction, six arguments.
 _DATA: Final = "iIQ6Q"
-_NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
 _QUESTION: Final = struct.Struct(f"QII{_DATA}")
 _ANSWER: Final = struct.Struct("QqiI")
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
-_SET_FILTER, _NEW_LISTENER = 1, 1 << 3
-_NO_NEW_PRIVILEGES: Final = 38
 _CONTINUE: Final = 1
 #: Milliseconds after which it is looked whether the run is to be ended.
 _PATIENCE: Final = 200
@@ -196,27 +191,17 @@ def _names() -> Mapping[int, str]:
 def _install() -> int:
     """Have this process and all that it starts held from now on; return the descriptor of the questions."""
     _, machine, call = _MACHINES[platform.machine()]
-    libc = ctypes.CDLL(None, use_errno=True)
-    # Without a capability a filter may only be installed where no program can gain any.
-    libc.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-    code = _filter(machine)
-    buffer = ctypes.create_string_buffer(code)
-    program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
-    listener = libc.syscall(call, _SET_FILTER, _NEW_LISTENER, ctypes.c_char_p(program))
-    if listener < 0:
-        raise OSError(ctypes.get_errno(), "seccomp")
-    return int(listener)
+    return bpf.install_with_listener(_filter(machine), call)
 
 
-def _filter(machine: int) -> bytes:
+def _filter(machine: int) -> list[bpf.Instruction]:
     """Return the instructions that let every call pass but those of the table."""
-    code = [(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, machine), (_RETURN, 0, 0, _ALLOW), (_LOAD, 0, 0, _NUMBER)]
+    code = [(bpf.LOAD, 0, 0, bpf.MACHINE), (bpf.EQUAL, 1, 0, machine), _PASS, (bpf.LOAD, 0, 0, bpf.NUMBER)]
     for number, name in _names().items():
         if name in _OPENS:
-            flags = _ARGUMENTS + 8 * _OPENS[name]
-            code += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, flags), (_ANY_BIT, 0, 1, _MAKES), (_RETURN, 0, 0, _ASK)]
-            code += [(_RETURN, 0, 0, _ALLOW)]
+            flags = bpf.ARGUMENTS + 8 * _OPENS[name]
+            makes = [(bpf.LOAD, 0, 0, flags), (bpf.ANY_BIT, 0, 1, _MAKES), _HOLD, _PASS]
+            code += [(bpf.EQUAL, 0, len(makes), number), *makes]
         else:
-            code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _ASK)]
-    code.append((_RETURN, 0, 0, _ALLOW))
-    return b"".join(struct.pack("HBBI", *each) for each in code)
+            code += [(bpf.EQUAL, 0, 1, number), _HOLD]
+    return [*code, _PASS]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
 from resource_api.system.filesystem import directories
-from resource_api.system.overlay import namespaces, root, supervision, user_namespace
+from resource_api.system.overlay import namespaces, refused_calls, root, supervision, user_namespace
 from resource_api.system.overlay.mount_table import mounts
 from resource_api.system.overlay.process_limit import ProcessLimit
 from resource_api.system.process import core_dumps, identity
@@ -197,6 +197,7 @@ def _inside(started: _Started, layers: int) -> None:
     core_dumps.limit(1)
     with suppress(OSError):
         identity.join_new_session_keyring()
+    refused_calls.refuse()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():
         directories.ROOT.add(user_namespace.unknown_user())
