@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
     from resource_api.manifest.python_component import ComponentApi
     from resource_api.model.attribute import Attribute
-    from resource_api.model.change import Change
+    from resource_api.model.change import Change, SideEffect
     from resource_api.model.component import ComponentDefinition
     from resource_api.model.function import Function
     from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         StateLocked,
         UsageError,
     )
-    from resource_api.model.values.side_effect import SideEffect
     from resource_api.model.values.values import UNKNOWN, Sensitive
     from resource_api.model.values.version import __version__ as __version__
     from resource_api.plugins.registry import Registry
@@ -103,7 +102,7 @@ _HOMES = {
     "resource_api.provider.computation": ("compute",),
     "resource_api.model.values.assets": ("Archive", "Asset"),
     "resource_api.model.attribute": ("Attribute",),
-    "resource_api.model.change": ("Change",),
+    "resource_api.model.change": ("Change", "SideEffect"),
     "resource_api.model.component": ("ComponentDefinition",),
     "resource_api.model.type_definition": ("Resource", "TypeDefinition"),
     "resource_api.model.values.errors": (
@@ -115,7 +114,6 @@ _HOMES = {
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
     "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
-    "resource_api.model.values.side_effect": ("SideEffect",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),
     "resource_api.model.values.version": ("__version__",),
 }

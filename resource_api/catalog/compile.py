@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.entries import Definitions
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Edge, Order
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.provider_instance import ProviderInstance

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.name_expressions import NameEvaluator
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import ComponentDefinition, LoadedComponent
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentDefinition, ComponentInstance, LoadedComponent
     from resource_api.model.declaration import Declaration
 
 #: The keys of a component's ``lifecycle`` that its resources inherit, unless they have them themselves.

@@ -9,7 +9,7 @@ from resource_api.model.values.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import ConfiguredProvider, Declaration, Manifest, Moved, Place, Removed
     from resource_api.model.entry import Entry
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import ResourceTable
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentInstance
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import TypeDefinition
 

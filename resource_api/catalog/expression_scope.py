@@ -19,7 +19,7 @@ from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
     from resource_api.model.function import Call

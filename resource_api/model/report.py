@@ -13,9 +13,9 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from resource_api.model.change import SideEffect
     from resource_api.model.step import Operation, Step
     from resource_api.model.values.errors import Problem
-    from resource_api.model.values.side_effect import SideEffect
 
 
 class StepReport(NamedTuple):

@@ -16,11 +16,11 @@ from resource_api.model.values.values import is_secret, same_value
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 
+    from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
     from resource_api.model.record import Key, Record
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
-    from resource_api.model.values.side_effect import SideEffect
 
 
 #: What is said of a resource that is recorded for the first time and existed before.

@@ -16,11 +16,11 @@ from resource_api.plan.planner import would_change
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Key
     from resource_api.model.step import Step
-    from resource_api.model.values.side_effect import SideEffect
     from resource_api.plan.planner import Plan
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component_instance import ComponentInstance
+    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Declaration
     from resource_api.model.entry import Entry
 

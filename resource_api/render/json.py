@@ -17,11 +17,10 @@ from resource_api.model.values.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.change import Difference
+    from resource_api.model.change import Difference, SideEffect
     from resource_api.model.report import Report, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
-    from resource_api.model.values.side_effect import SideEffect
     from resource_api.plan.drift import Drift
     from resource_api.plan.planner import Plan
 

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, conceal_difference, is_text_change, nested_parts
+from resource_api.model.change import (
+    CREATING,
+    Action,
+    conceal_difference,
+    describe_side_effects,
+    is_text_change,
+    nested_parts,
+)
 from resource_api.model.values.assets import Content
-from resource_api.model.values.side_effect import describe
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
 from resource_api.render.changes import Style
@@ -151,7 +157,7 @@ def _details(step: Step, style: Style) -> Iterator[str]:
         yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
     if step.side_effects is None:
         yield f"{_MARGIN}(what else it does is known at its turn)"
-    for line in describe(step.side_effects or ()):
+    for line in describe_side_effects(step.side_effects or ()):
         yield f"{_MARGIN}{escape(line)}"
 
 

@@ -39,7 +39,8 @@ def report_findings(
     with log.bind(project=state.project, stack=state.stack, phase="plan"):
         _log_changes_without_outcome(plan, log, store.holder)
         _log_undeclared(plan, log)
-        if recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info")):
+        speaks = recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info"))
+        if speaks and store.stacks():
             from resource_api.runtime import other_stacks  # noqa: PLC0415 - only where something is done
 
             other_stacks.report(plan, store, log)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model import codec
 from resource_api.model.attribute import Attribute
-from resource_api.model.change import Action, Difference
+from resource_api.model.change import Action, Difference, SideEffect
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import NO_META, Entry
 from resource_api.model.options import Options
@@ -20,7 +20,6 @@ from resource_api.model.step import Decision, Step
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.side_effect import SideEffect
 from resource_api.model.values.values import UNKNOWN, Sensitive
 from resource_api.plan.drift import Drift
 from resource_api.runtime.results import Plan

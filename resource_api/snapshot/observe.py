@@ -16,7 +16,6 @@ from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import same_value
 from resource_api.snapshot.configure_providers import DeferredInstances
-from resource_api.snapshot.settling import read_until_settled, remaining_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -68,9 +67,13 @@ class _SnapshotQueries:
             self._snapshot.read_all([(definition, found)])
             unseen = [name for name in found if (definition.instance, name) in self.late] if self.late else ()
             if unseen and (settle := self._snapshot.providers.settle(definition)):
+                from resource_api.snapshot import settling  # noqa: PLC0415 - few types lag
+
                 changed_at = max(self.late[definition.instance, name].at for name in unseen)
                 unsettled = partial(self._unsettled, definition, unseen)
-                read_until_settled(self._snapshot, definition, unsettled, remaining_seconds(changed_at, settle))
+                settling.read_until_settled(
+                    self._snapshot, definition, unsettled, settling.remaining_seconds(changed_at, settle)
+                )
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
         """Return the names that are absent, or not as they were seen after their last change."""
@@ -78,9 +81,8 @@ class _SnapshotQueries:
         return [name for name, row in rows.items() if not _is_as_recorded(definition, self.late, name, row)]
 
     def observation(self, entry: Entry, /) -> Observation:
-        if entry.instance in self._unread:
-            return _UNREAD
-        return self._snapshot.observation(entry.instance, entry.name)
+        instance = entry.definition.instance
+        return _UNREAD if instance in self._unread else self._snapshot.observation(instance, entry.name)
 
     def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
         return self._snapshot.due(entry, should)

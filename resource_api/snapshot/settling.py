@@ -54,8 +54,3 @@ def remaining_seconds(changed_at: str, settle: float) -> float:
     """Return the seconds, from 0 to ``settle``, until a change of that time (ISO 8601) must be visible."""
     passed = (datetime.now(UTC) - datetime.fromisoformat(changed_at)).total_seconds()
     return min(settle, max(0.0, settle - passed))
-
-
-def now() -> str:
-    """Return the present time in ISO 8601, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")

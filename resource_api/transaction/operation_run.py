@@ -18,11 +18,10 @@ from resource_api.model.values.values import copy_resource, is_flat
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.change import Difference
+    from resource_api.model.change import Difference, SideEffect
     from resource_api.model.record import Key
     from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.model.values.side_effect import SideEffect
 
 
 class Status(Enum):

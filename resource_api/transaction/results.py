@@ -144,7 +144,9 @@ class Results:
     def succeed(self, run: OperationRun, action: Action) -> None:
         """Report that ``action`` was done, or under noop would be; of a replacement only its second half."""
         noop = run.step.noop
-        self._end(run, Status.SUCCEEDED)
+        run.status = Status.SUCCEEDED
+        if run.started:
+            self._called_unseen.append(run.number)
         if action is Action.FORGET:
             self._events.log_forgotten(run)
         if action is not Action.REPLACE or not first_half(run):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action
+from resource_api.model.change import CREATING, Action, SideEffect, describe_side_effects
 from resource_api.model.values.errors import ProviderError, ResourceAPIError, reason
-from resource_api.model.values.side_effect import SideEffect, describe
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.planner import would_change
 from resource_api.plan.side_effects import SideEffectRule
@@ -93,7 +92,7 @@ class SideEffectCheck:
             for run in asked:
                 if run.side_effects != effects[run.name]:
                     run.side_effects = effects[run.name]
-                    for line in () if run.name in refusals else describe(run.side_effects):
+                    for line in () if run.name in refusals else describe_side_effects(run.side_effects):
                         self._events.log("notice", run, line)
                 if run.name in refusals:
                     self._results.fail(run, refusals[run.name])

@@ -6,6 +6,7 @@ raised.
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,6 @@ from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
-from resource_api.snapshot import settling
 from resource_api.transaction.call_progress import SettlingProgress
 
 if TYPE_CHECKING:
@@ -84,11 +84,13 @@ class Verification:
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
+            from resource_api.snapshot.settling import read_until_settled  # noqa: PLC0415 - few types lag
+
             waiting = [run for run in runs if run.name in begun and not (run.finished or run.result.failed)]
             unsettled = partial(self._unsettled, waiting)
             run = self._snapshot.providers.run
             with run.shown(SettlingProgress(self._definition, unsettled, run.log)):
-                settling.read_until_settled(self._snapshot, self._definition, unsettled, seconds)
+                read_until_settled(self._snapshot, self._definition, unsettled, seconds)
 
     def _unsettled(self, runs: Sequence[OperationRun]) -> list[Name]:
         """Return the names that are as before their change, or cannot be read yet."""
@@ -114,7 +116,7 @@ class Verification:
     def time_of_change(self) -> str:
         """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""
         may_lag = not self._imperative and self._snapshot.providers.settle(self._definition)
-        return settling.now() if may_lag else ""
+        return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
     def is_unseen_creation(self, run: OperationRun) -> bool:
         """Return whether an operation was to create a resource that does not exist as far as can be seen."""

@@ -28,12 +28,11 @@ from resource_api.provider.context import Context
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.change import Change
+    from resource_api.model.change import Change, SideEffect
     from resource_api.model.provider_functions import Question
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.model.values.errors import Problem
     from resource_api.model.values.masking import Mask
-    from resource_api.model.values.side_effect import SideEffect
     from resource_api.plugins.worker.process import WorkerProcess
     from resource_api.plugins.worker.protocol import Frame
     from resource_api.provider.context import RunContext

@@ -5,9 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference, is_text_change
+from resource_api.model.change import Action, Difference, SideEffect, describe_side_effects, is_text_change
 from resource_api.model.report import count_words
-from resource_api.model.values.side_effect import SideEffect, describe
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style
@@ -217,7 +216,7 @@ def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row
     )
     body += _values(step) if step["action"] in _WITH_VALUES else ""
     body += "".join(f"<p>a change of {e(name)} replaces it</p>" for name in step["replaces_because"])
-    effects = describe(list(map(SideEffect.from_document, step.get("side_effects") or ())))
+    effects = describe_side_effects(list(map(SideEffect.from_document, step.get("side_effects") or ())))
     body += "".join(f"<p>{e(line)}</p>" for line in effects)
     notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
     notes += [f"was {step['previous']}" if step["previous"] else ""]
