@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.entries import Definitions
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Edge, Order
-    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Manifest
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.values.reference import Reference
 

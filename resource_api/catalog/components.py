@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.name_expressions import NameEvaluator
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import ComponentDefinition, ComponentInstance, LoadedComponent
+    from resource_api.model.component import ComponentDefinition, LoadedComponent
     from resource_api.model.declaration import Declaration
+    from resource_api.model.entry import ComponentInstance
 
 #: The keys of a component's ``lifecycle`` that its resources inherit, unless they have them themselves.
 _INHERITED: Final = ("protect", "retain", "owned", "replace", "replace_triggered_by", "deleted_with", "external")

@@ -9,9 +9,8 @@ from resource_api.model.values.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import ConfiguredProvider, Declaration, Manifest, Moved, Place, Removed
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
 
 _MANY: Final = 100
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.entries import ResourceTable
-    from resource_api.model.component import ComponentInstance
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.type_definition import TypeDefinition
 
 #: Metaparameter → whether its target comes first, and whether it refreshes.

@@ -14,8 +14,7 @@ from resource_api.catalog.identity import add_namevars
 from resource_api.catalog.name_expressions import NameEvaluator, have_literal_names
 from resource_api.catalog.provider_config import select_instance, unknown_implementation
 from resource_api.model.attribute import METAPARAMETERS
-from resource_api.model.component import ComponentInstance
-from resource_api.model.entry import NO_META, Entry, make_meta
+from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_meta
 from resource_api.model.values import expression, reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, nearest

@@ -19,9 +19,8 @@ from resource_api.model.values.values import UNKNOWN, is_secret, is_unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Manifest
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.function import Call
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.expression import Path

@@ -1,7 +1,6 @@
-"""Components, groups of resources under one name: their definition by an author, and each use in a manifest.
+"""The definition of a component: its inputs and outputs, as its author declares them.
 
-An instance has no state and no operations of its own: relationships and metaparameters of it apply to its members. How
-it is expanded is for the catalog.
+A component is a group of resources under one name. How it is expanded in a manifest is for the catalog.
 """
 
 from __future__ import annotations
@@ -9,18 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.attribute import RESERVED, input_problems, keyword_problems
-from resource_api.model.entry import Meta, make_meta
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
-from resource_api.model.values.reference import TYPE_NAME, Reference, child_reference
+from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Never
 
     from resource_api.model.attribute import Attribute
-    from resource_api.model.declaration import Declaration
-    from resource_api.model.entry import Entry
     from resource_api.model.values.document import Document
 
 _KEYWORDS: Final = ("name", "docs", "inputs", "outputs")
@@ -79,39 +75,3 @@ def _problems(definition: ComponentDefinition) -> list[str]:
         elif not isinstance(docs, str):
             problems.append(f"output '{name}': the documentation must be a string, not {type(docs).__name__}")
     return problems
-
-
-class ComponentInstance:
-    """A declared component; ``members`` are its resources, including those of components within it."""
-
-    __slots__ = ("declaration", "document", "inputs", "members", "meta", "outputs", "title")
-
-    def __init__(self, declaration: Declaration) -> None:
-        """Make an instance without members."""
-        self.declaration = declaration
-        self.title = declaration.title
-        self.meta: Meta = make_meta(declaration.meta)
-        self.members: Sequence[Entry] = ()
-        self.inputs: Mapping[str, Any] = {}
-        self.outputs: Mapping[str, Any] = {}
-        #: What it declares, with the positions in its own file; None before it is built.
-        self.document: Document | None = None
-
-    @property
-    def type(self) -> str:
-        """The component's name."""
-        return self.declaration.type
-
-    @property
-    def parent(self) -> str:
-        """The reference of the component that declares it; empty if none does."""
-        return self.declaration.parent
-
-    @property
-    def reference(self) -> Reference:
-        """The user's name of it."""
-        return child_reference(self.declaration.parent, self.declaration.type, self.title)
-
-    def __repr__(self) -> str:
-        """Show the reference."""
-        return f"Group({self.reference})"

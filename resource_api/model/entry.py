@@ -1,4 +1,4 @@
-"""One resource of a catalog: its canonical declared state and its references to others.
+"""One resource of a catalog, its canonical declared state and its references to others; and one use of a component.
 
 Tens of thousands exist at once, so entries have slots and share empty values. The catalog builds them; afterwards they
 are not changed.
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from resource_api.model.declaration import Declaration
     from resource_api.model.record import Record
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.values.document import Document
 
 
 class Lifecycle(NamedTuple):
@@ -220,3 +221,39 @@ class Entry:
     def __repr__(self) -> str:
         """Show the reference."""
         return f"Entry({self.reference})"
+
+
+class ComponentInstance:
+    """A declared component; ``members`` are its resources, including those of components within it."""
+
+    __slots__ = ("declaration", "document", "inputs", "members", "meta", "outputs", "title")
+
+    def __init__(self, declaration: Declaration) -> None:
+        """Make an instance without members."""
+        self.declaration = declaration
+        self.title = declaration.title
+        self.meta: Meta = make_meta(declaration.meta)
+        self.members: Sequence[Entry] = ()
+        self.inputs: Mapping[str, Any] = {}
+        self.outputs: Mapping[str, Any] = {}
+        #: What it declares, with the positions in its own file; None before it is built.
+        self.document: Document | None = None
+
+    @property
+    def type(self) -> str:
+        """The component's name."""
+        return self.declaration.type
+
+    @property
+    def parent(self) -> str:
+        """The reference of the component that declares it; empty if none does."""
+        return self.declaration.parent
+
+    @property
+    def reference(self) -> Reference:
+        """The user's name of it."""
+        return child_reference(self.declaration.parent, self.declaration.type, self.title)
+
+    def __repr__(self) -> str:
+        """Show the reference."""
+        return f"Group({self.reference})"

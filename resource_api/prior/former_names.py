@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component import ComponentInstance
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.record import Key, Record
 
 

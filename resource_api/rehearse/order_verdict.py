@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component import ComponentInstance
     from resource_api.model.declaration import Declaration
-    from resource_api.model.entry import Entry
+    from resource_api.model.entry import ComponentInstance, Entry
 
     #: What a manifest declares: a resource, or a component with its resources.
     Declared = Entry | ComponentInstance
