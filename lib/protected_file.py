@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lib.named_files import read_each
 from lib.path_attribute import directories_above
-from lib.prerequisites import MissingModuleError
 from resource_api import Attribute, ResourceError, files
 
 if TYPE_CHECKING:
@@ -55,14 +54,8 @@ def read_all(
     """
 
     def read(directories: files.Directories, path: str) -> Resource:
-        try:
-            row, content = _read(path, directories)
-            return row | describe(content)
-        except MissingModuleError:
-            raise
-        except ResourceError as error:
-            msg = f"{path}: {error}"
-            raise ResourceError(msg) from None
+        row, content = _read(path, directories)
+        return row | describe(content)
 
     for _, row in read_each(context, names, f"{kind} can be in any file; name it", read):
         yield row

@@ -43,7 +43,8 @@ class Provider(SimpleProvider):
 
     def check_config(self, _context: Context, config: Mapping[str, Any]) -> Mapping[str, Any]:
         """Refuse paths whose variables have no values."""
-        http_paths.paths(config)
+        if "path" in config:
+            http_paths.paths(config)
         return config
 
     def configure(self, _context: Context, config: Mapping[str, Any]) -> None:

@@ -233,7 +233,9 @@ def validate_config(
             None if former is None else copy_resource(former),
         )
     except Exception as error:  # noqa: BLE001 - an author's method may raise anything
-        return config, [Problem(None, reason(error))]
+        why = reason(error)
+        # From a worker comes a text. Any other exception may be about what the method itself was to find.
+        return config, (why.startswith("KeyError: ") and _missing(provider, config)) or [Problem(None, why)]
     if not hasattr(answer, "keys") or not answer.keys() <= definition.attributes.keys():
         return config, [
             Problem(None, "check_config must return the configuration, a mapping of what the type declares")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.change import difference_fields, large_change
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
-from resource_api.model.values.reference import Reference, capitalize_type, make_urn
+from resource_api.model.values.reference import Reference, capitalize_type, make_urn, with_path
 from resource_api.model.values.text import show
 
 if TYPE_CHECKING:
@@ -138,12 +138,16 @@ class CallOutcomes(dict["Name", Outcome]):
     def log_status(self, names: list[Name], status: str, text: object) -> None:
         """Write the line of a status that was reported; one of success is held where ``held`` is a list."""
         if status == "failed":
-            self.log("err", names, f"{text}{self._places(names)}", status=status)
+            self.log("err", names, f"{self._with_path(names, text)}{self._places(names)}", status=status)
         elif status == "unchanged" or self.held is None:
             done = "noop" if self._suffix else "success"
             self.log_change(names, text, status=status if status == "unchanged" else done)
         else:
             self.held.append((names, f"{text}"))
+
+    def _with_path(self, names: Sequence[Name], why: object) -> str:
+        """Return the reason of a failure; that of a single resource with its path, if the title does not tell it."""
+        return with_path(f"{why}", self._title(names[0]), names[0]) if len(names) == 1 else f"{why}"
 
     def _places(self, names: Sequence[Name]) -> str:
         """Return `` (site.yaml:14)``, where names are declared, of many the first; empty if unknown."""
@@ -169,7 +173,8 @@ class CallOutcomes(dict["Name", Outcome]):
             if outcome.status is not None:
                 msg = f"{self.reference([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
-            outcome.status, outcome.reason, outcome.tainted = status, f"{why}", tainted
+            outcome.status, outcome.tainted = status, tainted
+            outcome.reason = self._with_path([name], why) if status == "failed" else f"{why}"
             self.any_failed = self.any_failed or status == "failed"
 
     def copy_status(self, name: Name, status: str, why: str, *, tainted: bool) -> None:

@@ -14,6 +14,7 @@ from resource_api.model.change import exists
 from resource_api.model.planner_queries import Observation
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.reference import with_path
 from resource_api.model.values.values import same_value
 from resource_api.snapshot.configure_providers import DeferredInstances
 
@@ -82,7 +83,12 @@ class _SnapshotQueries:
 
     def observation(self, entry: Entry, /) -> Observation:
         instance = entry.definition.instance
-        return _UNREAD if instance in self._unread else self._snapshot.observation(instance, entry.name)
+        if instance in self._unread:
+            return _UNREAD
+        found = self._snapshot.observation(instance, entry.name)
+        if not found.failure or self._snapshot.failure(instance):
+            return found
+        return Observation(None, with_path(found.failure, entry.title, entry.name))
 
     def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
         return self._snapshot.due(entry, should)

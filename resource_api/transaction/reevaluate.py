@@ -18,7 +18,7 @@ from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import SAME, Decision, ReplacementReason
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.expression import EvaluationError
-from resource_api.model.values.reference import Reference
+from resource_api.model.values.reference import Reference, with_path
 from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
@@ -102,7 +102,7 @@ class Reevaluation:
         """Decide an operation by its row; values from resources that were ``read`` with it are computed again."""
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
-            self._unreadable(run, failure)
+            self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
         elif not (row is run.is_ and self._holds_if_same(run)):
             run.is_ = row
             sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()

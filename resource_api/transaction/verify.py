@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import CREATING, Difference, compared_value, conceal_difference, ensure_of, exists
 from resource_api.model.implied_secrets import mark_secrets
+from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
@@ -71,6 +72,7 @@ class Verification:
         """Give an operation what was read last of its resource."""
         if not self._imperative:
             run.is_, unread = self.observed(run)
+            unread = with_path(unread, run.step.entry.title, run.name) if unread else ""
             run.result = run.result._replace(unread=unread)
 
     def missing(self, run: OperationRun) -> list[Difference]:

@@ -44,6 +44,28 @@ def test_a_copy_that_cannot_be_made_is_an_error_with_its_path(monkeypatch: pytes
         pass
 
 
+@pytest.mark.parametrize(
+    ("kind", "path", "declared"),
+    [
+        ("File", "/dev/null", {"content": "a"}),
+        ("File", "/proc/none", {"content": "a"}),
+        ("File_tree", "/etc/passwd", {"source": "/etc/apt"}),
+        ("Acl", "/proc/version", {"permission": ["user:root:r"]}),
+        ("Capability", "/dev/null", {"capability": "cap_chown=ep"}),
+        ("Concat", "/etc", {"source": "/etc/apt"}),
+        ("Git_checkout", "/etc/passwd", {"source": "file:///none"}),
+        ("Python_venv", "/etc/passwd", {}),
+    ],
+)
+def test_a_path_that_the_title_does_not_tell_is_said(kind: str, path: str, declared: dict[str, Any]) -> None:
+    """Of what cannot be read, and of what cannot be changed, in the report and in the log."""
+    report, lines = run({f"{kind}[a]": {"path": path, **declared}})
+    why = reason(report)
+    assert why.startswith(f"{path}: ")
+    assert any(why in line or f"{path}: Processing failed: " in line for line in lines)
+    assert reason(run({f"{kind}[{path}]": declared})[0]) == why.removeprefix(f"{path}: ")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has keys of root and rules of the kernel")
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("obstacle", ["directory", "large"])

@@ -599,6 +599,19 @@ def test_check_config_sees_the_former_configuration(site: Site, isolated: tuple[
     assert site.run("validate", manifest, **environment).code == 0
 
 
+@pytest.mark.parametrize("isolated", [(), ("--isolate",)])
+def test_a_configuration_lacks_what_check_config_expects(site: Site, isolated: tuple[str, ...]) -> None:
+    """The mandatory attribute is named, and not the exception of the method."""
+    site.write("m/types/former.py", FORMER)
+    site.write("m/providers/former.py", FORMERS.replace("if former is not None", 'if config["endpoint"]'))
+    environment = {"RESOURCE_API_MODULE_PATH": str(site.home / "m")}
+    manifest = site.write("site.yaml", "providers: {lab: {type: former}}\nresources: {'Former[a]': {provider: lab}}\n")
+    done = site.run("plan", manifest, *isolated, **environment)
+    assert (done.code, "provider 'lab': 'endpoint' is missing; it is mandatory\n" in done.err) == (65, True), done.err
+    done = site.run("resource", "former", *isolated, **environment)
+    assert "former: the configuration of its provider: 'endpoint' is missing; it is mandatory; a man" in done.err
+
+
 def test_types_and_describe_show_where_a_type_comes_from(site: Site) -> None:
     """A directory, the program itself, or a distribution, with versions, configuration and functions in all forms."""
     packages = site.home / "packages"

@@ -7,7 +7,7 @@ the name exists is for the callers.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
@@ -83,6 +83,13 @@ def _type_name(head: str) -> str:
         msg = f"'{head}' is not the name of a type"
         raise ValueError(msg)
     return name
+
+
+def with_path(why: str, title: str, name: Any) -> str:
+    """Return the reason of a failure, led by the path that names the resource, unless the title or the text has it."""
+    parts = name if isinstance(name, tuple) else (name,)
+    path = next((part for part in parts if isinstance(part, str) and part[:1] == "/"), "")
+    return why if path in title or path in why else f"{path}: {why}"
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
