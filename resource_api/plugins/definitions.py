@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.component import ComponentDefinition
 from resource_api.model.type_definition import TypeDefinition
@@ -19,13 +19,22 @@ from resource_api.plugins.shared_code import builtins_with_lib
 
 if TYPE_CHECKING:
     import builtins
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.model.policy import Policy
     from resource_api.plugins.loader import ReadCode
 
     #: A component, and the function that builds one use of it.
     Component = tuple[ComponentDefinition, Callable[[Any], object]]
+
+_ELSEWHERE: Final = "write it into the manifest that uses the component"
+#: Constants of a component that are called like a section of manifests, and are not given to COMPONENT → the remedy.
+_UNREAD: Final = {
+    "INPUTS": "give it to COMPONENT as inputs",
+    "RESOURCES": "declare resources in build(m), with m.resource('file', '/etc/motd', ...)",
+    "OUTPUTS": "declare outputs in build(m), with m.output('name', value)",
+    **dict.fromkeys(("DEFAULTS", "INCLUDE", "PROVIDERS", "VALUES", "MOVED", "REMOVED", "PURGE"), _ELSEWHERE),
+}
 
 
 class ExecutableProvider:
@@ -91,7 +100,19 @@ class DefinitionFiles:
         if not callable(build):
             msg = f"{path}: defines no function build(m)"
             raise DefinitionError(msg)
+        given = (value.attributes, value.outputs)
+        if unread := [name for name in _UNREAD if hasattr(module, name) and getattr(module, name) not in given]:
+            raise DefinitionError("\n".join(self._unread(path, unread)))
         return value, build
+
+    def _unread(self, path: str, names: Sequence[str]) -> Iterator[str]:
+        """Yield the problem of each constant of a component that is called like a section of manifests."""
+        from resource_api.manifest.python_positions import constant_position  # noqa: PLC0415 - only for a problem
+
+        raw = self._bytes(path)
+        for name in names:
+            line, column = constant_position(raw, name)
+            yield f"{path}:{line}:{column}: {name} is not read; {_UNREAD[name]}, or give it another name"
 
     def policy(self, path: str) -> Policy:
         """Return the policy that a file defines. Raise ``DefinitionError``: what cannot be checked must not pass."""

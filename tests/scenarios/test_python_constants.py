@@ -90,6 +90,41 @@ def test_every_constant_that_is_not_read_is_told_at_once(kept: Bench) -> None:
     assert [line.split(" ")[1] for line in done.lines] == ["RESOURCES", "OUTPUTS"], done.err
 
 
+_COMPONENT = """
+from resource_api import Attribute, ComponentDefinition
+INPUTS = {{"n": Attribute("String", "A name.", default="d")}}
+OUTPUTS = {{"o": "A value."}}
+COMPONENT = ComponentDefinition(name="both", inputs={inputs}, outputs=OUTPUTS)
+{constant}
+
+def build(m):
+    m.widget(m.inputs.get("n", "e"))
+    m.output("o", "1")
+"""
+
+
+@pytest.mark.parametrize(
+    ("constant", "message"),
+    [
+        ("RESOURCES = {}", "5:1: RESOURCES is not read; declare resources in build(m), with m.resource("),
+        ("OUTPUTS = {'o': '1'}", "3:1: OUTPUTS is not read; declare outputs in build(m), with m.output("),
+        ("DEFAULTS = {'Widget': {'size': 1}}", "5:1: DEFAULTS is not read; write it into the manifest that uses"),
+        ("REMOVED = ['Widget[b]']", "5:1: REMOVED is not read; write it into the manifest that uses the component"),
+        ("for MOVED in [1]: pass", "5:5: MOVED is not read"),
+        ("", "2:1: INPUTS is not read; give it to COMPONENT as inputs, or give it another name"),
+    ],
+)
+def test_a_constant_of_a_component_is_given_to_it_or_is_an_error(kept: Bench, constant: str, message: str) -> None:
+    """Nothing reads it otherwise, and nothing is touched."""
+    given = "INPUTS" if constant else "{}"
+    kept.write("modules/components/both.py", _COMPONENT.format(inputs=given, constant=constant))
+    done = kept.apply("project: p\nresources: {'Both[x]': {}}", "--prune")
+    assert (done.code, f"components/both.py:{message}" in done.err) == (65, True), done.err
+    kept.write("modules/components/both.py", _COMPONENT.format(inputs="INPUTS", constant=""))
+    assert kept.apply("project: p\nresources: {'Both[x]': {}}").code == 0
+    assert sorted(kept.things("widget")) == ["a", "b", "c", "d"]
+
+
 def test_an_answer_of_a_function_takes_no_name_of_a_value(kept: Bench) -> None:
     """``m.invoke`` names its answers itself, and ``VALUES`` may call one too."""
     kept.write(

@@ -116,7 +116,7 @@ def side_effect(fields: Any) -> SideEffect:
 
 def difference_fields(found: Difference) -> dict[str, Any]:
     """Return what a frame holds of a changed attribute."""
-    attribute, is_, should, message = found
+    attribute, is_, should, message, *_ = found
     return {"attribute": attribute, "is": is_, "should": should, "message": message}
 
 
