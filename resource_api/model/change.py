@@ -14,7 +14,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import show_attribute
-from resource_api.model.values.values import Sensitive, copy_resource, is_flat, is_secret, same_value
+from resource_api.model.values.values import Sensitive, copy_resource, is_flat, is_secret, is_undecided, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -166,6 +166,13 @@ class Difference(NamedTuple):
     is_: Any
     should: Any
     message: str = ""
+    #: Whether ``should`` is not known yet and cannot become equal to ``is_``.
+    excluded: bool = False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether it is not known yet if the values differ."""
+        return not self.excluded and is_undecided(self.is_, self.should)
 
 
 def difference_kind(difference: Difference) -> str:
@@ -205,7 +212,7 @@ def nested_parts(difference: Difference) -> list[Difference]:
 
     Any other difference is its only part, and so is one that its provider explains.
     """
-    name, is_, should, message = difference
+    name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
         return [difference]
     from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only for such a value
@@ -299,11 +306,11 @@ def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> s
 
 def describe_difference(definition: TypeDefinition, difference: Difference, *, colon: bool = False) -> str:
     """Return the log line of a difference: ``size changed from 3 to 4``; with ``colon``, ``size: changed from ...``."""
-    attribute, is_, should, message = difference
+    attribute, is_, should, message, *_ = difference
     if message:
         return f"{attribute}: {message}"
     verb = f"{attribute}: changed" if colon else f"{attribute} changed"
-    _, is_, should, _ = conceal_difference(definition, difference)
+    _, is_, should, *_ = conceal_difference(definition, difference)
     parts = () if isinstance(is_, Sensitive) else nested_parts(Difference(attribute, is_, should))
     if 0 < len(parts) <= _FEW and parts[0].attribute != attribute:
         return "; ".join(describe_difference(definition, part, colon=colon) for part in parts)
@@ -355,7 +362,7 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
 
 def difference_fields(definition: TypeDefinition, difference: Difference) -> Mapping[str, Any]:
     """Return the fields of a log event about a difference."""
-    attribute, is_, should, _ = conceal_difference(definition, difference)
+    attribute, is_, should, *_ = conceal_difference(definition, difference)
     return {"attribute": attribute, "is": is_, "should": should}
 
 

@@ -168,6 +168,8 @@ def _decide_existing(
     lifecycle = entry.meta.lifecycle
     wanted = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
     found = compare(entry, is_, wanted, functions, inputs)
+    if inputs.excluded:
+        found = [each._replace(excluded=each.attribute in inputs.excluded) for each in found]
     partial = inputs.record is not None and inputs.record.status == "partial"
     if not (found or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
         return SAME

@@ -12,7 +12,6 @@ from resource_api.catalog.targets import matching
 from resource_api.model.change import Action, exists
 from resource_api.model.step import Replacement, ReplacementReason
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.values import is_undecided
 from resource_api.plan.replacement import cannot_outlive_source, host_of, trigger_entries
 from resource_api.prior.orphans import OrphanKind
 
@@ -49,6 +48,8 @@ class DecisionInputs(NamedTuple):
     conditional: bool = False
     #: Whether its replacement in this run has removed it.
     removed: bool = False
+    #: The attributes whose values are not known yet and cannot become those that the resource has.
+    excluded: Collection[str] = ()
 
 
 class InputCollector:
@@ -164,5 +165,5 @@ class InputCollector:
 def _may_change_nothing(step: Step) -> bool:
     """Return whether a step may find, at its turn, that nothing is to be done."""
     differences = step.decision.differences
-    updates = step.action is Action.UPDATE and all(is_undecided(each.is_, each.should) for each in differences)
+    updates = step.action is Action.UPDATE and all(each.undecided for each in differences)
     return updates or step.decision.conditional or bool(step.deferred)

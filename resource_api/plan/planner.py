@@ -14,6 +14,7 @@ from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Step
+from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
 from resource_api.model.values.expression import EvaluationError
@@ -258,8 +259,10 @@ class _Planner:
             failure = "does not exist yet"
         if failure:
             return self._undecided_step(entry, should, failure, unknown, noop=noop, may_help=later or self.acting)
-        inputs = self.collector.inputs(entry, self.steps)
-        decision = decide(entry, row, should, self.queries.functions(entry.instance), inputs)
+        inputs, functions = self.collector.inputs(entry, self.steps), self.queries.functions(entry.instance)
+        if unknown and row is not None:
+            inputs = inputs._replace(excluded=self._excluded(entry, unknown, row, functions))
+        decision = decide(entry, row, should, functions, inputs)
         if decision.action not in CREATING:
             should = effective_should(entry, row, should, decision.kept)
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
@@ -371,6 +374,18 @@ class _Planner:
         should, problem = unknowns.complete_should(entry, values, functions)
         problem = problem and unknowns.with_location(self.catalog, entry, problem)
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
+
+    def _excluded(
+        self, entry: Entry, unknown: Sequence[str], row: Mapping[str, Any], functions: ProviderFunctions
+    ) -> Collection[str]:
+        """Return which of the ``unknown`` attributes cannot become equal to those of a row, by the text around paths.
+
+        A provider may have other spellings of a value, or its own comparison: then nothing is certain.
+        """
+        if functions.canonicalize is not None or functions.insync is not None:
+            return ()
+        values = ((name, entry.pending[name], row.get(name)) for name in unknown)
+        return [name for name, written, is_ in values if not expression.may_yield(written, self._resolve, is_)]
 
     def _value_of(self, path: Path) -> Any:
         assert isinstance(path.root, Reference)

@@ -16,7 +16,7 @@ from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.text import show_attribute
-from resource_api.model.values.values import UNKNOWN, is_undecided, is_unknown, same_value
+from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan.diff import compare
 from resource_api.plan.provider_plan import predict
 from resource_api.prior.match import recorded_dependents
@@ -114,27 +114,28 @@ def _replacing_attributes(
 
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
-    def counts(attribute: str, is_: Any, should: Any) -> bool:
+    def counts(attribute: str, difference: Difference) -> bool:
         allowed = lifecycle.replace in _ALLOWING or attribute in inputs.lost_sources
-        return allowed or not is_undecided(is_, should)
+        return allowed or not difference.undecided
 
-    for attribute, is_, should, _ in found:
-        source = inputs.lost_sources.get(attribute) if is_unknown(should) else None
-        if attributes[attribute].kind != "init_only" or not counts(attribute, is_, should):
+    for each in found:
+        attribute = each.attribute
+        source = inputs.lost_sources.get(attribute) if is_unknown(each.should) else None
+        if attributes[attribute].kind != "init_only" or not counts(attribute, each):
             continue
         if source is not None:
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
-            fixed[attribute] = _fixed(attribute, is_, should)
+            fixed[attribute] = _fixed(each)
     declared = _changed_places(found, lifecycle.replace_on_changes)
     provided = [
         each
         for each in _changed_places(found, planned.replace)
-        if attributes[name := attribute_of(each.attribute)].kind != "init_only" and counts(name, each.is_, each.should)
+        if attributes[name := attribute_of(each.attribute)].kind != "init_only" and counts(name, each)
     ]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
     certain = any(
-        not is_undecided(each.is_, each.should) or attribute_of(each.attribute) in lost
+        not each.undecided or attribute_of(each.attribute) in lost
         for each in (*(each for each in found if each.attribute in fixed), *declared, *provided)
     )
     return _ReplacingAttributes(
@@ -142,10 +143,9 @@ def _replacing_attributes(
     )
 
 
-def _fixed(attribute: str, is_: Any, should: Any) -> str:
-    return (
-        f"'{attribute}' can only be set at creation: it is {show_attribute(is_)} and should be {show_attribute(should)}"
-    )
+def _fixed(difference: Difference) -> str:
+    is_, should = show_attribute(difference.is_), show_attribute(difference.should)
+    return f"'{difference.attribute}' can only be set at creation: it is {is_} and should be {should}"
 
 
 def _refusal(entry: Entry, why: Iterable[str]) -> str:
@@ -159,17 +159,17 @@ def possible_failure(entry: Entry, found: Sequence[Difference], planned: Planned
 
     ``found`` are its differences, and ``planned`` what its provider plans for them.
     """
-    if entry.meta.lifecycle.replace in _ALLOWING or not any(is_undecided(each.is_, each.should) for each in found):
+    if entry.meta.lifecycle.replace in _ALLOWING or not any(each.undecided for each in found):
         return ()
     attributes = entry.definition.attributes
     fixed = [each for each in found if attributes[each.attribute].kind == "init_only"]
     provided = [each for each in _changed_places(found, planned.replace) if each.attribute not in attributes]
     provided += [each for each in found if each.attribute in planned.replace and each not in fixed]
-    undecided = [each for each in (*fixed, *provided) if is_undecided(each.is_, each.should)]
+    undecided = [each for each in (*fixed, *provided) if each.undecided]
     if not undecided:
         return ()
     names = ", ".join(dict.fromkeys(each.attribute for each in undecided))
-    why = [_fixed(*each[:3]) if each in fixed else f"the provider replaces for {each.attribute}" for each in undecided]
+    why = [_fixed(each) if each in fixed else f"the provider replaces for {each.attribute}" for each in undecided]
     condition = "only if" if len(undecided) == len(found) else "if"
     return f"{condition} {names} changes", f"fails then: {_refusal(entry, why)}"
 
@@ -183,11 +183,11 @@ def _changed_places(found: Sequence[Difference], places: Iterable[str]) -> list[
     for text in dict.fromkeys(places):
         attribute, path = parse_place(text)
         if (difference := by_attribute.get(attribute)) is not None:
-            pairs = at_place(difference.is_, difference.should, path) if path else [(difference.is_, difference.should)]
-            differing = [pair for pair in pairs if not path or not same_value(*pair)]
-            # A pair that certainly differs decides.
-            differing.sort(key=lambda pair: is_undecided(*pair))
-            changed += [Difference(text, *pair) for pair in differing[:1]]
+            pairs = at_place(difference.is_, difference.should, path) if path else ()
+            differing = [Difference(text, *pair) for pair in pairs if not same_value(*pair)]
+            # One that is certain decides.
+            differing.sort(key=lambda each: each.undecided)
+            changed += differing[:1] if path else [difference._replace(attribute=text)]
     return changed
 
 

@@ -92,7 +92,7 @@ def _history(difference: Difference | None, record: Record | None, style: Style)
     """Yield whether an attribute differs because the declaration has changed, or because the system has."""
     if difference is None or record is None or is_unknown(difference.should):
         return
-    name, is_, should, _ = difference
+    name, is_, should, *_ = difference
     asked, was = record.should.get(name), (record.is_ or {}).get(name)
     hidden = any(isinstance(each, Sealed) or is_secret(each) for each in (asked, was, is_, should))
     if not same_value(asked, should):

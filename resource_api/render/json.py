@@ -62,7 +62,7 @@ def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[s
 
 
 def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
-    return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, _ in changes}
+    return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, *_ in changes}
 
 
 def _stacks(planned: Plan) -> dict[str, Any]:

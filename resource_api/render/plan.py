@@ -186,7 +186,7 @@ def _parameters(step: Step) -> dict[str, Any]:
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:
     """Yield the lines of one attribute; names end in the same column, so that ``name: is → should`` stays together."""
-    name, is_, should, message = difference
+    name, is_, should, message, *_ = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):
         yield f"{start}: <sensitive>"

@@ -77,3 +77,31 @@ def test_what_differs_for_certain_fails_in_the_plan(bench: Bench) -> None:
     bench.apply(pair(1))
     plan = bench.plan(pair(2, image="else"))
     assert (plan.summary.failed, "fails then" in str(plan)) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("image", "may_stay"),
+    [
+        ("t${Thing[a].serial}", False),
+        ("of ${Thing[a].serial}!", False),
+        ("of ${Thing[a].serial}-${Thing[a].serial}-S", False),
+        ("${Thing[a].colour} ${Thing[a].serial}", False),
+        ("${Thing[a].serial} of S-a of", False),
+        ("of ${Thing[a].serial}", True),
+        ("${Thing[a].serial}-a", True),
+        ("o${Thing[a].serial} ${Thing[a].serial}a", True),
+        ("${Thing[a].serial}", True),
+    ],
+)
+@pytest.mark.parametrize("lifecycle", [{}, {"replace": "never"}, {"replace": "delete_first"}])
+def test_text_around_an_unknown_value_that_the_present_one_has_not_is_a_certain_difference(
+    bench: Bench, image: str, may_stay: bool, lifecycle: dict[str, Any]
+) -> None:
+    """The plan fails, or replaces without a condition; where the text is there too, all depends on the value."""
+    bench.apply(pair(1))
+    plan = bench.plan({**pair(2, image, lifecycle=lifecycle), "Thing[a]": {"size": 2, "colour": "by"}})
+    step, allowed = of_b(plan), lifecycle == {"replace": "delete_first"}
+    assert plan.summary.failed == (0 if allowed or may_stay else 1)
+    assert any(reason.startswith("only if") for reason in step.reasons) == may_stay
+    assert ("should be (known after apply); lifecycle.replace" in (step.error or "")) == (not (allowed or may_stay))
+    assert str(step.action) == ("replace" if allowed else "update")

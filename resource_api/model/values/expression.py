@@ -8,6 +8,7 @@ that was looked up is never parsed as an expression again.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values import document, reference
@@ -256,6 +257,45 @@ def _join(expression: Expression, resolve: Callable[[Path], Any]) -> Any:
         return UNKNOWN
     text = "".join(map(text_of, parts, expression.parts))
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text
+
+
+def may_yield(written: Any, resolve: Callable[[Path], Any], present: Any) -> bool:
+    """Return whether what is ``written`` can have a value once all of its paths have one; ``resolve`` as in ``evaluate``.
+
+    Text around paths decides; a value that is one path can have any.
+    """
+    written, present = (each.reveal() if isinstance(each, Sensitive) else each for each in (written, present))
+    if type(written) is dict and type(present) is dict:
+        return all(may_yield(item, resolve, present[key]) for key, item in written.items() if key in present)
+    if type(written) is list and type(present) is list:
+        return len(written) == len(present) and all(map(may_yield, written, repeat(resolve), present))
+    parsed = parse(written) if type(written) is str and type(present) is str else None
+    if not isinstance(parsed, Expression) or len(parsed.parts) == 1:
+        return True
+    texts = [""]
+    for part in parsed.parts:
+        value = resolve(part) if isinstance(part, Path) else part
+        if value is UNKNOWN:
+            texts.append("")
+        elif isinstance(value, Sensitive) or type(value) in SCALAR_TYPES - {type(None)}:
+            texts[-1] += text_of(value)
+        else:
+            return True  # its turn says why it cannot be a text
+    return len(texts) == 1 or _holds_in_order(present, *texts)
+
+
+def _holds_in_order(text: str, first: str, *others: str) -> bool:
+    """Return whether a text begins with the first of these texts, ends with the last, and has the rest in between."""
+    *between, last = others
+    position, end = len(first), len(text) - len(last)
+    if not (position <= end and text.startswith(first) and text.endswith(last)):
+        return False
+    for part in between:
+        found = text.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True
 
 
 def text_of(value: Any, source: str | Path = "") -> str:

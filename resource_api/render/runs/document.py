@@ -166,7 +166,7 @@ def document(text: str | bytes) -> dict[str, Any]:
         "drift": [
             {
                 "reference": reference,
-                "changes": [{"attribute": name, "was": is_, "is": should} for name, is_, should, _ in changes],
+                "changes": [{"attribute": name, "was": is_, "is": should} for name, is_, should, *_ in changes],
             }
             for reference, changes in drifted
         ],
