@@ -60,6 +60,7 @@ def select(
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict,
     undeclared: Collection[int] = (),
     untouched: Sequence[Record] = (),
+    leftovers: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> set[int] | None:
     """Return the selected indexes; None means all.
 
@@ -67,7 +68,8 @@ def select(
     ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
     the indexes of resources that only state has, without their tags: any of them may have had a tag to skip. Where
     nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused. ``untouched``: the
-    records of what only state has, and this run does nothing to.
+    records of what only state has, and this run does nothing to. ``leftovers``: index → those of what the resource has
+    replaced, which its name selects too.
     """
     if not options.partial:
         return None
@@ -79,9 +81,9 @@ def select(
         undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
-        named = matching(options.targets, catalog, "--target", untouched)
+        named = _with_leftovers(matching(options.targets, catalog, "--target", untouched), leftovers)
         chosen = _with_related(named, catalog, options, recorded_dependents)
-    chosen -= excluded(catalog, options, untouched)
+    chosen -= _with_leftovers(excluded(catalog, options, untouched), leftovers)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
     if options.skip_tags:
@@ -91,6 +93,10 @@ def select(
             msg = f"--replace {pattern} is left out by {' '.join(_selecting(options))}"
             raise UsageError(msg)
     return chosen
+
+
+def _with_leftovers(indexes: set[int], leftovers: Mapping[int, Collection[int]]) -> set[int]:
+    return indexes.union(*(leftovers[index] for index in indexes & leftovers.keys()))
 
 
 def excluded(catalog: Catalog, options: Options, untouched: Sequence[Record] = ()) -> set[int]:

@@ -15,7 +15,7 @@ from resource_api.model.record import Commit, Record, StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference, make_urn
-from resource_api.prior.former_names import FormerNames, claim_renamed
+from resource_api.prior.former_names import FormerNames, claim_renamed, find_renames
 from resource_api.prior.orphans import (
     OrphanKind,
     add_orphans,
@@ -76,6 +76,21 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
             for name in by_reference.keys() & {*record.requires, record.lifecycle.deleted_with}:
                 if by_reference[name] != index:
                     found.setdefault(by_reference[name], []).append(index)
+    return found
+
+
+def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
+    """Return entry → the resources that it has replaced and that are not deleted yet, all by their indexes."""
+    replaced = [index for index, kind in prior.orphans.items() if kind is OrphanKind.SUPERSEDED]
+    if not replaced:
+        return {}
+    present = find_renames(catalog, prior.records)
+    by_reference = {str(entry.reference): entry.index for entry in catalog.entries}
+    found: dict[int, list[int]] = {}
+    for index in replaced:
+        successor = present(prior.state.records[catalog.entries[index].key].successor)
+        if successor in by_reference:
+            found.setdefault(by_reference[successor], []).append(index)
     return found
 
 

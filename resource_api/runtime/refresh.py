@@ -165,11 +165,16 @@ def _outputs(catalog: Catalog, state: StackState, changed: Sequence[Record]) -> 
 def _selected(
     records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
-    chosen = set(range(len(records)))
-    if targets:
-        chosen = selecting.places(targets, records, "--target", aliases=aliases)
-    chosen -= selecting.places(excludes, records, "--exclude", aliases=aliases)
-    return [record for place, record in enumerate(records) if place in chosen]
+    """Return the records that targets and exclusions select; what a resource has replaced belongs to it."""
+
+    def named(patterns: Sequence[str], option: str) -> set[str]:
+        places = selecting.places(patterns, records, option, aliases=aliases)
+        return {str(records[place].reference) for place in places}
+
+    excluded = named(excludes, "--exclude")
+    chosen = [record for record in records if excluded.isdisjoint({str(record.reference), record.successor})]
+    targeted = named(targets, "--target")
+    return [each for each in chosen if not (targets and targeted.isdisjoint({str(each.reference), each.successor}))]
 
 
 def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:

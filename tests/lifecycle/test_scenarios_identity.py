@@ -214,6 +214,35 @@ def test_what_a_replacement_has_left_is_forgotten_under_the_present_name(bench: 
     assert (calls(bench), bench.names()) == ("", ["o", "w1", "w2"])
 
 
+@pytest.mark.parametrize(("title", "dead"), [("web", False), ("web", True), ("new", False)])
+def test_what_a_replacement_has_left_is_selected_with_its_resource(bench: Bench, title: str, *, dead: bool) -> None:
+    """Its name means the old one too, in exclusions and targets; the name of the old one means that alone."""
+    site = _replaced_once(bench, dead=dead)
+    site[f"Thing[{title}]"] = site.pop("Thing[web]")
+    assert planned(bench.plan(site, excludes=[f"Thing[{title}]"])) == {}
+    assert planned(bench.plan(site, targets=["Thing[o]"])) == {}
+    if not dead:
+        assert planned(bench.plan(site, excludes=["Thing[w1]"])) == {}
+        assert planned(bench.plan(site, targets=["Thing[w1]"])) == {"Thing[w1]": "delete"}
+    bench.apply(site, excludes=[f"Thing[{title}]"], prune=True)
+    assert bench.names() == ["o", "w1", "w2"]
+    bench.apply(site, targets=[f"Thing[{title}]"])
+    assert bench.names() == ["o", "w2"]
+
+
+def test_a_refresh_leaves_out_what_an_excluded_resource_has_replaced(bench: Bench) -> None:
+    """What has become of it is recorded only where the resource is read."""
+    site = _replaced_once(bench)
+    for rows in bench.world.things["thing"].values():
+        rows["serial"] = "new"
+    for options, changed in (
+        ({"excludes": ["Thing[web]"]}, {"Thing[o]"}),
+        ({"targets": ["Thing[web]"]}, {"Thing[web]", "Thing[w1]"}),
+        ({"targets": ["Thing[w1]"]}, {"Thing[w1]"}),
+    ):
+        assert set(refresh(bench.runtime, manifest(site), noop=True, **options)) == changed
+
+
 def test_what_a_replacement_has_left_of_another_is_deleted(bench: Bench) -> None:
     """Only what is listed is forgotten with all that it has left."""
     site = _replaced_once(bench)
