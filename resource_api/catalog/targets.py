@@ -60,6 +60,7 @@ def select(
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]] = dict,
     undeclared: Collection[int] = (),
     untouched: Sequence[Record] = (),
+    *,
     leftovers: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> set[int] | None:
     """Return the selected indexes; None means all.

@@ -464,8 +464,14 @@ class Runtime(ResourceReader):
         snapshot.providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self.log.mask.add([catalog.entries[index].should for index in prior.orphans])
         recorded_dependents = partial(matching.recorded_dependents, catalog, prior)
-        leftovers = matching.leftovers(catalog, prior) if options.partial else {}
-        selected = targets.select(catalog, options, recorded_dependents, prior.orphans, prior.undeclared, leftovers)
+        selected = targets.select(
+            catalog,
+            options,
+            recorded_dependents,
+            prior.orphans,
+            prior.undeclared,
+            leftovers=matching.leftovers(catalog, prior) if options.partial else {},
+        )
         for warning in targets.tag_warnings(catalog, options, prior.orphans):
             self.notify(Diagnosed(Problem(None, warning, "warning", code="tags")))
         with self.log.bind(phase="observe"):

@@ -95,7 +95,7 @@ def test_what_differs_for_certain_fails_in_the_plan(bench: Bench) -> None:
 )
 @pytest.mark.parametrize("lifecycle", [{}, {"replace": "never"}, {"replace": "delete_first"}])
 def test_text_around_an_unknown_value_that_the_present_one_has_not_is_a_certain_difference(
-    bench: Bench, image: str, may_stay: bool, lifecycle: dict[str, Any]
+    bench: Bench, image: str, lifecycle: dict[str, Any], *, may_stay: bool
 ) -> None:
     """The plan fails, or replaces without a condition; where the text is there too, all depends on the value."""
     bench.apply(pair(1))

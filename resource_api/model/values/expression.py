@@ -260,9 +260,9 @@ def _join(expression: Expression, resolve: Callable[[Path], Any]) -> Any:
 
 
 def may_yield(written: Any, resolve: Callable[[Path], Any], present: Any) -> bool:
-    """Return whether what is ``written`` can have a value once all of its paths have one; ``resolve`` as in ``evaluate``.
+    """Return whether a ``written`` value can be the ``present`` one once all of its paths have values.
 
-    Text around paths decides; a value that is one path can have any.
+    ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.
     """
     written, present = (each.reveal() if isinstance(each, Sensitive) else each for each in (written, present))
     if type(written) is dict and type(present) is dict:
