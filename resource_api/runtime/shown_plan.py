@@ -16,7 +16,7 @@ from resource_api.model.declaration import Declaration
 from resource_api.model.entry import NO_META, Entry
 from resource_api.model.options import Options
 from resource_api.model.report import Summary
-from resource_api.model.step import Decision, Step
+from resource_api.model.step import ADOPTED, Decision, Step
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values import reference
 from resource_api.model.values.errors import DefinitionError
@@ -107,7 +107,7 @@ def _step(registry: Registry, number: int, saved: Mapping[str, Any]) -> Step:
     decision = Decision(
         Action[saved["action"].upper()],
         [_difference(each, saved["unknown"]) for each in saved["changes"]],
-        [each for each in saved["reasons"] if not each.startswith("deferred: ")],
+        [each for each in saved["reasons"] if not (each.startswith("deferred: ") or each == ADOPTED)],
         saved.get("error") or "",
         saved["replaces_because"],
     )
