@@ -32,7 +32,10 @@ CHAIN = {"Thing[a]": {}, "Thing[b]": {"require": "Thing[a]"}, "Thing[c]": {"requ
     ],
 )
 def test_exactly_the_targets_are_applied(bench: Bench, options: dict[str, Any], made: list[str]) -> None:
-    """Dependencies are added only on request, while Terraform adds them; the plan reports that it is not complete."""
+    """Dependencies are added only on request, while Terraform adds them; the plan reports that it is not complete.
+
+    What needs an excluded resource that does not exist is left out with it.
+    """
     assert bench.plan(CHAIN, **options).complete is False
     bench.apply(CHAIN, **options)
     assert bench.names() == made

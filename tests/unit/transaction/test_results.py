@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from resource_api.model.change import Action
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.system.log import Log
@@ -84,8 +86,20 @@ def test_a_change_affects_all_that_wait_for_it() -> None:
     resources = {"Part[a]": {}, "Part[b]": {"require": "Part[a]"}, "Part[c]": {"require": "Part[b]"}, "Part[d]": {}}
     table = Table(resources, {"b": 1, "c": 1, "d": 1})
     assert not any(table.results.affected(run.number) for run in table.runs)
+    table.runs[0].started = 1.0
     table.results.complete(table.runs[0])
     assert [table.results.affected(run.number) for run in table.runs] == [True, True, True, False]
+
+
+@pytest.mark.parametrize("status", ["complete", "fail"])
+def test_a_call_affects_whatever_its_outcome_and_no_call_affects_nobody(status: str) -> None:
+    """A failed call may have changed something; what is only forgotten or imported has changed nothing."""
+    for started in (0.0, 1.0):
+        table = Table({"Part[a]": {}, "Part[b]": {"require": "Part[a]"}}, {"b": 1})
+        table.runs[0].started = started
+        end = table.results.complete if status == "complete" else lambda run, table=table: table.results.fail(run, "no")
+        end(table.runs[0])
+        assert table.results.affected(table.runs[1].number) is bool(started)
 
 
 def test_a_noop_operation_changes_nothing() -> None:
