@@ -95,9 +95,9 @@ class CodeTrust:
 
     def why_not_place(self, directory: str) -> str:
         """Return why others can add something to a directory, or make it; empty when they cannot. Raise ``OSError``."""
-        while not os.path.lexists(directory):
+        while not os.path.lexists(directory or "."):
             directory = os.path.dirname(directory)  # noqa: PTH120 - text
-        return self.why_not(directory, holds_code=False)
+        return self.why_not(directory or ".", holds_code=False)
 
     def why_not_tree(self, path: str, *, holds_code: bool = True) -> str:
         """Return why others can change a file or a directory with all that is in it; empty when they cannot.
