@@ -229,7 +229,10 @@ class TestEditing:
             command.store.commit(WEB, Commit([record("/a")._replace(title="a\n\x1b[31mb")]))
         spelt = "File[a\\n\\x1b[31mb]"
         assert command.ok("state", "list").splitlines() == [spelt, B]
-        assert command.fails(64, "state", "untaint", odd) == f"Error: {spelt} is not tainted: its status is ready\n"
+        assert (
+            command.fails(64, "state", "untaint", odd)
+            == f"Error: {spelt} is not tainted, partial or unconfirmed: its status is ready\n"
+        )
         assert command.ok("state", "taint", odd) == f"written: {spelt}\n"
         command.ok("state", "mv", odd, A)
         assert command.ok("state", "list").splitlines() == [A, B]
