@@ -105,7 +105,7 @@ def assert_gone(processes: list[psutil.Process]) -> None:
 def finish(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, dict[str, Any]], dict[str, Any], str]:
     """Return the exit code, the outcome of each resource, the summary, and stderr."""
     out, err = process.communicate(timeout=25)
-    events = [json.loads(line) for line in out.decode().splitlines()]
+    events = [json.loads(line.replace(" (site.json:1)", "")) for line in out.decode().splitlines()]
     steps = {event["reference"]: event for event in events if event["type"] == "step_end"}
     assert events[-1]["type"] == "summary"
     assert "Traceback" not in err.decode()

@@ -124,7 +124,8 @@ def test_a_hanging_call_is_ended_after_its_timeout(box: Box, case: str) -> None:
     assert time.monotonic() - begun < 30
     assert done.code == 1
     message = "set timed out after 1 s and did not end when it was asked to; the worker of 'bad' has been ended"
-    assert {ref: step["error"] for ref, step in done.steps.items() if step["status"] == "failed"} == {"Bad[b]": message}
+    errors = {ref: step["error"] for ref, step in done.steps.items() if step["status"] == "failed"}
+    assert errors == {"Bad[b]": f"{message} (site.json:1)"}
     assert box.calls("bad", "set") == [["a"], ["b"], ["c"]]
     assert {name: box.stored("bad")[name]["size"] for name in "abcd"} == {"a": 1, "b": 1, "c": 3, "d": 4}
 
@@ -153,7 +154,7 @@ def test_reports_before_a_crash_count(box: Box) -> None:
         "Bad[b]": "success",
         "Bad[c]": "success",
     }
-    assert done.steps["Bad[a]"]["error"] == "a is glued to the wall"
+    assert done.steps["Bad[a]"]["error"] == "a is glued to the wall (site.json:1)"
     assert "Warning: bad: leaving" in done.text
     assert box.calls("bad", "set") == [["a", "b", "c"], ["c"]]
 

@@ -603,7 +603,7 @@ FAULTS = [
     Fault("test_insync_sees_a_difference", Agreeing, "no change of '.*' would ever be made"),
     Fault("test_refresh_succeeds", Refusing, "notified would fail after its change was made.*not now"),
     Fault("test_neighbours_change_nothing_for_others", Lending, "what is done for another user has changed"),
-    Fault("test_neighbours_change_nothing_for_others", Contagious, "with link in .* of another user"),
+    Fault("test_neighbours_change_nothing_for_others", Contagious, "with (link|long line) in .* of another user"),
     Fault("test_neighbours_change_nothing_for_others", Meddling, "has been changed.*with records in"),
     Fault("test_neighbours_do_not_disturb_what_exists", Disturbed, "the next plan would not be empty"),
     Fault("test_what_cannot_be_read_fails_alone", Hidden, "is taken for done or absent with link in"),
