@@ -121,12 +121,10 @@ def outputs(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def result_lines(command: str, found: Any) -> Iterable[str]:
-    """Return the only document of a command that reads as lines; a plan is shown elsewhere."""
+    """Return the only document of a command that reads as lines; a plan and a refresh are shown elsewhere."""
     if command == "validate" and isinstance(found, dict):
         count = found.get("resources")
         return [f"valid: {count} resource{'' if count == 1 else 's'}."] if found.get("valid") else []
-    if command == "refresh" and isinstance(found, dict):
-        return [f"<= {escape(str(each))}" for each in found.get("refreshed") or ()]
     if command == "output":
         return (
             outputs(found) if isinstance(found, dict) else escape_lines(text.output(found, terminal=True)).split("\n")

@@ -86,14 +86,21 @@ def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
 def refresh_lines(
     resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of a refresh: what differs from what was recorded, under ``noop`` with its attributes."""
+    """Yield the lines of a refresh, with the number of resources."""
+    yield from refreshed_lines(resources, outputs, style, noop=noop)
+    yield f"{len(resources)} refreshed.{' (noop)' if noop else ''}"
+
+
+def refreshed_lines(
+    resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
+) -> Iterator[str]:
+    """Yield the lines of what differs from what was recorded, under ``noop`` with the attributes of resources."""
     for each in resources:
         yield f"<= {escape(each.reference)}"
         if noop:
             yield from _attributes([part for change in each.changes for part in nested_parts(change)], style)
     if outputs:
         yield from _outputs(outputs, style)
-    yield f"{len(resources)} refreshed.{' (noop)' if noop else ''}"
 
 
 def step_lines(planned: Plan, step: Step, style: Style) -> Sequence[str]:

@@ -26,7 +26,7 @@ from resource_api.runtime.results import Plan
 from resource_api.runtime.saved_plan import refused, state_difference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.plugins.registry import Registry
     from resource_api.state.store import StateStore
@@ -81,6 +81,12 @@ def from_document(document: Mapping[str, Any], path: str, registry: Registry) ->
     plan = ShownPlan(catalog, prior, Options(), steps, drift=drift, output_changes=outputs)
     plan.counts = counts
     return plan
+
+
+def refreshed(document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
+    """Return the resources and outputs that the document of a refresh names. Raise for one of another form."""
+    outputs = [_output(name, each, ()) for name, each in (document.get("output_changes") or {}).items()]
+    return [_drift(each) for each in document.get("changes") or ()], outputs
 
 
 def find_stale(document: Mapping[str, Any], store: StateStore) -> str:

@@ -243,12 +243,29 @@ def test_commands_that_read_answer_for_all_hosts(fleet: Fleet) -> None:
     assert "correct-horse" not in json.dumps(answer)
 
 
+def test_a_refresh_shows_what_it_shows_without_hosts(fleet: Fleet) -> None:
+    """Under ``noop`` attributes and outputs, as a plan does, otherwise the names of resources and the outputs."""
+    state = {"RESOURCE_API_STATE": f"sqlite:{fleet.home}/state.db"}
+    site, file = fleet.home / "site.yaml", fleet.place / "web1.conf"
+    site.write_text(site.read_text().replace("role: ${inputs.role}", f"sum: '${{File[{file}].checksum}}'"))
+    assert fleet.run("apply", "site.yaml", "--on", "web1", **state).code == 0
+    file.write_text("spoilt\n")
+    done = fleet.run("refresh", "site.yaml", "--on", "web1", "--noop", **state)
+    host, reference, *lines = done.out.splitlines()
+    assert (host, reference) == ("web1:", f"  <= File[{file}]"), done
+    assert any("content" in line for line in lines), lines
+    assert "  Changes to outputs:" in lines
+    done = fleet.run("refresh", "site.yaml", "--on", "web1", **state)
+    assert done.out.splitlines()[:3] == [host, reference, "  Changes to outputs:"]
+    assert "content" not in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "lie", "error"),
     [
         ("plan site.yaml", {"steps": [{"action": "same", "reasons": 5}]}, "what is no event: TypeError"),
         ("plan site.yaml -o plans", {"steps": [], "name": "\ud800"}, "what is no event: UnicodeEncodeError"),
-        ("refresh site.yaml", {"refreshed": 5}, "what cannot be shown: TypeError"),
+        ("refresh site.yaml", {"changes": 5}, "what cannot be shown: TypeError"),
         ("state history", [{"started": 1e30}], "what cannot be shown: OverflowError"),
         ("state history", [{"summary": 5}], "what cannot be shown: AttributeError"),
         ("apply site.yaml -v", {"level": "shout", "message": "x"}, "what cannot be shown: KeyError: 'shout'"),

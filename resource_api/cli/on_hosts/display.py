@@ -252,6 +252,8 @@ class Display:
         found = document.get("document")
         if self._command == "plan" and isinstance(found, dict):
             return plan_lines(found, self._session.registry, self._session.output.style)
+        if self._command == "refresh" and isinstance(found, dict):
+            return _refreshed_lines(found, self._session.output.style, noop=bool(self._session.settings.get("noop")))
         return text.result_lines(self._command, found)
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
@@ -303,6 +305,14 @@ def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> It
         return [text.error(str(error))]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # a value of another kind
         return [text.error(f"plan: this is not a plan as it was saved: {type(error).__name__}: {error}")]
+
+
+def _refreshed_lines(found: Mapping[str, Any], style: Style, *, noop: bool) -> Iterator[str]:
+    """Return the lines of what a host has read again."""
+    from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for a refresh
+    from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
+
+    return plan_text.refreshed_lines(*shown_plan.refreshed(found), style, noop=noop)
 
 
 def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:
