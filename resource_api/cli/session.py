@@ -66,6 +66,8 @@ class Session:
         self.settings = settings
         self.json = bool(settings.get("json"))
         self._began = time()
+        #: When the manifest was read (seconds since the epoch): of a file that changed later no line is shown.
+        self.source_time = self._began
         self._runs = runs
         self._streams = runs and self.json
         #: Where the document of the run goes, see ``reporters``; the document, as soon as there is one; why it failed.
@@ -228,7 +230,7 @@ class Session:
     def _source_lines(self) -> SourceLines:
         from resource_api.cli.source_lines import SourceLines  # noqa: PLC0415 - only for a problem
 
-        return SourceLines(self.settings, self.registry.attributes_of, self.log, self._began, self._stdin)
+        return SourceLines(self.settings, self.registry.attributes_of, self.log, self.source_time, self._stdin)
 
     def show(self, document: Callable[[], Any], lines: Callable[[], str | Iterable[str]]) -> None:
         """Print the result of a command: what ``document`` returns with ``--json``, what ``lines`` returns without."""

@@ -18,21 +18,26 @@ from resource_api.model.values.values import Sensitive
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from resource_api.model.values.document import Node
+    from resource_api.model.values.document import Node, Position
 
 
-def read(data: Mapping[Any, Any], file: str, index: Callable[[], Node] | None = None) -> Document:
+def read(
+    data: Mapping[Any, Any],
+    file: str,
+    index: Callable[[], Node] | None = None,
+    heads: Mapping[str, Mapping[str, Position]] | None = None,
+) -> Document:
     """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
 
-    ``index`` returns the positions of everything in ``data``; without it none is known. Raises ``ManifestError`` with
-    every value that JSON could not carry; the messages name the keys above it.
+    ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known. Raises
+    ``ManifestError`` with every value that JSON could not carry; the messages name the keys above it.
     """
     copier = _Copier(Document(None, file, b"", index))
     copied = copier.copy(data, ())
     if copier.problems:
         raise ManifestError(copier.problems)
     # The text form of a sensitive value is <sensitive>: no secret enters the bytes.
-    return Document(copied, file, json.dumps(copied, default=str).encode(), index)
+    return Document(copied, file, json.dumps(copied, default=str).encode(), index, heads)
 
 
 class _Copier:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.model.declaration import Manifest
-    from resource_api.model.values.document import Document
+    from resource_api.model.values.document import Document, Position
 
     Reader = Callable[[bytes, str], Document]
 
@@ -117,7 +117,7 @@ def read_providers(path: str) -> Manifest:
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
-    """Return the manifest that a saved plan embeds, from its ``text``; no positions are known.
+    """Return the manifest that a saved plan embeds, from its ``text``; no other positions are known than are in that.
 
     ``root`` is the directory that relative file names start from, ``path`` that of the manifest, "" for none. Raises
     ``ManifestError``, and ``ValueError`` for a file without a name.
@@ -127,8 +127,12 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
     if not all(isinstance(each["file"], str) and each["file"] for each in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    read = [mapping_reader.read(each["data"], each["file"]) for each in files]
+    read = [mapping_reader.read(each["data"], each["file"], heads=_heads(each.get("places", {}))) for each in files]
     return assemble(read)._replace(root=root, path=path)
+
+
+def _heads(places: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, Position]]:
+    return {section: {key: (line, column) for key, (line, column) in of.items()} for section, of in places.items()}
 
 
 def absolute(file: str) -> str:

@@ -184,8 +184,11 @@ class Manifest(NamedTuple):
 
     @property
     def text(self) -> list[dict[str, Any]]:
-        """The files and their data, in order, as a saved plan embeds them."""
-        return [{"file": each.file, "data": each.data} for each in self.documents]
+        """The files, their data and the positions of what may fail, in order, as a saved plan embeds them."""
+        return [
+            {"file": each.file, "data": each.data, "places": each.places("resources", "outputs")}
+            for each in self.documents
+        ]
 
     @property
     def sha256(self) -> str:

@@ -107,6 +107,8 @@ NEVER: list[tuple[dict[str, Any], str]] = [
     ({"parts": "${Source[s].word}"}, "parts must be a list, and ${Source[s].word} is a string"),
     ({"parts": [["${Source[s].word}"], "${Source[s].map}"]}, "parts[1] must be a string, and ${Source[s].map}"),
     ({"colour": "in ${Source[s].list}"}, "colour must be a string, and ${Source[s].list} is a list"),
+    ({"ensure": "x${Source[s].word}"}, "ensure must be one of present, absent, and text around ${Source[s].word} is"),
+    ({"ensure": "${Source[s].word}sent${Source[s].word}s"}, "ensure must be one of present, absent, and text around"),
     ({"ensure": "${Source[s].truth}"}, "ensure must be one of present, absent, and ${Source[s].truth} is true or"),
 ]
 

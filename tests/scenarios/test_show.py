@@ -96,3 +96,31 @@ def test_an_unknown_fact_is_an_error(bench: Bench, name: str, hint: str) -> None
     done = bench.run("facts", name)
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(f"Error: there is no fact '{name}'{hint}")
+
+
+@pytest.mark.parametrize("name", ["site.yaml", "site.json", "site.py"])
+def test_a_failure_of_a_saved_plan_ends_in_the_place_of_the_manifest(planned: Bench, name: str) -> None:
+    """As in a run of the manifest itself; the line of a file that has changed since it was saved is not shown."""
+    texts = {
+        "site.yaml": "project: site\nresources:\n  Widget[a]: {force: true}\n  Widget[bad]: {size: 13}\n",
+        "site.json": '{"project": "site", "resources": {\n"Widget[a]": {},\n\n"Widget[bad]": {"size": 13}}}\n',
+        "site.py": "PROJECT = 'site'\ndef manifest(m):\n    m.widget('a')\n    m.widget('bad', size=13)\n",
+    }
+    path = planned.write(name, texts[name])
+    planned.type(
+        "widget",
+        planned.NAMED + '"size": Attribute("Optional[Integer]", "s"), "force": Attribute("Optional[Boolean]", "f"),',
+        provider="""
+        def get(self, context, names=None):
+            return []
+
+        def create(self, context, name, should):
+            context.fail("is broken")
+        """,
+    )
+    assert planned.run("plan", path, "-o", "later.json").code == 0
+    path.write_text(f"\n{path.read_text()}")
+    done = planned.run("apply", "later.json")
+    assert done.code == 1
+    assert f"Error: Widget[bad]: is broken ({path}:4)" in done.err.replace(" Creating failed:", ""), done.err
+    assert " | " not in done.err

@@ -9,9 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.datatypes.datatype import STRING, make
-from resource_api.model.datatypes.predicates import string
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.expression import Expression, Path, escape_expressions, find_paths, parse, text_of
+from resource_api.model.values.expression import (
+    Expression,
+    Path,
+    escape_expressions,
+    find_paths,
+    holds_in_order,
+    parse,
+    text_of,
+)
 from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
@@ -142,8 +149,19 @@ def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
     first = found.parts[0]
     if len(found.parts) == 1 and isinstance(first, Path):
         return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
-    least = sum(len(part) for part in found.parts if isinstance(part, str))
-    return (make("String", string(least, None), [repr(least)], low=least),) if least else (STRING,)
+    texts = [""]
+    for part in found.parts:
+        if isinstance(part, str):
+            texts[-1] += part
+        else:
+            texts.append("")
+    least = sum(map(len, texts))
+    return (make("String", _around(texts), [repr(least)], low=least),) if least else (STRING,)
+
+
+def _around(texts: Sequence[str]) -> Callable[[Any], bool]:
+    """Accept texts that hold these ``texts`` in order."""
+    return lambda value: type(value) is str and holds_in_order(value, *texts)
 
 
 def _may_fit(given: DataType, wanted: DataType) -> bool:

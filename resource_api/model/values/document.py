@@ -80,6 +80,12 @@ class Document:
             if type(sections.get(section)) is dict
         }
 
+    def places(self, *sections: str) -> dict[str, dict[str, Position]]:
+        """Return the positions of the keys in these sections, as far as they are known: section → key → position."""
+        data = self.data if type(self.data) is dict else {}
+        found = {name: data[name] for name in sections if type(data.get(name)) is dict}
+        return {name: {key: self.position((name, key)) for key in keys} for name, keys in found.items()}
+
     def beneath(self, key: str) -> Document:
         """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
         start, index = (1, 1), self._index

@@ -281,11 +281,16 @@ def may_yield(written: Any, resolve: Callable[[Path], Any], present: Any) -> boo
             texts[-1] += text_of(value)
         else:
             return True  # its turn says why it cannot be a text
-    return len(texts) == 1 or _holds_in_order(present, *texts)
+    return holds_in_order(present, *texts)
 
 
-def _holds_in_order(text: str, first: str, *others: str) -> bool:
-    """Return whether a text begins with the first of these texts, ends with the last, and has the rest in between."""
+def holds_in_order(text: str, first: str, *others: str) -> bool:
+    """Return whether a text begins with the first of some texts, ends with the last, and has the others in between.
+
+    It is the first one where that is the only one.
+    """
+    if not others:
+        return text == first
     *between, last = others
     position, end = len(first), len(text) - len(last)
     if not (position <= end and text.startswith(first) and text.endswith(last)):
