@@ -143,12 +143,19 @@ class Snapshot:
             self._reject(definition, rows, request, error)
 
     def read_again(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read ``names`` once more, although nothing was changed since they were read."""
-        rows = self._instances[definition.instance]
+        """Read ``names`` once more, although nothing was changed since they were read.
+
+        All others stay as they were seen: another path of the same service may show them as they were before.
+        """
+        rows, repeated = self._instances[definition.instance], set(names)
+        seen = {name: row for name, row in rows.checked.items() if name not in repeated}
         rows.failure, rows.whole_at = "", None
         for name in names:
             rows.read_at.pop(name, None)
         self.read(definition, names)
+        rows.checked |= seen
+        for name in seen.keys() & rows.unchecked.keys():
+            del rows.unchecked[name]
 
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
         """Read ``names`` and return the rows as ``get`` returned them; each is checked when it is used.

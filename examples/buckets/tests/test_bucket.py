@@ -50,6 +50,11 @@ def manifest(server, resources, **config):
     }
 
 
+def failures(report):
+    """Return the reasons of failures by reference."""
+    return {step.reference: step.error for step in report.steps if step.status == "failed"}
+
+
 LAGS = {"the list": {"list_lag": 2.0}, "the items": {"item_lag": 2.0}, "both": {"list_lag": 2.0, "item_lag": 1.0}}
 MANY = {f"Bucket[many-{number}]": {"region": "eu", "versioning": False} for number in range(8)}
 
@@ -64,7 +69,7 @@ def test_nothing_is_orphaned_or_made_twice(serve, tmp_path, lags):
     changed = {**MANY, "Bucket[one]": {"region": "us", "versioning": True}}
     assert runtime.apply(manifest(server, changed)).summary.updated == 1
     assert runtime.apply(manifest(server, changed)).summary.changed == 0
-    assert runtime.destroy(manifest(server, {})).exit_code == 0
+    assert failures(runtime.destroy(manifest(server, {}))) == {}
     assert (server.store.buckets, server.requests.count("POST /buckets")) == ({}, 9)
 
 
