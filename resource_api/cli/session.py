@@ -140,7 +140,7 @@ class Session:
         if manifest != "-":
             return manifest
         found = self.stdin_manifest()
-        if not (found.project_given or self.settings.get("project")):
+        if not (found.problems or found.project_given or self.settings.get("project")):
             option = ", or give --project NAME" if "project" in self.settings else ""
             msg = f"a manifest on standard input needs a project: write 'project: NAME' into it{option}"
             raise UsageError(msg)

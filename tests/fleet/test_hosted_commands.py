@@ -219,8 +219,14 @@ def test_a_plan_that_cannot_be_saved_is_the_reason_why_the_run_ends(fleet: Fleet
     (fleet.home / "plans" / "web1.json").mkdir(parents=True)
     done = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans")
     assert done.code == 1
-    assert done.err == "Error: cannot save the plan to plans/web1.json: Is a directory\n"
-    assert "this run was ended: cannot save the plan to plans/web1.json: Is a directory" in done.out
+    assert (
+        done.err
+        == "Error: cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced\n"
+    )
+    assert (
+        "this run was ended: cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced"
+        in done.out
+    )
 
 
 def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory(fleet: Fleet) -> None:
@@ -379,7 +385,7 @@ def test_an_inventory_that_others_can_change_is_a_warning_and_with_programs_an_e
         ("apply site.yaml --on web --between=", 64, "--between is empty"),
         ("apply site.yaml --rerun abc", 64, "--rerun: there is no run 'abc' among the last 100"),
         ("destroy site.yaml --on web", 64, "destroy needs --yes when standard input is no terminal"),
-        ("plan site.yaml --on web -o no/such", 64, "-o no/such: with --on this is a directory of plans"),
+        ("plan site.yaml --on web -o site.yaml/such", 64, "-o site.yaml/such: with --on this is a directory of plans"),
     ],
 )
 def test_wrong_usage_touches_no_host(fleet: Fleet, words: str, code: int, why: str) -> None:

@@ -114,13 +114,12 @@ class Document:
 
         If the path does not exist, that of its last existing part; ``(0, 0)`` means unknown.
         """
-        if len(path) == 2 and not value:  # noqa: PLR2004 - a section and a key in it
-            known = self._heads.get(str(path[0]), {}).get(str(path[1]))
-            if known:
-                return known
+        head = self._heads.get(str(path[0]), {}).get(str(path[1])) if len(path) > 1 else None
+        if head and len(path) == 2 and not value:  # noqa: PLR2004 - a section and a key in it
+            return head
         root = self.root
         if root is None:
-            return (0, 0)
+            return head or (0, 0)
         node, place = root, root.position
         for step in path:
             child = node.children.get(step)

@@ -453,12 +453,13 @@ def test_declarations_are_only_read(tmp_path: Path) -> None:
 
 
 def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
-    """Its text is plain JSON and gives the same manifest again, also of several files."""
+    """Its text is plain JSON and gives the same manifest again, also of several files, with the place of each resource."""
     read = manifest.read(write(tmp_path, site=SITE + "include: [other.yaml]", other="defaults: {File: {mode: x}}"))
     again = manifest.from_texts(json.loads(json.dumps(read.text)))
     assert summary(again) == summary(read)
     assert (again.file, list(again.defaults)) == (read.file, list(read.defaults))
-    assert again.place(again.resources[0]) == (read.file, 0, 0)
+    assert again.place(again.resources[0]) == read.place(read.resources[0]) == (read.file, 14, 3)
+    assert again.place(again.resources[0], "content") == (read.file, 14, 3)
 
 
 def test_the_digest_is_that_of_the_bytes(tmp_path: Path) -> None:
