@@ -219,14 +219,9 @@ def test_a_plan_that_cannot_be_saved_is_the_reason_why_the_run_ends(fleet: Fleet
     (fleet.home / "plans" / "web1.json").mkdir(parents=True)
     done = fleet.run("plan", "site.yaml", "--on", "web1", "-o", "plans")
     assert done.code == 1
-    assert (
-        done.err
-        == "Error: cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced\n"
-    )
-    assert (
-        "this run was ended: cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced"
-        in done.out
-    )
+    why = "cannot save the plan to plans/web1.json: neither a file nor a link, so it cannot be replaced"
+    assert done.err == f"Error: {why}\n"
+    assert f"this run was ended: {why}" in done.out
 
 
 def test_saved_plans_are_for_the_hosts_of_the_inventory_in_the_working_directory(fleet: Fleet) -> None:

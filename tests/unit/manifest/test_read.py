@@ -453,7 +453,7 @@ def test_declarations_are_only_read(tmp_path: Path) -> None:
 
 
 def test_a_plan_can_embed_a_manifest(tmp_path: Path) -> None:
-    """Its text is plain JSON and gives the same manifest again, also of several files, with the place of each resource."""
+    """Its text is plain JSON and gives the same manifest again, also of several files, with the places of resources."""
     read = manifest.read(write(tmp_path, site=SITE + "include: [other.yaml]", other="defaults: {File: {mode: x}}"))
     again = manifest.from_texts(json.loads(json.dumps(read.text)))
     assert summary(again) == summary(read)
