@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from os import stat_result
 
     from lib.backups import Backups
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Resource, SideEffect
 
 #: Longest content in bytes that is read, and that is written from a text.
 LIMIT = 1 << 20
@@ -151,6 +151,14 @@ class Provider(BaseProvider):
             ]
             yield from ((path, problem) for problem in missing)
         yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what goes with a directory that is removed or replaced, which only ``force`` does."""
+        for path, (is_, should) in changes.items():
+            if is_ and is_["ensure"] == "directory" and should.get("force"):
+                from lib import removed_directories  # noqa: PLC0415 - few directories are removed
+
+                yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change all files in one batch, which is flushed at its end and before a written file is read as a source."""

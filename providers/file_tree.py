@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib import file_trees
+from lib import file_trees, removed_directories
 from lib.backups import Backups
 from lib.named_files import read_each
-from resource_api import BaseProvider, Problem, ResourceError, files
+from resource_api import BaseProvider, Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -95,6 +95,21 @@ class Provider(BaseProvider):
                 *prerequisites.missing_directory("source", should.get("source")),
             ]
             yield from ((path, problem) for problem in missing)
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what goes with a tree, or with what has another kind in its source, and what is purged."""
+        for path, (is_, should) in changes.items():
+            if should.get("ensure") == "absent":
+                yield from ((path, effect) for effect in removed_directories.side_effects(path))
+            elif is_ is not None and (should.get("purge") or should.get("force")):
+                try:
+                    compared = _Comparison(path, should, must_exist=False)
+                except OSError as error:
+                    raise ResourceError(files.describe_error(error, path)) from error
+                for name in compared.purged:
+                    yield path, SideEffect(_at(path, name), "remove", "file", dependent=True, asked=True)
+                for name in _turned(compared, force=True):
+                    yield from ((path, effect) for effect in removed_directories.side_effects(_at(path, name)))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one tree after another; what a tree loses is kept before, if that is declared."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from lib import git, prerequisites
+from lib import git, prerequisites, removed_directories
 from lib.git_working_copy import WorkingCopy
 from lib.rename import rename
 from resource_api import BaseProvider, CannotList, Command, CommandError, Problem, ResourceError, files
@@ -18,7 +18,7 @@ from resource_api import BaseProvider, CannotList, Command, CommandError, Proble
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Resource, SideEffect
 
 #: In the directory of git while git works there: after a kill its locks are left, and then half of the files.
 WORKING, CHECKING_OUT = "resource-api.working", "resource-api.checking-out"
@@ -96,6 +96,11 @@ class Provider(BaseProvider):
                 *prerequisites.missing_file("identity", should.get("identity")),
             ]
             yield from ((path, problem) for problem in missing)
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what goes with a checkout that is removed."""
+        for path in changes:
+            yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Make, update or remove one checkout after another."""

@@ -238,6 +238,10 @@ def _add(lines: files.Lines, key: Key, should: Mapping[str, Any], dialect: ini_l
             number = current + 1
         if kinds[current].kind == "setting":
             indent = texts[current][: ini_lines.indentation(texts[current])]
+    following = texts[place[1]] if place[1] < len(texts) else ""
+    # An indented header below a setting that is not indented would be a part of its value.
+    if (depth := ini_lines.indentation(following)) > len(indent):
+        indent = following[:depth]
     for text in reversed(list(_written([indent + setting], new, should, dialect))):
         lines.insert(number, text)
 

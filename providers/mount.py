@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
-from resource_api import BaseProvider, Command, ResourceError, files
+from resource_api import BaseProvider, Command, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -111,6 +111,12 @@ class Provider(BaseProvider):
             if should["ensure"] == "mounted" and not (os.path.isfile(name) and _is_bind(should)):  # noqa: PTH113 - a text
                 yield from ((name, problem) for problem in prerequisites.missing_directory("name", name))
         yield from prerequisites.written_in_place(dict.fromkeys(changes, FSTAB))
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what is out of reach when something is unmounted: all below it, but not the directory itself."""
+        for name, (_, should) in changes.items():
+            if should["ensure"] in {"absent", "unmounted"} and name in files.mount_points():
+                yield name, SideEffect(f"{name.rstrip('/')}/", "hide", "file", dependent=True, tree=True)
 
     def _set_state(self, present: Mapping[str, Any] | None, entry: Mapping[str, Any]) -> None:
         """Mount or unmount what an entry says; ``present`` is the entry of before."""

@@ -6,7 +6,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lib.mysql import OWN_ACCOUNTS, account, among, among_accounts, canonical_account, identifier, split_account
+from lib import mysql_rights
+from lib.mysql import OWN_ACCOUNTS, account, canonical_account, identifier
 from lib.mysql_privilege_syntax import (
     ALL,
     DATABASE,
@@ -16,7 +17,6 @@ from lib.mysql_privilege_syntax import (
     PROCEDURE,
     SERVER,
     USAGE,
-    Target,
     canonical,
     parse,
     parse_target,
@@ -36,45 +36,12 @@ if TYPE_CHECKING:
 
     #: Account, and what the rights are on.
     Name = tuple[str, str]
-    #: Of each name its rights, with the columns as the server has them.
-    Held = dict[Name, dict[Right, str]]
 
-#: Rights one by one, with the account as 'USER'@'HOST', where nothing is escaped.
-BY_RIGHT = {
-    SERVER: "SELECT GRANTEE, PRIVILEGE_TYPE AS rights, IS_GRANTABLE FROM information_schema.USER_PRIVILEGES",
-    DATABASE: """
-        SELECT GRANTEE, TABLE_SCHEMA AS Db, PRIVILEGE_TYPE AS rights, IS_GRANTABLE
-        FROM information_schema.SCHEMA_PRIVILEGES
-    """,
-}
-#: All rights in one value. In ``information_schema`` those on routines are missing, and GRANT OPTION alone.
-BY_OBJECT = {
-    "tables_priv": "SELECT User, Host, Db, Table_name AS name, Table_priv AS rights FROM mysql.tables_priv",
-    "columns_priv": """
-        SELECT User, Host, Db, Table_name AS name, Column_name AS part, Column_priv AS rights FROM mysql.columns_priv
-    """,
-    "procs_priv": """
-        SELECT User, Host, Db, Routine_name AS name, Routine_type AS kind, Proc_priv AS rights FROM mysql.procs_priv
-    """,
-}
-#: Without SELECT on the database ``mysql`` the server shows only the rights of who asks, and says nothing of others.
-SEES_ALL = """
-    SELECT (SELECT COUNT(DISTINCT CAST(GRANTEE AS BINARY)) FROM information_schema.USER_PRIVILEGES)
-        >= (SELECT COUNT(*) FROM mysql.user WHERE Host <> '') AS sees_all
-"""
 #: The columns in which a server keeps rights: there is one, or a word of one, for each right of its version.
 COLUMNS = r"""
     SELECT TABLE_NAME AS place, COLUMN_NAME AS name, COLUMN_TYPE AS type FROM information_schema.COLUMNS
     WHERE TABLE_SCHEMA = 'mysql' AND TABLE_NAME IN ('db', 'tables_priv', 'procs_priv') AND COLUMN_NAME LIKE '%\\_priv'
 """
-#: What rights are on → where a server keeps them.
-PLACES = {
-    SERVER: (SERVER,),
-    DATABASE: (DATABASE,),
-    ONE_TABLE: ("tables_priv", "columns_priv"),
-    PROCEDURE: ("procs_priv",),
-    FUNCTION: ("procs_priv",),
-}
 #: Column of rights → what they are on.
 KINDS = {"Table_priv": (ONE_TABLE,), "Proc_priv": (PROCEDURE, FUNCTION)}
 #: What servers list beside rights that ALL has.
@@ -121,9 +88,11 @@ class Provider(ServerProvider):
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Read all rights that are wanted."""
-        kinds = PLACES if names is None else {parse_target(table).kind for _, table in names}
+        kinds = mysql_rights.PLACES if names is None else {parse_target(table).kind for _, table in names}
         with self._server.session(context) as session:
-            held = _read(session, {place for kind in kinds for place in PLACES[kind]}, _users(names))
+            held = mysql_rights.read(
+                session, {place for kind in kinds for place in mysql_rights.PLACES[kind]}, _users(names)
+            )
             rows = [
                 _row(name, rights, self._known(session, parse_target(name[1]).kind))
                 for name, rights in held.items()
@@ -158,44 +127,6 @@ class Provider(ServerProvider):
 
 def _users(names: Collection[Name] | None) -> Collection[str] | None:
     return None if names is None else {user for user, _ in names}
-
-
-def _read(session: Session, places: Collection[str], users: Collection[str] | None) -> Held:
-    """Return the rights of some accounts, or of all, that a server keeps in some of its tables."""
-    held: Held = defaultdict(dict)
-    if not BY_RIGHT.keys().isdisjoint(places) and not session.rows(SEES_ALL)[0]["sees_all"]:
-        msg = "the server hides the rights of others from this user; it needs SELECT on the database mysql"
-        raise ResourceError(msg)
-    for place in sorted(places):
-        if place in BY_RIGHT:
-            found = map(_one_right, session.rows(f"{BY_RIGHT[place]} WHERE {_grantees(users)}"))
-        else:
-            condition = "TRUE" if users is None else among_accounts(users)
-            found = map(_some_rights, session.rows(f"{BY_OBJECT[place]} WHERE {condition}"))
-        for name, rights in found:
-            # What has no host is a role.
-            if rights and not name[0].endswith("@"):
-                held[name] |= rights
-    return held
-
-
-def _grantees(users: Collection[str] | None) -> str:
-    """Return the condition that ``GRANTEE`` is one of some accounts."""
-    pairs = map(split_account, users or ())
-    return "TRUE" if users is None else among("GRANTEE", [f"'{user}'@'{host}'" for user, host in pairs])
-
-
-def _one_right(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    user, _, host = row["GRANTEE"][1:-1].rpartition("'@'")
-    target = Target(DATABASE, row["Db"]) if "Db" in row else Target(SERVER)
-    words = [row["rights"], *([GRANT] if row["IS_GRANTABLE"] == "YES" else [])]
-    return (f"{user}@{host}", str(target)), {(right(word), ""): "" for word in words if word != USAGE}
-
-
-def _some_rights(row: Mapping[str, Any]) -> tuple[Name, dict[Right, str]]:
-    target, column = Target(row.get("kind", ONE_TABLE), row["Db"], row["name"]), row.get("part", "")
-    words = row["rights"].split(",") if row["rights"] else []
-    return (f"{row['User']}@{row['Host']}", str(target)), {(right(word), column.lower()): column for word in words}
 
 
 def _known_rights(session: Session, kind: str) -> Mapping[str, Collection[str]]:

@@ -7,16 +7,17 @@ import re
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from lib.mysql import OWN_ACCOUNTS, account, among_accounts, canonical_account, literal
+from lib import mysql_rights
+from lib.mysql import OWN_ACCOUNTS, account, among, among_accounts, canonical_account, literal
 from lib.mysql_provider import ServerProvider
 from lib.sensitive import reveal
-from resource_api import Problem, ResourceError, Sensitive
+from resource_api import Problem, ResourceError, Sensitive, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lib.mysql import Session
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource
 
 NATIVE = "mysql_native_password"
 #: Plugins that let everybody in while they have nothing to compare with.
@@ -47,6 +48,15 @@ MYSQL = """
             AS hash,
         u.account_locked = 'Y' AS locked, u.password_lifetime AS lifetime, NULL AS plugins
     FROM mysql.user u WHERE TRUE
+"""
+#: What runs with the rights of the account that has defined it.
+DEFINED = """
+    SELECT 'view' AS kind, CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) AS name, DEFINER AS definer
+        FROM information_schema.VIEWS WHERE SECURITY_TYPE = 'DEFINER'
+    UNION ALL SELECT LOWER(ROUTINE_TYPE), CONCAT(ROUTINE_SCHEMA, '.', ROUTINE_NAME), DEFINER
+        FROM information_schema.ROUTINES WHERE SECURITY_TYPE = 'DEFINER'
+    UNION ALL SELECT 'trigger', CONCAT(TRIGGER_SCHEMA, '.', TRIGGER_NAME), DEFINER FROM information_schema.TRIGGERS
+    UNION ALL SELECT 'event', CONCAT(EVENT_SCHEMA, '.', EVENT_NAME), DEFINER FROM information_schema.EVENTS
 """
 
 
@@ -102,6 +112,15 @@ class Provider(ServerProvider):
             rows = session.rows(query)
         found = map(_resource, rows)
         return context.accepted(row for row in found if row["name"] not in OWN_ACCOUNTS)
+
+    def side_effects(self, context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the rights that go with an account, and what runs with them: it cannot be used any more."""
+        with self._server.session(context) as session:
+            for name, target in mysql_rights.read(session, mysql_rights.EVERYWHERE, changes.keys()):
+                yield name, SideEffect((name, target), "remove", "mysql_grant", dependent=True)
+            defined = f"SELECT * FROM ({DEFINED}) d WHERE {among('definer', changes)} ORDER BY kind, name"  # noqa: S608 - quoted by among
+            for row in session.rows(defined):
+                yield row["definer"], SideEffect(row["name"], "break", row["kind"], dependent=True)
 
     def _change(self, session: Session, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> None:
         """Create an account, change what is declared of it, or drop it."""

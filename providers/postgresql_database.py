@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib import postgresql
+from lib import postgresql, postgresql_rights
 from lib.postgresql import identifier, literal
 from lib.postgresql_provider import ServerProvider
+from resource_api import SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource
 
 QUERY = """
     SELECT datname::text AS name, pg_get_userbyid(datdba)::text AS owner, pg_encoding_to_char(encoding) AS encoding,
@@ -62,6 +63,16 @@ class Provider(ServerProvider):
         if should.get("tablespace") not in {None, present.get("tablespace")}:
             changes.append(f"ALTER DATABASE {database} SET TABLESPACE {identifier(should['tablespace'])};")
         self._server.run(*changes, *_statements(name, should))
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the rights that go with a database; those on all of a schema are by their other name."""
+        for name, (is_, _) in changes.items():
+            connect = bool(is_ and is_["allow_connections"])
+            for role, kind, thing, database in postgresql_rights.in_database(self._server, name, connect=connect):
+                schema = thing.partition(".")[0]
+                aliases = [(role, f"{kind}s", schema, database)] if kind in postgresql_rights.QUALIFIED else []
+                own = (role, kind, thing, database)
+                yield name, SideEffect(own, "remove", "postgresql_grant", aliases=aliases, dependent=True)
 
     def delete(self, _context: Context, name: str) -> None:
         """Drop a database, also one that is a template."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib.postgresql import identifier, literal
 from lib.postgresql_provider import ServerProvider
+from lib.postgresql_rights import GIVEN, INSIDE, OBJECTS, QUALIFIED
 from resource_api import Problem, ResourceError
 
 if TYPE_CHECKING:
@@ -35,25 +36,8 @@ RIGHTS = {
 }
 #: Kinds that are all of a schema.
 ALL_IN = {"tables": "TABLES", "sequences": "SEQUENCES", "functions": "FUNCTIONS"}
-#: Kinds that are in no database, and those whose names have a schema.
+#: Kinds that are in no database.
 OUTSIDE = frozenset({"database", "tablespace"})
-QUALIFIED = frozenset({"table", "sequence"})
-#: All objects of a kind with their rights; those that were never changed have the rights that ``acldefault`` says.
-RELATIONS = """
-    SELECT '{kind}', nspname::text, nspname || '.' || relname, relacl, relowner, '{letter}'
-    FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind IN ({kinds})
-"""
-OBJECTS = {
-    "database": "SELECT 'database', NULL, datname::text, datacl, datdba, 'd' FROM pg_database",
-    "tablespace": "SELECT 'tablespace', NULL, spcname::text, spcacl, spcowner, 't' FROM pg_tablespace",
-    "schema": "SELECT 'schema', NULL, nspname::text, nspacl, nspowner, 'n' FROM pg_namespace",
-    "table": RELATIONS.format(kind="table", letter="r", kinds="'r', 'v', 'm', 'f', 'p'"),
-    "sequence": RELATIONS.format(kind="sequence", letter="s", kinds="'S'"),
-    "function": """
-    SELECT 'function', nspname::text, p.oid::regprocedure::text, proacl, proowner, 'f'
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
-""",
-}
 #: The rights of one role on each object.
 ROWS = """
     WITH roles(role, oid) AS (SELECT rolname::text, oid FROM pg_roles UNION ALL SELECT 'PUBLIC', 0),
@@ -68,11 +52,6 @@ ROWS = """
         ARRAY(SELECT DISTINCT privilege_type FROM aclexplode(acldefault(o.letter::"char", o.owner))) AS every
     FROM wanted w JOIN roles r USING (role)
         LEFT JOIN objects o ON (o.kind = w.kind AND o.name = w.name) OR (o.kind || 's' = w.kind AND o.schema = w.name)
-"""
-#: What a listing shows: rights that were given to another role than the owner, on what is not the server's own.
-GIVEN = """
-    SELECT DISTINCT g.role, o.kind, o.name FROM objects o, LATERAL aclexplode(o.acl) a JOIN roles g ON g.oid = a.grantee
-    WHERE a.grantee <> o.owner AND coalesce(o.schema, o.name) !~ '^(pg_|information_schema$)'
 """
 
 
@@ -152,7 +131,7 @@ class Provider(ServerProvider):
     def _read(self, database: str, names: Collection[Name] | None) -> list[list[Row]]:
         """Return the rights in a database by name: several rows for all of a schema."""
         if names is None:
-            kinds, wanted = {"schema", "table", "sequence"} if database else OUTSIDE, GIVEN
+            kinds, wanted = INSIDE if database else OUTSIDE, GIVEN
         else:
             values = ", ".join(f"({', '.join(map(literal, name[:3]))})" for name in names)
             wanted = f"SELECT * FROM (VALUES {values}) v(role, kind, name)"  # noqa: S608 - quoted by literal

@@ -9,12 +9,12 @@ from lib import postgresql
 from lib.postgresql import identifier, literal
 from lib.postgresql_provider import ServerProvider
 from lib.sensitive import reveal
-from resource_api import Sensitive
+from resource_api import Sensitive, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from resource_api import Context, Resource
+    from resource_api import Change, Context, Resource
 
 #: Attributes that are words of ``ALTER ROLE``, with NO before them where they are false.
 WORDS = {
@@ -85,6 +85,13 @@ class Provider(ServerProvider):
         rows = self._server.rows(QUERY.format(more="", table="pg_roles"), [name])
         present = next((row["member_of"] for row in rows), ())
         self._server.run("BEGIN;", *_statements(name, should, present), "COMMIT;")
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the roles that are members of a dropped one, and are so no longer."""
+        for row in self._server.rows(QUERY.format(more="", table="pg_roles"), None):
+            for name in changes.keys() & set(row["member_of"]):
+                left = sorted(set(row["member_of"]) - changes.keys())
+                yield name, SideEffect(row["name"], "update", state={"ensure": "present", "member_of": left})
 
     def delete(self, _context: Context, name: str) -> None:
         """Drop a role; the server refuses if it owns something."""

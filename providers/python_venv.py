@@ -19,7 +19,7 @@ from resource_api import BaseProvider, CannotList, Command, Problem, ResourceErr
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Resource, SideEffect
 
 CONFIG = "pyvenv.cfg"
 MARK = ".resource-api-incomplete"
@@ -66,6 +66,13 @@ class Provider(BaseProvider):
             missing = [*prerequisites.missing_program("python", should["python"], needs="Package[python3-venv]")]
             missing += prerequisites.missing_user("owner", should.get("owner"))
             yield from ((name, problem) for problem in missing)
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what goes with an environment that is removed."""
+        from lib import removed_directories  # noqa: PLC0415 - few environments are removed
+
+        for path in changes:
+            yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Change one environment after another."""

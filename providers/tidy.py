@@ -10,7 +10,7 @@ from fnmatch import translate
 from typing import TYPE_CHECKING, Any
 
 from lib.imperative import ImperativeProvider
-from resource_api import Problem, ResourceError, files
+from resource_api import Problem, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -41,7 +41,13 @@ class Provider(ImperativeProvider):
     def due(self, _context: Context, _name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
         """Return whether there is anything to remove, and how much."""
         found = _Tidying(should, remove=False)
-        return (True, f"{found} to remove, such as '{found.example}'") if found.count else False
+        return (True, f"{found} to remove, such as '{found.paths[0]}'") if found.count else False
+
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield what is removed, which must not be what another resource declares."""
+        for name, (_, should) in changes.items():
+            for path in _Tidying(should, remove=False).paths:
+                yield name, SideEffect(path, "remove", "file", asked=True)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Remove what is to be removed; what cannot be removed fails the resource at the end."""
@@ -60,7 +66,7 @@ class _Tidying:
         """Tidy the declared directory. Raise ``ResourceError`` or ``OSError`` if it cannot be read."""
         age, size, matches = (should.get(attribute) for attribute in ("age", "size", "matches"))
         self.count = self.size = 0
-        self.example = ""
+        self.paths: list[str] = []
         self.failure: Exception | None = None
         self._remove = remove
         self._before = None if age is None else time.time() - int(age[:-1]) * SECONDS[age[-1]]
@@ -133,7 +139,7 @@ class _Tidying:
             os.unlink(name, dir_fd=directory)
         self.count += 1
         self.size += status.st_size if stat.S_ISREG(status.st_mode) else 0
-        self.example = self.example or path
+        self.paths.append(path)
         return True
 
     def _selects(self, name: str, status: os.stat_result) -> bool:

@@ -122,5 +122,8 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
         "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),
     },
     autorequires={"file": files, "user": "$owner", "group": "$group"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={
+        *("canonicalize", "custom_insync", "preflight", "side_effects", "side_effects_of_removals"),
+        *("simple_get_filter", "validate"),
+    },
 )

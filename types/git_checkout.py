@@ -109,6 +109,9 @@ user, git refuses to read it (`safe.directory`); of a submodule it accepts no lo
         ),
     },
     autorequires={"file": directories, "user": "$user", "package": "git"},
-    features={"canonicalize", "custom_insync", "parallel", "preflight", "simple_get_filter", "validate"},
+    features={
+        *("canonicalize", "custom_insync", "parallel", "preflight", "side_effects", "side_effects_of_removals"),
+        *("simple_get_filter", "validate"),
+    },
     verbs={"create": "cloning"},
 )

@@ -70,6 +70,7 @@ with the password, as in `credentials=/etc/smb.secret`. Swap has no mount point 
     },
     autorequires={"file": ["$name", "$device"], "mount": directories_above},
     features={
-        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "simple_get_filter"),
+        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "refreshable", "side_effects"),
+        *("side_effects_of_removals", "simple_get_filter"),
     },
 )

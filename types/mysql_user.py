@@ -84,5 +84,13 @@ differently is taken from its manual and was not run: Debian has no package of i
         ),
     },
     autorequires=SERVER,
-    features={"canonicalize", "custom_insync", "parallel", "simple_get_filter", "validate"},
+    features={
+        "canonicalize",
+        "custom_insync",
+        "parallel",
+        "side_effects",
+        "side_effects_of_removals",
+        "simple_get_filter",
+        "validate",
+    },
 )

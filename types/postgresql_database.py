@@ -56,5 +56,5 @@ while others are connected. `encoding` and
         "postgresql_role": "$owner",
         "postgresql_database": "$template",
     },
-    features={"canonicalize", "simple_get_filter"},
+    features={"canonicalize", "side_effects", "side_effects_of_removals", "simple_get_filter"},
 )

@@ -64,5 +64,12 @@ configured provider:
         ),
     },
     autorequires={"package": "postgresql", "service": "postgresql", "postgresql_role": "$member_of"},
-    features={"canonicalize", "custom_insync", "parallel", "simple_get_filter"},
+    features={
+        "canonicalize",
+        "custom_insync",
+        "parallel",
+        "side_effects",
+        "side_effects_of_removals",
+        "simple_get_filter",
+    },
 )

@@ -66,5 +66,7 @@ content is a failure. `ensure: absent` removes the whole directory.
         "user": "$owner",
         "package": ["python3-venv", "python3"],
     },
-    features={"custom_insync", "parallel", "preflight", "simple_get_filter"},
+    features={
+        *("custom_insync", "parallel", "preflight", "side_effects", "side_effects_of_removals", "simple_get_filter"),
+    },
 )

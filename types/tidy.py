@@ -82,6 +82,6 @@ more. A directory that does not exist is tidy.
         ),
     },
     autorequires={"file": directory},
-    features={"imperative", "simple_get_filter", "validate"},
+    features={"imperative", "side_effects", "simple_get_filter", "validate"},
     verbs={"run": "tidying"},
 )

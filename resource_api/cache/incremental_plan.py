@@ -178,7 +178,7 @@ class _IncrementalPlan:
             acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
             if acts and not (self._only_shown and number in self._affected):
                 return False
-            if acts and "side_effects" in step.definition.features:
+            if acts and step.asks_side_effects:
                 return False  # what else it does concerns what is left out too
         prior = made.prior
         if made.output_changes or prior.undeclared or prior.orphans or prior.moved_keys:

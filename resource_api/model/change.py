@@ -388,8 +388,10 @@ class SideEffect(NamedTuple):
     aliases: Collection[Name] = ()
     #: Whether it came with the resource and may go with it undeclared, as the group of a user does.
     dependent: bool = False
-    #: Whether it happens also to all whose name begins with this one and a slash.
+    #: Whether it happens also to all whose name begins with this one and a slash; of paths, to things of any type.
     tree: bool = False
+    #: Whether it is what was asked for: it must not undo a declaration, and is not shown.
+    asked: bool = False
 
     def __str__(self) -> str:
         """Return the name; of a thing of another type its reference."""

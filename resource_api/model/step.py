@@ -156,6 +156,12 @@ class Step(NamedTuple):
         return f"<Step {self.action} {self.reference}>"
 
     @property
+    def asks_side_effects(self) -> bool:
+        """Whether its provider is asked what it does besides."""
+        removes = self.action in {Action.DELETE, Action.REPLACE}
+        return self.definition.asks_side_effects(self.is_, {"ensure": "absent"} if removes else self.should)
+
+    @property
     def urn(self) -> str:
         """The resource's name across stacks; empty outside of a plan."""
         return self.context.urn(self.entry) if self.context is not None else ""

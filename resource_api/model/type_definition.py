@@ -53,6 +53,7 @@ FEATURES: Final = frozenset(
         "parallel",
         "preflight",
         "side_effects",
+        "side_effects_of_removals",
         "not_rehearsable",
     }
 )
@@ -145,6 +146,12 @@ class TypeDefinition(AttributeSet):
         found = copy(self)
         found.instance = name
         return found
+
+    def asks_side_effects(self, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
+        """Return whether its provider is asked what a change does besides: any, or only one of ``ensure``."""
+        if "side_effects_of_removals" in self.features:
+            return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
+        return "side_effects" in self.features
 
     def verb(self, actions: Iterable[str]) -> str:
         """Return what is being done to a resource, or to several with different ``actions``: ``installing``."""

@@ -6,15 +6,16 @@ The same rule holds for the plan and right before a change is made. Pure.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from resource_api.model.change import Action, exists
+from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.diff import ComparisonError, compare
 from resource_api.plan.planner import would_change
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
@@ -54,26 +55,60 @@ class SideEffectRule:
                 place = self._plan.catalog.manifest.place(entry.declaration)
                 where = f" ({place.file}:{place.line})" if place.file else ""
                 declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{where}"
+                if effect.asked:
+                    return f"would {effect.action} {effect}, which {declared}"
                 return f"would also {effect.action} {effect}, which {declared}; {way_out}"
-        if not effect.removes or step.entry.index not in orphans or self._came_with(effect, entries):
+        if not effect.removes or effect.asked or step.entry.index not in orphans or self._came_with(effect, entries):
             return ""
-        recorded = not self._keys(step, effect).isdisjoint(self._plan.prior.state.records)
+        recorded = not self.keys(step, effect).isdisjoint(self._plan.prior.state.records)
         why = "which this run is not to delete" if recorded else "which is not ours"
         return f"would also {effect.action} {effect}, {why}; {way_out}"
 
-    def _keys(self, step: Step, effect: SideEffect) -> set[Key]:
-        instance = effect.type or step.definition.instance
-        return {(instance, name) for name in (effect.name, *effect.aliases)}
+    def keys(self, step: Step, effect: SideEffect) -> set[Key]:
+        """Return the identities of the thing that a side effect happens to.
+
+        It belongs to each provider of its type that leads to the same place as that of the step.
+        """
+        own = step.definition.instance
+        instances = self._instances.get(effect.type or step.definition.name, ())
+        names = (effect.name, *effect.aliases)
+        return {(instance, name) for instance in instances if self._same_place(own, instance) for name in names}
+
+    @cached_property
+    def _instances(self) -> Mapping[str, Collection[str]]:
+        """The providers of resources that are declared or recorded, by type."""
+        found: dict[str, set[str]] = {}
+        for instance, _ in (*self._entries, *self._plan.prior.state.records):
+            found.setdefault(split_instance(instance)[0], set()).add(instance)
+        return found
+
+    def _same_place(self, own: str, other: str) -> bool:
+        """Return whether two providers may lead to the same place, as the second one compares configurations."""
+        if own == other:
+            return True
+        ours, theirs = self._config(own), self._config(other)
+        compare_configs = self._functions(other).diff_config if ours and theirs else None
+        return compare_configs is None or not compare_configs(ours or {}, theirs or {})
+
+    def _config(self, instance: str) -> Mapping[str, Any] | None:
+        """Return the configuration of a provider; None if it has none, or it is not known."""
+        if (declared := self._plan.catalog.instances.get(instance)) is not None:
+            return declared.config
+        recorded = self._plan.prior.instances.recorded.get(instance)
+        return None if recorded is None else recorded.should
+
+    def goes_anyway(self, step: Step, effect: SideEffect) -> bool:
+        """Return whether the run deletes for itself what a side effect removes."""
+        entries = (self._entries.get(key) for key in self.keys(step, effect) if effect.removes)
+        return any(entry is not None and self._is_deleted(entry) for entry in entries)
 
     def _concerned(self, step: Step, effect: SideEffect) -> Iterator[Entry]:
         """Yield the resources that a side effect happens to."""
-        keys = self._keys(step, effect)
+        keys = self.keys(step, effect)
         yield from (self._entries[key] for key in keys if key in self._entries)
         if effect.tree:
-            start = f"{effect.name}/"
-            for (instance, name), entry in self._entries.items():
-                if instance == (effect.type or step.definition.instance) and str(name).startswith(start):
-                    yield entry
+            types = self._instances.get(effect.type or step.definition.name, ())
+            yield from (entry for entry in self._entries.values() if _is_below(entry, str(effect.name), types))
 
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
         """Return whether a thing may go with a resource that nobody declares any more.
@@ -88,9 +123,9 @@ class SideEffectRule:
         """Return whether a resource is declared, and so has been judged, or is deleted by the run."""
         return entry.index not in self._plan.prior.orphans or self._is_deleted(entry)
 
-    def _is_deleted(self, orphan: Entry) -> bool:
-        """Return whether the run deletes the resource of an orphan."""
-        step = self._steps.get(orphan.index)
+    def _is_deleted(self, entry: Entry) -> bool:
+        """Return whether the run deletes a resource for itself."""
+        step = self._steps.get(entry.index)
         return step is not None and step.action is Action.DELETE and not step.error
 
     def _contradicts(self, step: Step, entry: Entry, effect: SideEffect) -> bool:
@@ -112,3 +147,12 @@ class SideEffectRule:
         except ComparisonError:
             return False
         return any(difference.attribute in row.keys() & (effect.state or {}).keys() for difference in differences)
+
+
+def _is_below(entry: Entry, top: str, instances: Collection[str]) -> bool:
+    """Return whether a resource is in a tree: where its names are paths, of any type; ``a/`` is all in ``a``."""
+    parts = entry.name if isinstance(entry.name, tuple) else (entry.name,)
+    definition, slash = entry.definition, "" if top.endswith("/") else "/"
+    local = top[:1] == "/" and definition.ensurable and not definition.config.attributes
+    within = any(f"{part}{slash}".startswith(f"{top}{slash}") for part in parts)
+    return within and (local or entry.instance in instances)

@@ -44,6 +44,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "plan": "predicts values and replacements in the plan",
     "preflight": "names in the plan what is missing on this machine",
     "side_effects": "names in the plan what else its changes do, and fails what would undo other declarations",
+    "side_effects_of_removals": "is asked what else it does only where it removes something",
     "simple_get_filter": "is read by name: only declared resources are read",
     "parallel": "several can be changed at once with --parallel",
     "upgrade": "converts what older versions have recorded",

@@ -107,8 +107,8 @@ def step(each: Step, *, may_change: bool = False) -> dict[str, Any]:
 
 
 def _side_effects(each: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
-    """Return what a step does besides, null where only its turn shows that; nothing for types that cannot tell."""
-    if "side_effects" not in each.definition.features:
+    """Return what a step does besides, null where only its turn shows that; nothing where nobody is asked."""
+    if not each.asks_side_effects:
         return {}
     return {"side_effects": None if effects is None else [effect.document() for effect in effects]}
 

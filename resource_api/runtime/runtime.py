@@ -623,7 +623,7 @@ class Runtime(ResourceReader):
 
 def _with_side_effects(plan: planning.Plan, providers: ProviderPool) -> planning.Plan:
     """Return a plan whose steps have what they do besides; what is forbidden of that fails them."""
-    if any(step.decision is not SAME and "side_effects" in step.definition.features for step in plan.steps):
+    if any(step.decision is not SAME and step.asks_side_effects for step in plan.steps):
         from resource_api.transaction.side_effects import with_side_effects  # noqa: PLC0415 - only for plans with such changes
 
         return with_side_effects(plan, providers)

@@ -168,6 +168,11 @@ class OperationRun:
             return self.should
         return {name: value for name, value in self.should.items() if name not in ignored}
 
+    @property
+    def asks_side_effects(self) -> bool:
+        """Whether the provider is asked what it does besides."""
+        return "side_effects" in self.definition.features and self.definition.asks_side_effects(*self.change())
+
     def _identity(self) -> dict[str, Any]:
         """Return the namevars of what is removed, and the parameters that its deletion may need."""
         definition = self.step.definition

@@ -50,12 +50,12 @@ class ProviderCaller:
         providers: ProviderPool,
         places: Places,
         calls: list[ProviderCall],
-        check: SideEffectCheck | None,
+        check: Callable[[], SideEffectCheck] | None,
     ) -> None:
         """Prepare to call; the provider is made at the first call.
 
-        ``places`` are shown while a call runs. Each call is appended to ``calls``. ``check`` decides what of a ``set``
-        may be done; None: all of it.
+        ``places`` are shown while a call runs. Each call is appended to ``calls``. ``check`` makes what decides about
+        the side effects of a ``set``; None: it has none.
         """
         self._check = check
         self._definition = definition
@@ -91,7 +91,7 @@ class ProviderCaller:
         """
         if self._check is not None and not noop:
             try:
-                changes = self._check.allowed(runs, changes)
+                changes = self._check().allowed(runs, changes)
             except Exception as error:  # noqa: BLE001 - as if ``set`` had raised it: then nothing was changed either
                 return error
             except BaseException as error:

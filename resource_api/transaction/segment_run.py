@@ -7,6 +7,7 @@ tried again when ``set`` raises by ``retry``.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.change import Action, Difference, exists
@@ -48,7 +49,7 @@ class SegmentRun:
         self._recorder = parts.recorder
         self._options = parts.plan.options
         self._orphans = parts.plan.prior.orphans
-        check = _side_effect_check(parts) if "side_effects" in self._definition.features else None
+        check = partial(_side_effect_check, parts) if "side_effects" in self._definition.features else None
         providers, calls = parts.snapshot.providers, parts.results.calls
         self._caller = ProviderCaller(self._definition, providers, parts.places, calls, check)
         failures, fail_fast = parts.results.failures, parts.plan.options.fail_fast

@@ -19,9 +19,10 @@ from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.segments import in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.change import Change
+    from resource_api.model.record import Key
     from resource_api.model.step import Operation, Step
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import Plan
@@ -54,6 +55,7 @@ def ask(
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
     """Return the answers by name; what happens to the changed resources themselves is none."""
     found: dict[Name, list[SideEffect]] = {name: [] for name in changes}
+    seen: set[tuple[Name, str, Name, str]] = set()
     for pair in answers or ():
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], SideEffect)):  # noqa: PLR2004 - a pair
             msg = f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}"
@@ -64,7 +66,9 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
             raise ProviderError(msg)
         names = (effect.name, *effect.aliases)
         besides = effect.type or effect.tree or changes.keys().isdisjoint(names)
-        if besides and effect not in found[name]:
+        known = (name, effect.type, effect.name, effect.action)
+        if besides and known not in seen:
+            seen.add(known)
             found[name].append(effect)
     return found
 
@@ -85,13 +89,19 @@ class SideEffectCheck:
 
         Raise as ``ask`` does.
         """
+        asked = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
+        refused = asked.keys() - self._judge(runs, asked)
+        return {name: change for name, change in changes.items() if name not in refused} if refused else changes
+
+    def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
+        """Ask about changes until none is refused; return the names of those that may be made."""
         while changes:
             asked = [run for run in runs if run.name in changes]
             effects = ask(asked, changes, self._providers)
             refusals = {run.name: why for run in asked if (why := self._refusal(run, effects[run.name]))}
             for run in asked:
-                if run.side_effects != effects[run.name]:
-                    run.side_effects = effects[run.name]
+                if run.side_effects != (besides := _besides(effects[run.name])):
+                    run.side_effects = besides
                     for line in () if run.name in refusals else describe_side_effects(run.side_effects):
                         self._events.log("notice", run, line)
                 if run.name in refusals:
@@ -99,7 +109,7 @@ class SideEffectCheck:
             if not refusals:
                 break
             changes = {name: change for name, change in changes.items() if name not in refusals}
-        return changes
+        return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
         """Return why an operation with these side effects must not be carried out; empty: it may be."""
@@ -108,9 +118,9 @@ class SideEffectCheck:
     def _refusal_of(self, run: OperationRun, effect: SideEffect) -> str:
         if why := self._rule.refusal(run.step, effect):
             return why
-        planned = run.step.side_effects
+        planned = run.step.side_effects if run.step.asks_side_effects else None
         shown = not effect.removes if planned is None else any(each[:3] == effect[:3] for each in planned)
-        if not self._bound or shown:
+        if not self._bound or shown or effect.asked or self._rule.goes_anyway(run.step, effect):
             return ""
         return f"would also {effect.action} {effect}, which was not planned; plan again"
 
@@ -122,17 +132,24 @@ def with_side_effects(plan: Plan, providers: ProviderPool) -> Plan:
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
+    gone: set[Key] = set()
     for operations in in_order(plan):
-        if "side_effects" not in operations[0].definition.features:
-            continue
         acting = [each for each in operations if _acts(plan, each) and each.step.entry.index not in blocked]
-        runs = [OperationRun(each) for each in acting if not _is_uncertain(each.step)]
+        asked = [run for run in map(OperationRun, acting) if run.asks_side_effects]
+        runs = [run for run in asked if not _is_uncertain(run.step)]
         effects = _effects(runs, providers) if runs else {}
-        for operation in acting:
-            run = OperationRun(operation)
+        for run in asked:
             step = steps.get(run.step.entry.index, run.step)
-            steps[run.step.entry.index] = _with_effects(step, effects.get(run.name), rule)
+            if (found := effects.get(run.name)) is not None:
+                found = [each for each in found if not (each.removes and rule.keys(run.step, each) & gone)]
+            steps[run.step.entry.index] = _with_effects(step, found, rule)
+        gone.update(run.key for run in map(OperationRun, acting) if run.requested().get("ensure") == "absent")
     return plan.with_steps(steps) if steps else plan
+
+
+def _besides(effects: Sequence[SideEffect]) -> list[SideEffect]:
+    """Return what was not asked for."""
+    return [effect for effect in effects if not effect.asked]
 
 
 def _acts(plan: Plan, operation: Operation) -> bool:
@@ -182,6 +199,6 @@ def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEf
     """Return a step with its side effects, beside those of its other operation; None: they are not known yet."""
     if effects is None or step.side_effects is None:
         return step._replace(side_effects=None)
-    step = step._replace(side_effects=(*step.side_effects, *effects))
+    step = step._replace(side_effects=(*step.side_effects, *_besides(effects)))
     why = next(filter(None, (rule.refusal(step, effect) for effect in effects)), "")
     return step._replace(decision=step.decision._replace(error=why)) if why and not step.error else step

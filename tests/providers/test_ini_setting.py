@@ -6,7 +6,7 @@ import configparser
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from resource_api import ManifestError
@@ -284,6 +284,7 @@ PART = st.sampled_from(
 )
 
 
+@example(["  [n]"], "k0", "new")
 @given(st.lists(PART, max_size=12), st.sampled_from(["k0", "k1", "k2", "k9"]), st.sampled_from([None, "new", "a\nb"]))
 def test_python_reads_what_is_declared_and_everything_else_as_before(
     parts: list[str], setting: str, value: str | None

@@ -392,3 +392,30 @@ def test_a_server_that_is_too_old_is_refused(info: str, why: str) -> None:
     """It keeps accounts and names otherwise."""
     with pytest.raises(ResourceError, match=why):
         mysql.recognize(info)
+
+
+def test_a_plan_says_what_goes_with_an_account(account: Server) -> None:
+    """Its rights, and what runs with them; a declared right keeps it, whichever provider of the server has it."""
+    account.sql("CREATE USER 'ra-test-own'@'127.0.0.1'")
+    account.sql("CREATE DATABASE `ra-test-shop`")
+    try:
+        account.sql("GRANT SELECT ON `ra-test-shop`.* TO 'ra-test-own'@'127.0.0.1'")
+        account.sql("CREATE DEFINER='ra-test-own'@'127.0.0.1' VIEW `ra-test-shop`.one AS SELECT 1 AS n")
+        absent = {f"Mysql_user[{NAME}]": {"ensure": "absent", "provider": "a"}}
+        grant = {f"Mysql_grant[{NAME} on ra-test-shop.*]": {"privileges": ["SELECT"], "provider": "b"}}
+        configured = {"a": {"type": "mysql_user"}, "b": {"type": "mysql_grant"}}
+        providers = {name: {**each, "config": account.config} for name, each in configured.items()}
+        manifest = {"project": "p", "providers": providers}
+        [step] = Runtime(REGISTRY).plan({**manifest, "resources": absent}).steps
+        assert [(effect.action, str(effect)) for effect in step.side_effects or ()] == [
+            ("remove", f"Mysql_grant[{NAME} ra-test-shop.*]"),
+            ("break", "View[ra-test-shop.one]"),
+        ]
+        steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **grant}}).steps
+        why = {str(each.reference): each.error for each in steps}
+        assert f"which Mysql_grant[{NAME} on ra-test-shop.*] declares as present" in why[f"Mysql_user[{NAME}]"]
+        assert reason(Runtime(REGISTRY).apply({**manifest, "resources": absent})) == ""
+        with pytest.raises(Exception, match="definer"):
+            account.sql("SELECT * FROM `ra-test-shop`.one")
+    finally:
+        account.sql("DROP DATABASE `ra-test-shop`")

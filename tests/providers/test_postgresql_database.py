@@ -60,3 +60,32 @@ def test_a_database_in_use_stays(cluster: Cluster) -> None:
     finally:
         cluster.sql('DROP DATABASE IF EXISTS "ra-app"')
         cluster.sql('DROP ROLE IF EXISTS "ra-app"')
+
+
+def test_a_plan_says_which_rights_go_with_a_database(cluster: Cluster) -> None:
+    """Those on it and in it; one that is declared keeps it, whichever provider of the server has it."""
+    for statement in (
+        "CREATE ROLE ra_reader",
+        'CREATE DATABASE "ra-shop"',
+        'GRANT CONNECT ON DATABASE "ra-shop" TO ra_reader',
+    ):
+        cluster.sql(statement)
+    try:
+        configured = {"a": {"type": "postgresql_database"}, "b": {"type": "postgresql_grant"}}
+        providers = {name: {**each, "config": cluster.config} for name, each in configured.items()}
+        manifest = {"project": "p", "providers": providers}
+        grants = {"Postgresql_grant[ra_reader on schema public in ra-shop]": {"privilege": ["USAGE"], "provider": "b"}}
+        assert reason(Runtime(REGISTRY).apply({**manifest, "resources": grants})) == ""
+        absent = {"Postgresql_database[ra-shop]": {"ensure": "absent", "provider": "a"}}
+        [step] = Runtime(REGISTRY).plan({**manifest, "resources": absent}).steps
+        names = [effect.name for effect in step.side_effects or ()]
+        assert ("ra_reader", "database", "ra-shop", "") in names
+        assert ("ra_reader", "schema", "public", "ra-shop") in names
+        steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **grants}}).steps
+        why = {str(each.reference): each.error for each in steps}["Postgresql_database[ra-shop]"]
+        assert "which Postgresql_grant[ra_reader on schema public in ra-shop] declares as present" in why
+        cluster.sql('ALTER DATABASE "ra-shop" ALLOW_CONNECTIONS false')
+        assert reason(Runtime(REGISTRY).apply({**manifest, "resources": absent})) == ""
+    finally:
+        cluster.sql('DROP DATABASE IF EXISTS "ra-shop"')
+        cluster.sql("DROP ROLE ra_reader")

@@ -182,3 +182,24 @@ def test_a_name_that_the_server_would_cut_off_is_refused() -> None:
     for name in ("a" * 64, "pg_monitor"):
         with pytest.raises(ManifestError, match="must be a role's name"):
             Runtime(REGISTRY).validate({"resources": {f"Postgresql_role[{name}]": {}}})
+
+
+def test_a_plan_says_which_roles_leave_a_dropped_one(cluster: Cluster, role: str) -> None:
+    """A membership that is declared keeps it."""
+    cluster.sql(f'CREATE ROLE "{role}"')
+    cluster.sql(f'CREATE ROLE "ra-test-member" IN ROLE "{role}", pg_monitor')
+    try:
+        absent = {f"Postgresql_role[{role}]": {"ensure": "absent"}}
+        providers = {"postgresql_role": {"config": cluster.config}}
+        manifest = {"project": "p", "providers": providers}
+        [step] = Runtime(REGISTRY).plan({**manifest, "resources": absent}).steps
+        assert [(effect.action, effect.name) for effect in step.side_effects or ()] == [("update", "ra-test-member")]
+        member = {"Postgresql_role[ra-test-member]": {"member_of": ["pg_monitor", role]}}
+        steps = Runtime(REGISTRY).plan({**manifest, "resources": {**absent, **member}}).steps
+        why = {str(step.reference): step.error for step in steps}[f"Postgresql_role[{role}]"]
+        assert "would also update ra-test-member, which Postgresql_role[ra-test-member] declares otherwise" in why
+        member = {"Postgresql_role[ra-test-member]": {"member_of": ["pg_monitor"]}}
+        report = Runtime(REGISTRY).apply({**manifest, "resources": {**absent, **member}})
+        assert [step.error for step in report.steps if step.error] == []
+    finally:
+        cluster.sql('DROP ROLE IF EXISTS "ra-test-member"')

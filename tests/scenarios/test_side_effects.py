@@ -348,3 +348,63 @@ def test_an_apply_asks_only_at_the_turn(packages: Bench) -> None:
     """The plan of an apply is not shown."""
     assert packages.apply("resources: {'Probe[a]': {}}").code == 0
     assert len(packages.calls("probe", "side_effects")) == 1
+
+
+#: A probe is a directory: all below it goes with it. ``colour`` is what else is asked for, and removed.
+DIRECTORIES = """
+def side_effects(self, context, changes):
+    with open(self._file().with_suffix(".calls"), "a") as file:
+        print(json.dumps(["side_effects", list(changes)]), file=file)
+    for name, (is_, should) in changes.items():
+        if is_ and is_.get("colour"):
+            yield name, SideEffect(is_["colour"], "remove", "widget", asked=True)
+        yield name, SideEffect(name, "remove", "probe", tree=True, dependent=True)
+
+def set(self, context, changes):
+    self._done(changes)
+"""
+
+
+@pytest.fixture
+def directories(bench: Bench) -> Bench:
+    """Return a bench with two directories."""
+    bench.probe(DIRECTORIES, features=("side_effects", "side_effects_of_removals"))
+    bench.put("probe", **{"/srv/a": present("/srv/a", colour="asked"), "/srv/b": present("/srv/b")})
+    return bench
+
+
+def test_a_type_may_be_asked_about_removals_alone(directories: Bench) -> None:
+    """A creation and an update are not asked about, and their steps have no side effects."""
+    manifest = "resources:\n  Probe[/srv/b]: {size: 1}\n  Probe[/srv/c]: {}\n  Probe[/srv/a]: {ensure: absent}\n"
+    steps = {step["reference"]: step for step in directories.plan(manifest, "--json").document["steps"]}
+    assert directories.calls("probe", "side_effects") == [["/srv/a"]]
+    assert "side_effects" not in steps["Probe[/srv/b]"]
+    assert steps["Probe[/srv/a]"]["side_effects"] == [{"name": "/srv/a", "action": "remove", "type": "probe"}]
+    assert directories.apply(manifest).code == 0
+    assert there(directories) == {"/srv/b", "/srv/c"}
+
+
+@pytest.mark.parametrize(
+    ("other", "refused"), [("/srv/a/x", True), ("/srv/a", True), ("/srv/ab", False), ("/srv", False)]
+)
+def test_what_is_declared_below_a_removed_path_stays(directories: Bench, other: str, refused: bool) -> None:  # noqa: FBT001 - a case
+    """Things of every type that are named by a path in it, or by the same one."""
+    manifest = f"resources:\n  Probe[/srv/a]: {{ensure: absent}}\n  Widget[{other}]: {{}}\n"
+    done = directories.apply(manifest)
+    assert (done.code, "/srv/a" in there(directories)) == (int(refused), refused), done
+    assert (f"Probe[/srv/a] and all below it, which Widget[{other}] declares as present" in done.err) is refused
+
+
+def test_what_was_asked_for_is_judged_and_not_shown(directories: Bench) -> None:
+    """It must not undo a declaration."""
+    absent = "Probe[/srv/a]: {ensure: absent}"
+    assert "widget" not in directories.plan(f"resources: {{{absent}}}").out.lower()
+    done = directories.apply(f"resources:\n  {absent}\n  Widget[asked]: {{}}\n")
+    assert "Probe[/srv/a]: would remove Widget[asked], which Widget[asked] declares as present" in done.err
+
+
+def test_what_the_run_removes_before_is_no_side_effect(packages: Bench) -> None:
+    """It is gone when its turn comes; what it removes afterwards is one."""
+    first = "resources:\n  Probe[big]: {ensure: absent}\n  Widget[w]: {}\n  Probe[base]: {ensure: absent}\n"
+    steps = {step["reference"]: step for step in packages.plan(first, "--json").document["steps"]}
+    assert steps["Probe[base]"]["side_effects"] == []

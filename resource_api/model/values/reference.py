@@ -87,9 +87,8 @@ def _type_name(head: str) -> str:
 
 def with_path(why: str, title: str, name: Any) -> str:
     """Return the reason of a failure, led by the path that names the resource, unless the title or the text has it."""
-    parts = name if isinstance(name, tuple) else (name,)
-    path = next((part for part in parts if isinstance(part, str) and part[:1] == "/"), "")
-    return why if path in title or path in why else f"{path}: {why}"
+    led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in why
+    return f"{name}: {why}" if led else why
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:

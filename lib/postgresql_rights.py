@@ -1,0 +1,56 @@
+"""The rights that roles have been given on the objects of a PostgreSQL server, as queries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lib.postgresql import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lib.postgresql import Server
+
+#: Kinds of which a listing shows the rights in a database, and those of them whose names have a schema.
+INSIDE = frozenset({"schema", "table", "sequence"})
+QUALIFIED = frozenset({"table", "sequence"})
+#: All objects of a kind with their rights; those that were never changed have the rights that ``acldefault`` says.
+RELATIONS = """
+    SELECT '{kind}', nspname::text, nspname || '.' || relname, relacl, relowner, '{letter}'
+    FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind IN ({kinds})
+"""
+OBJECTS = {
+    "database": "SELECT 'database', NULL, datname::text, datacl, datdba, 'd' FROM pg_database",
+    "tablespace": "SELECT 'tablespace', NULL, spcname::text, spcacl, spcowner, 't' FROM pg_tablespace",
+    "schema": "SELECT 'schema', NULL, nspname::text, nspacl, nspowner, 'n' FROM pg_namespace",
+    "table": RELATIONS.format(kind="table", letter="r", kinds="'r', 'v', 'm', 'f', 'p'"),
+    "sequence": RELATIONS.format(kind="sequence", letter="s", kinds="'S'"),
+    "function": """
+    SELECT 'function', nspname::text, p.oid::regprocedure::text, proacl, proowner, 'f'
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = pronamespace
+""",
+}
+#: What a listing shows: rights that were given to another role than the owner, on what is not the server's own.
+GIVEN = """
+    SELECT DISTINCT g.role, o.kind, o.name FROM objects o, LATERAL aclexplode(o.acl) a JOIN roles g ON g.oid = a.grantee
+    WHERE a.grantee <> o.owner AND coalesce(o.schema, o.name) !~ '^(pg_|information_schema$)'
+"""
+
+
+def in_database(server: Server, database: str, *, connect: bool) -> Iterator[tuple[str, str, str, str]]:
+    """Yield role, kind, object and database of each right that goes with a database.
+
+    ``connect``: also of those in it, which can be read only through it.
+    """
+    places = [("", server, ["database"])]
+    places += [(database, server.through(database), sorted(INSIDE))] if connect else []
+    for place, reached, kinds in places:
+        objects = " UNION ALL ".join(OBJECTS[kind] for kind in kinds)
+        condition = "true" if place else f"name = {literal(database)}"
+        query = f"""
+            WITH roles(role, oid) AS (SELECT rolname::text, oid FROM pg_roles UNION ALL SELECT 'PUBLIC', 0),
+            objects(kind, schema, name, acl, owner, letter) AS ({objects})
+            SELECT coalesce(json_agg(q ORDER BY role, kind, name), '[]') FROM ({GIVEN}) q WHERE {condition};
+        """  # noqa: S608 - constants, and quoted by literal
+        yield from ((each["role"], each["kind"], each["name"], place) for each in json.loads(reached.read(query)))
