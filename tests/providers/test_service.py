@@ -152,7 +152,7 @@ def test_noop_shows_the_changes_and_makes_none(machine: Machine) -> None:
     """Also a plan."""
     text = manifest(ra_a={"ensure": "running", "enable": True})
     shown = machine.apply(text, "--noop")
-    assert "ensure changed from stopped to running" in shown.stderr
+    assert "ensure: stopped → running" in shown.stdout
     assert "enable changed from false to true" in shown.stderr
     assert set(calls(machine)) == {"show"}
     assert state(machine, "ra-a") == ("inactive", "disabled")
@@ -444,7 +444,7 @@ def test_a_run_that_systemd_stops_is_consistent(machine: Machine, *, killed: boo
     machine.write("/run/go", "")
     again = machine.command("apply", "/root/site.yaml")
     assert ("in doubt" in again.stderr) is killed
-    assert ("2 updated" if killed else "1 updated, 1 unchanged") in again.stdout, again.stdout + again.stderr
+    assert ("2 run" if killed else "1 run, 1 unchanged") in again.stdout, again.stdout + again.stderr
 
 
 def test_the_laws_hold_on_the_machine(machine: Machine) -> None:

@@ -77,7 +77,7 @@ def manifest(**services: dict[str, Any]) -> str:
 def test_a_service_of_a_user_runs_as_the_user(machine: Machine) -> None:
     """It is started and enabled for the user; the second run changes nothing; it is stopped and disabled."""
     on = manifest(ra_a={"ensure": "running", "enable": True}, ra_b={"ensure": "stopped"})
-    assert "ensure changed from stopped to running" in machine.apply(on, "--noop").stderr
+    assert "ensure: stopped → running" in machine.apply(on, "--noop").stdout
     assert state(machine, "ra-a") == ["inactive", "disabled"]
     assert "1 updated" in machine.apply(on).stdout
     assert state(machine, "ra-a") == ["active", "enabled"]
