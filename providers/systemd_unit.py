@@ -8,8 +8,9 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lib import listing, prerequisites, program_checked_files, whole_directory
-from resource_api import BaseProvider, Command, CommandError, ResourceError
+from lib import listing, prerequisites, program_checked_files, systemd_units, whole_directory
+from lib.services import short_name
+from resource_api import BaseProvider, Command, CommandError, ResourceError, SideEffect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -76,6 +77,18 @@ class Provider(BaseProvider):
                 yield from ((name, problem) for problem in missing)
         yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
 
+    def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
+        """Yield the services that stop because the file of their unit, or of one that they are bound to, is removed."""
+        units = systemd_units.Units()
+        for name in changes:
+            if not os.path.isdir(BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
+                continue
+            [unit] = units.show([name])
+            stopped = [name] if systemd_units.is_running(unit) else []
+            stopped += [other for action, other in units.consequences(name, "stop") if action == "stop"]
+            for other in stopped:
+                yield name, SideEffect(short_name(other), "stop", "service", {"ensure": "stopped"})
+
     def _verify(self, stage: str, name: str) -> None:
         """Raise ``ResourceError`` with what is wrong with the units of a file when it is that in ``stage``.
 
@@ -120,7 +133,7 @@ class Provider(BaseProvider):
 
     def _stop(self, name: str) -> None:
         """Stop and disable a unit, with the instances of a template, unless the file of another one appears."""
-        if "/" in name or any(os.path.lexists(f"{place}/{name}") for place in OTHERS):
+        if not _is_last(name):
             return
         if os.path.isdir(BOOTED):  # noqa: PTH112 - a text
             self.systemctl("stop", "--", name.replace("@.", "@*."))
@@ -144,6 +157,11 @@ def _settings(settings: Mapping[str, Any]) -> Iterator[str]:
     for key, value in settings.items():
         for each in value if isinstance(value, (list, tuple)) else [value]:
             yield f"{key}={str(each).lower() if isinstance(each, bool) else each}\n"
+
+
+def _is_last(name: str) -> bool:
+    """Return whether a unit has no other file than this one."""
+    return "/" not in name and not any(os.path.lexists(f"{place}/{name}") for place in OTHERS)
 
 
 def _path(name: str) -> str:

@@ -68,5 +68,8 @@ the directory of a drop-in stays. `resource systemd_unit` lists the files in /et
     },
     autorequires={"package": packages},
     autobefore={"service": services},
-    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
+    features={
+        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "side_effects", "side_effects_of_removals"),
+        "simple_get_filter",
+    },
 )

@@ -251,3 +251,16 @@ class TestMount(ProviderCompliance):
     @pytest.fixture
     def neighbours(self) -> str:
         return "only root writes /etc/fstab, and mounts"
+
+
+def test_what_is_declared_below_a_mount_keeps_it_mounted(place: Path) -> None:
+    """Unmounting would put it out of reach; the directory itself stays where it is."""
+    run({f"Mount[{place}]": SMALL})
+    unmounted = {f"Mount[{place}]": {"ensure": "absent"}}
+    report, _ = run({**unmounted, f"File[{place}/x]": {"content": "a"}})
+    why = {str(step.reference): step.error for step in report.steps}[f"Mount[{place}]"]
+    assert f"would also hide File[{place}/] and all below it, which File[{place}/x] declares as present" in why
+    assert str(place) in mounts()
+    report, _ = run({**unmounted, f"File[{place}]": {"ensure": "directory"}})
+    assert [step.error for step in report.steps if step.error] == []
+    assert str(place) not in mounts()

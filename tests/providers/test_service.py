@@ -347,7 +347,7 @@ def test_a_unit_that_does_not_exist_is_stopped_and_cannot_be_started(machine: Ma
     assert "ra-none.service not found" in outcome.stderr
     file = "File[/etc/systemd/system/ra-none.service]"
     resources = {file: {"content": UNIT}, "Service[ra-none]": {"ensure": "running", "enable": True, "require": file}}
-    assert "Warning" not in machine.apply(json.dumps({"resources": resources}), "--noop").stderr
+    assert "there is no service" not in machine.apply(json.dumps({"resources": resources}), "--noop").stderr
     machine.apply(json.dumps({"resources": resources}))
     assert state(machine, "ra-none") == ("active", "enabled")
     machine.run("sh", "-c", "systemctl.real disable --now ra-none; rm /etc/systemd/system/ra-none.service")

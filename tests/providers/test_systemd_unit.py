@@ -230,3 +230,24 @@ def test_a_unit_that_is_removed_is_stopped_and_disabled(machine: Machine) -> Non
     assert states == ["inactive", "inactive", "active"]
     links = machine.run("ls", "/etc/systemd/system/multi-user.target.wants").stdout.split()
     assert [name for name in links if name.startswith("ra-")] == ["ra-d.service"]
+
+
+def test_a_unit_that_is_removed_says_which_services_stop(machine: Machine) -> None:
+    """Its own and what is bound to it; one that is declared to run keeps it."""
+    service = "[Service]\nExecStart=/bin/sleep 1000\n"
+    bound = f"[Unit]\nRequires=ra-e.service\nAfter=ra-e.service\n{service}"
+    resources: dict[str, Any] = {
+        "Systemd_unit[ra-e.service]": {"content": service},
+        "Systemd_unit[ra-f.service]": {"content": bound},
+        "Service[ra-f]": {"ensure": "running"},
+    }
+    machine.apply(json.dumps({"project": "p", "resources": resources}))
+    absent = {"Systemd_unit[ra-e.service]": {"ensure": "absent"}}
+    plan = machine.apply(json.dumps({"project": "p", "resources": absent}), "--noop").stdout
+    assert "also stops Service[ra-e], Service[ra-f]" in plan, plan
+    kept = json.dumps({"project": "p", "resources": {**absent, "Service[ra-f]": {"ensure": "running"}}})
+    assert (
+        "would also stop Service[ra-f], which Service[ra-f] declares otherwise"
+        in machine.apply(kept, check=False).stderr
+    )
+    assert machine.run("systemctl.real", "is-active", "ra-e", "ra-f").stdout.split() == ["active", "active"]
