@@ -1,7 +1,7 @@
 """Read what a plan needs, in one batch per type, and answer the planner's questions from what was read.
 
-What is read: the selected resources, those that their values refer to, and those that may be replaced by them.
-What follows from an answer must not enter this module.
+The selected resources are read, those that their values refer to, and those that they may replace. Nothing is decided
+here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from resource_api.model.values.values import same_value
 from resource_api.snapshot.configure_providers import DeferredInstances
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from resource_api.snapshot.snapshot import Snapshot
 
 
-#: What could not be read yet is neither there nor absent.
+#: The observation of a resource that cannot be read yet: it neither exists nor is absent.
 _UNREAD: Final = Observation(None, "its provider is not configured yet")
 
 
@@ -51,7 +51,7 @@ class _SnapshotQueries:
     def __init__(self, snapshot: Snapshot, deferred: DeferredInstances) -> None:
         self._snapshot = snapshot
         self._deferred = deferred
-        #: By instance: what could not be read yet.
+        #: By instance, the type and the names that cannot be read yet.
         self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
         #: The resources that earlier runs have changed, and that may be seen late.
         self.late: Mapping[Key, _LateChange] = {}
@@ -59,22 +59,21 @@ class _SnapshotQueries:
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
         """Read the resources of every instance that is configured; keep the others for ``readiness``."""
-        self._unread = {d.instance: (d, found) for d, found in names.items() if self._deferred.contains(d.instance)}
-        self._read_all((d, found) for d, found in names.items() if d.instance not in self._unread)
+        for definition, of_type in names.items():
+            if self._deferred.contains(definition.instance):
+                self._unread[definition.instance] = definition, of_type
+            else:
+                self._read(definition, of_type)
 
-    def _read_all(self, names: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
-        """Read names; those that an earlier run has made and that may not be visible yet, until they are."""
-        for definition, found in names:
-            self._snapshot.read_all([(definition, found)])
-            unseen = [name for name in found if (definition.instance, name) in self.late] if self.late else ()
-            if unseen and (settle := self._snapshot.providers.settle(definition)):
-                from resource_api.snapshot import settling  # noqa: PLC0415 - few types lag
+    def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
+        """Read names of a type; those that an earlier run has changed until that is visible, or must be."""
+        self._snapshot.read_all([(definition, names)])
+        late = [name for name in names if (definition.instance, name) in self.late] if self.late else ()
+        if late and (settle := self._snapshot.providers.settle(definition)):
+            from resource_api.snapshot import settling  # noqa: PLC0415 - few types lag
 
-                changed_at = max(self.late[definition.instance, name].at for name in unseen)
-                unsettled = partial(self._unsettled, definition, unseen)
-                settling.read_until_settled(
-                    self._snapshot, definition, unsettled, settling.remaining_seconds(changed_at, settle)
-                )
+            seconds = settling.remaining_seconds(max(self.late[definition.instance, name].at for name in late), settle)
+            settling.read_until_settled(self._snapshot, definition, partial(self._unsettled, definition, late), seconds)
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
         """Return the names that are absent, or not as they were seen after their last change."""
@@ -96,7 +95,7 @@ class _SnapshotQueries:
     def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
-            self._read_all([self._unread.pop(instance)])
+            self._read(*self._unread.pop(instance))
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
@@ -142,11 +141,11 @@ def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) ->
         definition = catalog.entries[index].definition
         if record.instance == definition.instance:
             names[definition][record.name] = None
-    by_instance = {definition.instance: wanted for definition, wanted in names.items()}
+    by_instance = {definition.instance: of_type for definition, of_type in names.items()}
     for instance, name in prior.moved_keys:
         if instance in by_instance:
             by_instance[instance][name] = None
-    return {definition: list(wanted) for definition, wanted in names.items()}
+    return {definition: list(of_type) for definition, of_type in names.items()}
 
 
 def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:

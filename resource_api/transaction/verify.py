@@ -99,21 +99,21 @@ class Verification:
         return [run.name for run in runs if self._is_unsettled(run)]
 
     def _is_unsettled(self, run: OperationRun) -> bool:
+        """Return whether a resource is still as before its change, and not as requested, or cannot be read."""
         row, failure = self.observed(run)
         if failure:
             return True
         before = None if run.decision.action in CREATING and not run.removal else run.is_
-        if exists(row) != exists(before):
-            return False
-        if not self.missing(run):
+        if exists(row) != exists(before) or not self.missing(run):
             return False
         if before is None or row is None:
             return True
-        compared = partial(compared_value, self._definition)
-        return all(
-            same_value(compared(name, row.get(name), should), compared(name, before.get(name), should))
-            for name, should in ((name, run.should.get(name)) for name in self._definition.managed)
-        )
+        return all(self._is_equal(name, row, before, run.should.get(name)) for name in self._definition.managed)
+
+    def _is_equal(self, name: str, row: Mapping[str, Any], before: Mapping[str, Any], should: Any) -> bool:
+        """Return whether two rows have the same value of an attribute, of a merged one in the members of ``should``."""
+        values = (compared_value(self._definition, name, each.get(name), should) for each in (row, before))
+        return same_value(*values)
 
     def time_of_change(self) -> str:
         """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""

@@ -86,7 +86,7 @@ def test_a_provider_is_made_after_what_it_needs_is_installed(late: Bench, needs:
     assert late.plan(site).out.count("(decided at its turn: ") == 2
     noop = late.apply(site, "--noop")
     assert noop.code == 0
-    assert "2 updated" in noop.out
+    assert "2 to update" in noop.out
     done = late.apply(site, "--parallel", "2")
     assert (done.code, "4 created, 0 unchanged" in done.out) == (0, True), done.err
     shown = late.run("state", "show", "Gauge[A]", "--json").document
