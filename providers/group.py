@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import grp
+import pwd
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +52,16 @@ class Provider(BaseProvider):
                 yield from ((name, problem) for problem in prerequisites.missing_user("members", member))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the users that leave a group because it is removed."""
+        """Yield the users that leave a group because it is removed, and those whose primary group it is.
+
+        The latter it has to keep: groupdel refuses.
+        """
         deleted = {name: is_ for name, (is_, should) in changes.items() if should["ensure"] == "absent" and is_}
+        numbers = {is_["gid"]: name for name, is_ in deleted.items()}
+        for user in pwd.getpwall() if deleted else ():
+            if user.pw_gid in numbers:
+                none = {"ensure": "present", "gid": "", "gid_number": -1}
+                yield numbers[user.pw_gid], SideEffect(user.pw_name, "detach", "user", none)
         groups = grp.getgrall() if any(is_.get("members") for is_ in deleted.values()) else ()
         for name, is_ in deleted.items():
             for member in is_.get("members", ()):

@@ -83,7 +83,8 @@ class Provider(BaseProvider):
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
                 if should["ensure"] == "absent":
-                    if found := [each for key, each in shown.items() if _is_of(key, name)]:
+                    charset = (is_ or {}).get("charset")
+                    if found := [each for key, each in shown.items() if _is_of(key, name, charset)]:
                         self.localedef("--delete-from-archive", *found, env={"LC_ALL": "C"})
                     done[name] = None
                 else:
@@ -156,11 +157,18 @@ def _normalized(name: str) -> str:
     return f"{base}{f'.{plain}' if plain else ''}{f'@{modifier}' if modifier else ''}"
 
 
-def _is_of(shown: str, name: str) -> bool:
-    """Return whether a shown name in its normal form is a locale or, if that has no character set, it with one."""
+def _is_of(shown: str, name: str, listed: str | None) -> bool:
+    """Return whether a shown name in its normal form is a locale or, if that has no character set, it with one.
+
+    ``listed``: the character set that it is listed with; with others it is another locale. None: any.
+    """
     base, charset, modifier = _split(name)
     found = _split(shown)
-    return shown == _normalized(name) or (charset is None and (found[0], found[2]) == (base, modifier))
+    if shown == _normalized(name):
+        return True
+    if listed is not None:
+        return charset is None and shown == _normalized(f"{base}.{listed}{f'@{modifier}' if modifier else ''}")
+    return charset is None and (found[0], found[2]) == (base, modifier)
 
 
 def _source(name: str) -> str:

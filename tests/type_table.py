@@ -9,6 +9,7 @@ import importlib
 import os
 import subprocess
 import sys
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 
 from tests.bundled import types_with_resources
 from tests.faults.bundled import CASES
+from tests.providers.odd_files import ODD_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -62,8 +64,22 @@ def passed_laws(reports: Iterator[Path]) -> Mapping[str, set[str]]:
 
 def cells(name: str, laws: set[str]) -> dict[str, str]:
     """Return the row of a type: column → whether one of its laws is among those that were passed."""
-    found = {column: PASSED if laws.intersection(wanted) else NOT_PASSED for column, wanted in COLUMNS.items()}
-    return {**found, "killed anywhere": PASSED if name in CASES else NOT_PASSED}
+    found = {column: bool(laws.intersection(wanted)) for column, wanted in COLUMNS.items()}
+    facts = {"odd machine": name in odd_types(), "whole directory": _checks_directory(name)}
+    every = {**found, **facts, "killed anywhere": name in CASES}
+    return {column: PASSED if each else NOT_PASSED for column, each in every.items()}
+
+
+@cache
+def odd_types() -> frozenset[str]:
+    """Return the types that list, and edit, a file of the corpus of odd files."""
+    return frozenset(odd.resource.partition("[")[0].lower() for odd in ODD_FILES if odd.resource)
+
+
+def _checks_directory(name: str) -> bool:
+    """Return whether a provider of a type imports what checks the directory of its files as a whole."""
+    code = [*ROOT.glob(f"providers/{name}.py"), *ROOT.glob(f"providers/{name}/*.py")]
+    return any("whole_directory" in path.read_text(encoding="utf-8") for path in code)
 
 
 def table(found: Mapping[str, Mapping[str, str]]) -> str:
@@ -83,6 +99,11 @@ def rows(page: str) -> Mapping[str, Mapping[str, str]]:
     return {line[0].partition("]")[0].strip("["): dict(zip(head[1:], line[1:], strict=True)) for line in lines[2:]}
 
 
+def _laws(row: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the cells of a row that only a run of the laws can tell."""
+    return {column: cell for column, cell in row.items() if column in COLUMNS}
+
+
 def main(names: Sequence[str]) -> None:
     """Run the laws of some types, and replace their rows in the page; those of types that are gone disappear."""
     with TemporaryDirectory() as directory:
@@ -93,7 +114,7 @@ def main(names: Sequence[str]) -> None:
         subprocess.run([*words, "-k", laws, *tests], check=True, cwd=ROOT, env={**os.environ, DIRECTORY: directory})
         passed = passed_laws(Path(directory).glob("*.xml"))
     page = PAGE.read_text(encoding="utf-8")
-    kept = {name: row for name, row in rows(page).items() if name in TYPES}
+    kept = {name: {**cells(name, set()), **_laws(row)} for name, row in rows(page).items() if name in TYPES}
     text = table({**kept, **{name: cells(name, passed[name]) for name in names}})
     before, _, rest = page.partition(BEGIN)
     PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}", encoding="utf-8")

@@ -178,6 +178,23 @@ def test_users_that_leave_a_removed_group_are_in_the_plan() -> None:
     assert Runtime(REGISTRY, log=Log("off")).apply({"resources": {**group, "User[ra-test-a]": {}}}).exit_code == 0
 
 
+def test_a_plan_names_the_users_whose_primary_group_is_removed() -> None:
+    """The system refuses that; a plan knows it before, unless the users go first."""
+    apply(gid=54321)
+    subprocess.run(["useradd", "-M", "-g", NAME, "ra-test-c"], check=True)
+    try:
+        group = {f"Group[{NAME}]": {"ensure": "absent"}}
+        [step] = Runtime(REGISTRY).plan({"resources": group}).steps
+        assert [(str(effect), effect.action) for effect in step.side_effects or ()] == [("User[ra-test-c]", "detach")]
+        declared = {**group, "User[ra-test-c]": {"gid": NAME}}
+        why = {str(step.reference): step.error for step in Runtime(REGISTRY).plan({"resources": declared}).steps}
+        assert "would also detach User[ra-test-c], which User[ra-test-c] declares otherwise" in why[f"Group[{NAME}]"]
+        report = Runtime(REGISTRY, log=Log("off")).apply({"resources": group})
+        assert "cannot remove the primary group of user 'ra-test-c'" in str(report.steps[0].error)
+    finally:
+        subprocess.run(["userdel", "ra-test-c"], check=True)
+
+
 class TestGroup(ProviderCompliance):
     """A group with members."""
 

@@ -68,6 +68,15 @@ def test_a_locale_is_listed_and_built_and_removed() -> None:
     assert LIST.read_text() == TEXT.replace(f"# ra_XB {ASCII}\n", "")
 
 
+def test_a_locale_with_another_character_set_stays() -> None:
+    """Without one in its name, a locale is that with the character set that it is listed with."""
+    both = {"Locale[ra_XA]": {"charset": "ISO-8859-1"}, "Locale[ra_XA.UTF-8]": {}}
+    assert [step.error for step in run(both)[0].steps if step.error] == []
+    assert run({"Locale[ra_XA]": {"ensure": "absent"}})[0].summary.deleted == 1
+    assert run({"Locale[ra_XA.UTF-8]": {}})[0].summary.unchanged == 1
+    assert usable() == ["ra_XA.utf8"]
+
+
 def test_a_line_of_the_package_becomes_a_comment_again() -> None:
     """So that an administrator finds it where it was."""
     LIST.write_text(TEXT.replace("# de_DE", "de_DE"))
