@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 _GRACE: Final = 4.0
 
 
-def time_limit(deadline: float) -> AbstractContextManager[None]:
-    """Return a context that raises ``ResourceError`` in it some seconds after ``deadline``, by ``time.monotonic``."""
-    seconds = max(0.0, deadline - time.monotonic())
+def time_limit(deadline: float, declared: float) -> AbstractContextManager[None]:
+    """Return a context that raises ``ResourceError`` in it some seconds after ``deadline``, by ``time.monotonic``.
+
+    The message names the time limit that was ``declared``, in seconds.
+    """
+    seconds, message = max(0.0, deadline - time.monotonic()), f"timed out after {declared:g} s"
     is_main = threading.current_thread() is threading.main_thread()
-    return _alarm(seconds) if is_main else _asynchronous(seconds)
+    return _alarm(seconds, message) if is_main else _asynchronous(seconds, message)
 
 
 @contextmanager
-def _alarm(seconds: float) -> Iterator[None]:
+def _alarm(seconds: float, message: str) -> Iterator[None]:
     if signal.getsignal(signal.SIGALRM) is not signal.SIG_DFL or signal.getitimer(signal.ITIMER_REAL)[0]:
         yield
         return
@@ -39,7 +42,7 @@ def _alarm(seconds: float) -> Iterator[None]:
 
     def end(_number: int, _frame: object) -> None:
         if is_running:
-            raise ResourceError(_message(seconds))
+            raise ResourceError(message)
 
     signal.signal(signal.SIGALRM, end)
     try:
@@ -53,14 +56,14 @@ def _alarm(seconds: float) -> Iterator[None]:
 
 
 @contextmanager
-def _asynchronous(seconds: float) -> Iterator[None]:
+def _asynchronous(seconds: float, message: str) -> Iterator[None]:
     import ctypes  # noqa: PLC0415 - few resources have a timeout, and fewer of them in a thread
 
     class TimedOutError(ResourceError):
         """The interpreter raises a class, and makes its instance itself."""
 
         def __init__(self) -> None:
-            super().__init__(_message(seconds))
+            super().__init__(message)
 
     thread, lock, is_running = ctypes.c_ulong(threading.get_ident()), threading.Lock(), True
     set_exception = ctypes.pythonapi.PyThreadState_SetAsyncExc
@@ -80,7 +83,3 @@ def _asynchronous(seconds: float) -> Iterator[None]:
             is_running = False
             set_exception(thread, None)
         timer.cancel()
-
-
-def _message(seconds: float) -> str:
-    return f"timed out after {round(seconds, 1):g} s"

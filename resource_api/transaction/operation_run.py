@@ -121,6 +121,11 @@ class OperationRun:
         return self.decision.action
 
     @property
+    def timeout(self) -> float | None:
+        """The time limit of its change in seconds, or None."""
+        return self.step.entry.timeout(str(self.decision.action))
+
+    @property
     def acts(self) -> bool:
         """Whether anything is to be changed or recorded, beyond a refresh."""
         return not self.step.noop and self.decision.action is not Action.SAME

@@ -7,7 +7,7 @@ a report is not decided here.
 from __future__ import annotations
 
 import time
-from functools import partial
+from contextlib import nullcontext
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ class ProviderCaller:
                 if context.deadline is None or run.isolates(self._definition):
                     call(provider)
                 else:
-                    _call_within(context.deadline, partial(call, provider))
+                    _call_within(context.deadline, running.runs[0].timeout or 0, provider, call)
         except Exception as error:  # noqa: BLE001 - contained in the resources of this call
             context.log_traceback(error)
             return error
@@ -167,11 +167,13 @@ class ProviderCaller:
         return None
 
 
-def _call_within(deadline: float, call: Callable[[], None]) -> None:
-    from resource_api.system.time_limit import time_limit  # noqa: PLC0415 - few resources have a timeout
+def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
+    """Call a provider with a time limit in seconds; a worker, as programs have, keeps to its own and says more."""
+    from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - few resources have a timeout
+    from resource_api.system.time_limit import time_limit  # noqa: PLC0415 - the same
 
-    with time_limit(deadline):
-        call()
+    with nullcontext() if isinstance(provider, WorkerProvider) else time_limit(deadline, timeout):
+        call(provider)
 
 
 def _deadline(runs: Sequence[OperationRun]) -> float | None:
@@ -179,7 +181,7 @@ def _deadline(runs: Sequence[OperationRun]) -> float | None:
 
     A resource with a timeout has a call of its own (``segments``). The call's programs and workers obey the deadline.
     """
-    timeout = runs[0].step.entry.timeout(str(runs[0].decision.action)) if len(runs) == 1 else None
+    timeout = runs[0].timeout if len(runs) == 1 else None
     return None if timeout is None else time.monotonic() + timeout
 
 

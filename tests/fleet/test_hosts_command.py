@@ -210,7 +210,7 @@ def test_a_file_of_known_hosts_that_cannot_be_written_is_named(desk: Desk) -> No
     (desk.home / ".ssh").rmdir()
     (desk.home / ".ssh").write_text("a file")
     code, _, err = desk.run("hosts", "trust", "web1", "--yes", "--fingerprint", _fingerprint(desk.server))
-    assert (code, err) == (1, f"Error: {desk.home}/.ssh/known_hosts: cannot be written: File exists\n")
+    assert (code, err) == (1, f"Error: {desk.home}/.ssh/known_hosts: cannot be written: Not a directory\n")
 
 
 def test_a_manifest_is_applied_to_hosts(desk: Desk) -> None:

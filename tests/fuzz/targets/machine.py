@@ -122,12 +122,12 @@ def authorized_keys(data: bytes) -> None:
         if (key := module.parse_line(line)) is not None:
             again = module.parse_line(module.format_line(key))
             assert again == key, "a key is not its line"
-            names.add(files.printable(key["name"]))
+            names.add((files.printable(key["name"]), module.ANY))
     module.edit(lines, dict.fromkeys(names))
     assert not any(map(module.parse_line, lines)), "a removed key is still there"
     path = directory() / "authorized_keys"
     path.write_bytes(data)
-    _read("ssh_authorized_key", [(name, str(path), "root") for name in sorted(names)[:5]])
+    _read("ssh_authorized_key", [(name, str(path), "root", kind) for name, kind in sorted(names)[:5]])
 
 
 @target(
