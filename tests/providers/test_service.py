@@ -153,7 +153,7 @@ def test_noop_shows_the_changes_and_makes_none(machine: Machine) -> None:
     text = manifest(ra_a={"ensure": "running", "enable": True})
     shown = machine.apply(text, "--noop")
     assert "ensure: stopped → running" in shown.stdout
-    assert "enable changed from false to true" in shown.stderr
+    assert "enable: false → true" in shown.stdout
     assert set(calls(machine)) == {"show"}
     assert state(machine, "ra-a") == ("inactive", "disabled")
 
