@@ -131,8 +131,9 @@ def test_a_wrong_variable_of_an_option_is_wrong_usage(bench: Bench, variable: st
 def test_the_command_line_replaces_the_environment(bench: Bench) -> None:
     """An option is taken from its variable unless it is given."""
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
-    done = bench.run("apply", "site.yaml", "--noop", RESOURCE_API_LOG_FORMAT="json")
+    done = bench.run("apply", "site.yaml", RESOURCE_API_LOG_FORMAT="json")
     assert '"Widget[a]"' in done.err
-    done = bench.run("apply", "site.yaml", "--noop", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
-    assert done.err.startswith("Notice: Widget[a]: created (noop)")
+    bench.run("destroy", "site.yaml", "--yes")
+    done = bench.run("apply", "site.yaml", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
+    assert done.err.startswith("Notice: Widget[a]: ")
     assert "\x1b[" in bench.run("apply", "site.yaml", "--noop", RESOURCE_API_COLOR="always").out

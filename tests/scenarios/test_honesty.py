@@ -120,14 +120,14 @@ def test_an_error_found_during_the_run_has_a_line(bench: Bench) -> None:
     """A wrong value that is only known after an earlier step is reported with file and line."""
     bench.type(
         "gauge",
-        ENSURE + '"name": Attribute("String", kind="namevar"), "size": Attribute("Optional[Integer]")',
+        ENSURE + '"name": Attribute("String", kind="namevar"), "size": Attribute("Optional[Enum[big, small]]")',
         provider="def get(self, context): return []\ndef set(self, context, changes): pass",
         base="BaseProvider",
     )
     done = bench.apply("resources:\n  Widget[a]: {colour: red}\n  Gauge[b]: {size: '${Widget[a].serial}'}\n")
     assert done.code == 1
-    (line,) = [each for each in done.lines if each.startswith("Error: Gauge[b]")]
-    assert line.endswith("/site.yaml:3")
+    (line,) = [each for each in done.err.splitlines() if each.startswith("Error: Gauge[b]")]
+    assert line.endswith("/site.yaml:3)")
 
 
 @pytest.mark.parametrize("start", ["async def manifest(m):", "def manifest(m):\n    yield"])

@@ -89,5 +89,5 @@ def test_noop_with_parallel_changes_nothing(bench: Bench) -> None:
     resources = {f"Probe[p{number}]": {"size": number} for number in range(5)}
     done = bench.apply(json.dumps({"resources": resources}), "--parallel", "4", "--noop")
     assert done.code == 0
-    assert "5 created" in done.out
+    assert "Plan: 5 to create; 0 unchanged." in done.out
     assert not list(bench.things_of.iterdir())
