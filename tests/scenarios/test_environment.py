@@ -133,7 +133,7 @@ def test_the_command_line_replaces_the_environment(bench: Bench) -> None:
     bench.write("site.yaml", "resources: {'Widget[a]': {}}\n")
     done = bench.run("apply", "site.yaml", RESOURCE_API_LOG_FORMAT="json")
     assert '"Widget[a]"' in done.err
-    bench.run("destroy", "site.yaml", "--yes")
+    bench.write("site.yaml", "resources: {'Widget[b]': {}}\n")
     done = bench.run("apply", "site.yaml", "--log-format", "console", RESOURCE_API_LOG_FORMAT="json")
-    assert done.err.startswith("Notice: Widget[a]: ")
+    assert done.err.startswith("Notice: Widget[b]: ")
     assert "\x1b[" in bench.run("apply", "site.yaml", "--noop", RESOURCE_API_COLOR="always").out

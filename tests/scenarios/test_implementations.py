@@ -271,7 +271,9 @@ def test_describe_and_types_list_the_providers_with_their_reasons(parcels: Parce
     assert run("describe", "parcel", "--json").document["providers"] == wanted
     [listed] = [each for each in run("types", "--json").document if each["name"] == "parcel"]
     assert listed["providers"] == wanted
-    assert "Parcels. (barge: not suitable: there is no barge.tool; cart: suitable, used here)" in run("types", "--all").out
+    assert (
+        "Parcels. (barge: not suitable: there is no barge.tool; cart: suitable, used here)" in run("types", "--all").out
+    )
     assert "providers" not in run("describe", "group", "--json").document
 
 
