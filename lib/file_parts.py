@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from resource_api import CannotList, ResourceError, Sensitive, files
+from lib.sensitive import new_mode, reveal
+from resource_api import CannotList, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -57,21 +58,24 @@ def read_files(
 def edit_files(
     changes: Mapping[Any, Change],
     split: Callable[[Any], tuple[File, Part]],
-    edit: Callable[[File, Mapping[Part, Mapping[str, Any] | None]], None],
+    edit: Callable[[File, Mapping[Part, Mapping[str, Any] | None], int], None],
 ) -> None:
     """Edit each file once for all its changes, whatever happens to the others, and then raise the first failure.
 
-    ``split`` returns the file of a resource and its name there; ``edit`` receives the wanted states by name, None for
-    what is to be removed.
+    ``split`` returns the file of a resource and its name there; ``edit`` receives the wanted states by name, with
+    secrets unwrapped and None for what is to be removed, and the mode of a new file: private if anything is secret.
     """
     found: dict[File, dict[Part, Mapping[str, Any] | None]] = {}
+    modes: dict[File, int] = {}
     for identity, (_, should) in changes.items():
         file, name = split(identity)
-        found.setdefault(file, {})[name] = None if should.get("ensure") == "absent" else should
+        absent = should.get("ensure") == "absent"
+        found.setdefault(file, {})[name] = None if absent else reveal(should)
+        modes[file] = modes.get(file, 0o644) & (0o644 if absent else new_mode(should))
     failures: list[Exception] = []
     for file, wanted in found.items():
         try:
-            edit(file, wanted)
+            edit(file, wanted, modes[file])
         except ResourceError as error:
             failures.append(error)
         except OSError as error:
@@ -80,10 +84,10 @@ def edit_files(
         raise failures[0]
 
 
-def edit_file(path: str, change: Callable[[files.Lines], None]) -> None:
-    """Edit the lines of a file that everybody may read. Raise ``ResourceError`` with its path."""
+def edit_file(path: str, change: Callable[[files.Lines], None], mode: int = 0o644) -> None:
+    """Edit the lines of a file, a new one with a mode. Raise ``ResourceError`` with its path."""
     try:
-        files.edit_lines(path, change, mode=0o644)
+        files.edit_lines(path, change, mode=mode)
     except OSError as error:
         msg = f"{path}: {files.describe_error(error, path)}"
         raise ResourceError(msg) from error
@@ -92,22 +96,20 @@ def edit_file(path: str, change: Callable[[files.Lines], None]) -> None:
 def edit_lines(
     changes: Mapping[Any, Change],
     edit: Callable[..., None],
-    secret: str,
     options: Callable[[str], Mapping[str, Any]] | None = None,
 ) -> None:
     """Edit the lines of each file once; names begin with its path, and what follows is the name in ``wanted``.
 
     ``options`` returns further arguments of ``edit`` for the path of a file.
-    Each `validate_cmd` must accept the new content. A new file is private if the attribute ``secret`` of a resource is.
+    Each `validate_cmd` must accept the new content.
     """
     from lib import validate_cmd  # noqa: PLC0415 - crontabs and keys need no check
 
     checks = validate_cmd.checkers(changes)
 
-    def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None]) -> None:
-        private = any(should is not None and isinstance(should[secret], Sensitive) for should in wanted.values())
+    def rewrite(path: str, wanted: Mapping[Any, Mapping[str, Any] | None], mode: int) -> None:
         change = partial(edit, wanted=wanted, **(options(path) if options else {}))
-        files.edit_lines(path, change, mode=0o600 if private else 0o644, check=checks.get(path))
+        files.edit_lines(path, change, mode=mode, check=checks.get(path))
 
     edit_files(changes, lambda name: (name[0], name[1] if len(name) == PAIR else name[1:]), rewrite)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lib import whole_directory
+from lib.sensitive import new_mode, reveal
 from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_rows(context: Context, directory: str, names: Collection[str]) -> Itera
 
 def contents(changes: Mapping[str, Change]) -> dict[str, bytes | None]:
     """Return the new contents of files by their names, None for one that is to be absent."""
-    wanted = ((name, change.should) for name, change in changes.items())
+    wanted = ((name, reveal(change.should)) for name, change in changes.items())
     return {name: None if should["ensure"] == "absent" else should["content"].encode() for name, should in wanted}
 
 
@@ -73,7 +74,9 @@ def write(directory: str, name: str, should: Mapping[str, Any]) -> None:
             parent = os.path.dirname(path)  # noqa: PTH120 - a text
             if not os.path.isdir(parent):  # noqa: PTH112 - as above
                 batch.make_directory(parent)
-            batch.replace(path, should["content"].encode(), mode=0o644)
+            is_new = not os.path.lexists(path)
+            mode = new_mode(should["content"]) if is_new else 0o644
+            batch.replace(path, reveal(should["content"]).encode(), mode=mode)
     except OSError as error:
         raise ResourceError(files.describe_error(error, path)) from error
 

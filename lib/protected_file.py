@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from resource_api import Change, Context, Resource
 
+MODE = r"Pattern[/\A0[0-7]{3}\z/]"
+FOUR_DIGITS = "four digits as '0640'"
 OWNER = r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]"
 #: Longest file in bytes that is read.
 LIMIT = 1 << 20
@@ -22,9 +24,7 @@ LIMIT = 1 << 20
 def protection_attributes(mode: str) -> dict[str, Attribute]:
     """Return the attributes ``mode``, with a default, ``owner`` and ``group``."""
     return {
-        "mode": Attribute(
-            r"Pattern[/\A0[0-7]{3}\z/]", "The mode, octal and in quotes.", default=mode, must_be="four digits as '0640'"
-        ),
+        "mode": Attribute(MODE, "The mode, octal and in quotes.", default=mode, must_be=FOUR_DIGITS),
         "owner": Attribute(
             OWNER, "The owner, by name or number; by default the user of the run.", must_be="a user's name"
         ),

@@ -1,11 +1,17 @@
-"""Values without the wrapper that hides secrets, for what is written or compared."""
+"""Values without the wrapper that hides secrets, for what is written or compared, and who may read what is written."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from resource_api import Sensitive
+from resource_api import Problem, Sensitive
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Everybody may read a file of this mode.
+READABLE = 0o004
 
 
 def has_secret(value: Any) -> bool:
@@ -18,6 +24,29 @@ def reveal(value: Any) -> Any:
     """Return a value with all secrets in it unwrapped."""
     if isinstance(value, Sensitive):
         return reveal(value.reveal())
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: reveal(part) for key, part in value.items()}
     return [reveal(part) for part in value] if isinstance(value, list) else value
+
+
+def new_mode(*values: Any) -> int:
+    """Return the mode of a new file that is made of values, and whose mode is not declared: private for a secret."""
+    return 0o600 if any(map(has_secret, values)) else 0o644
+
+
+def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
+    """Yield a warning if a declared mode lets everybody read a file that is made of secret attributes."""
+    names = sorted(secrets)
+    if not names or not isinstance(mode, str):
+        return
+    from lib import symbolic_mode  # noqa: PLC0415 - few files hold secrets
+
+    number = int(mode, 8) if mode[0].isdigit() else symbolic_mode.apply(mode, 0o600, directory=False)
+    if number & READABLE:
+        words = f"{names[0]} is secret" if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]} are secret"
+        yield Problem("mode", f"mode {mode} lets everybody read the file, and {words}", "warning")
+
+
+def secret_attributes(should: Mapping[str, Any], *names: str) -> list[str]:
+    """Return which of some attributes have a secret in them."""
+    return [name for name in names if has_secret(should.get(name))]

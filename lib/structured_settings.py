@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from lib import file_parts, prerequisites, validate_cmd
 from lib.format_error import FormatError
-from lib.sensitive import has_secret, reveal
+from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, ResourceError, compute, files
 
 if TYPE_CHECKING:
@@ -117,15 +117,17 @@ class SettingsProvider(BaseProvider):
         raise ResourceError(msg) from None
 
     def _rewrite(
-        self, path: str, wanted: Mapping[str, Mapping[str, Any] | None], checks: Mapping[str, Callable[[str], None]]
+        self,
+        path: str,
+        wanted: Mapping[str, Mapping[str, Any] | None],
+        mode: int,
+        checks: Mapping[str, Callable[[str], None]],
     ) -> None:
-        values = [should["value"] for should in wanted.values() if should is not None]
         # What is removed comes last: a mapping that others are added to is not empty then.
         order = sorted(
             wanted.items(), key=lambda item: (item[1] is None, _from_the_end(item[0]) if item[1] is None else [])
         )
-        places = {parse_place(key): MISSING if should is None else reveal(should["value"]) for key, should in order}
-        mode = 0o600 if any(map(has_secret, values)) else 0o644
+        places = {parse_place(key): MISSING if should is None else should["value"] for key, should in order}
         files.edit(path, partial(self._changed, path, wanted=places), mode=mode, check=checks.get(path))
 
     def _changed(self, path: str, content: bytes, wanted: Mapping[Place, Any]) -> bytes:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import deb822, file_parts
+from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, files
 
@@ -57,9 +58,8 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all priorities as they will be, then edit or remove the file of each."""
-        edits = {
-            _path(name): _edits(deb822.differing(change)) for name, change in changes.items() if _is_present(change)
-        }
+        present = {_path(name): change for name, change in changes.items() if _is_present(change)}
+        edits = {path: _edits(reveal(deb822.differing(change))) for path, change in present.items()}
         removed = [path for name, change in changes.items() if not _is_present(change) for path in _existing(name)]
         if edits:
             contents = {path: deb822.edited(path, edit) for path, edit in edits.items()} | dict.fromkeys(removed)
@@ -67,7 +67,7 @@ class Provider(BaseProvider):
             WholeDirectory(str(DIRECTORY), MAIN, "", self._errors).verify(by_name)
         with files.Batch() as batch:
             for path, edit in edits.items():
-                file_parts.edit_file(path, partial(deb822.edit, wanted=edit))
+                file_parts.edit_file(path, partial(deb822.edit, wanted=edit), new_mode(present[path].should))
             for path in removed:
                 batch.remove(path)
 

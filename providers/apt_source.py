@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lib import deb822, file_parts, listing
+from lib.sensitive import new_mode, reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
@@ -96,14 +97,14 @@ class Provider(BaseProvider):
         """Have apt read all repositories as they will be, fetch from the changed ones, and write their files."""
         wanted = {name: change.should for name, change in changes.items()}
         present = [name for name, should in wanted.items() if should["ensure"] != "absent"]
-        edits = {name: _edits(name, deb822.differing(changes[name])) for name in present}
+        edits = {name: _edits(name, reveal(deb822.differing(changes[name]))) for name in present}
         contents = {name: deb822.edited(_path(name), edit) for name, edit in edits.items()}
         if contents:
             changed = {f"{name}{SUFFIX}": contents.get(name) for name in wanted}
             WholeDirectory(DIRECTORY, MAIN, "", self._errors).verify(changed)
         self._fetch({name: content for name, content in contents.items() if wanted[name]["update"]})
         for name, edit in edits.items():
-            file_parts.edit_file(_path(name), partial(deb822.edit, wanted=edit))
+            file_parts.edit_file(_path(name), partial(deb822.edit, wanted=edit), new_mode(wanted[name]))
         with files.Batch() as batch:
             for name in wanted.keys() - edits.keys():
                 batch.remove(_path(name))

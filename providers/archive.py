@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lib.sensitive import reveal
+from lib.sensitive import has_secret, reveal, secret_attributes, shown_by_mode
 from resource_api import Archive, BaseProvider, CannotList, Problem, ResourceError, Sensitive, files
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ class Provider(BaseProvider):
                     resource[attribute] = str(number)
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse directories that no record can be kept beside."""
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse directories that no record can be kept beside; warn where all may read what is secret."""
+        yield from shown_by_mode(should.get("mode"), secret_attributes(should, "source"))
         if not isinstance(path := should["path"], str):  # unknown, which is refused elsewhere
-            return []
+            return
         name = path.rpartition("/")[2]
         if not name:
-            return [Problem("path", "an archive is unpacked into a directory of its own, not into /")]
-        if len(name.encode("utf-8", "surrogatepass")) > files.LONGEST_DIRECTORY_NAME:
-            return [Problem("path", f"the directory's name is longer than {files.LONGEST_DIRECTORY_NAME} bytes")]
-        return []
+            yield Problem("path", "an archive is unpacked into a directory of its own, not into /")
+        elif len(name.encode("utf-8", "surrogatepass")) > files.LONGEST_DIRECTORY_NAME:
+            yield Problem("path", f"the directory's name is longer than {files.LONGEST_DIRECTORY_NAME} bytes")
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -97,10 +97,11 @@ class Provider(BaseProvider):
         before = record or files.UnpackRecord()
         archive: Archive = reveal(should["source"])
         owner, group, mode = should.get("owner"), should.get("group"), should.get("mode")
+        kept = 0o600 if record is None and has_secret(should["source"]) else before.mode
         options = files.UnpackOptions(
             should["max_size"],
             should["max_members"],
-            before.mode if mode is None else int(mode, 8),
+            kept if mode is None else int(mode, 8),
             before.uid if owner is None else files.user_id(owner),
             before.gid if group is None else files.group_id(group),
             should.get("force", False),

@@ -63,7 +63,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_lines(changes, edit, "block")
+        file_parts.edit_lines(changes, edit)
 
 
 def edit(lines: files.Lines, wanted: Mapping[tuple[str, str], Mapping[str, Any] | None]) -> None:

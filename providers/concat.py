@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lib import protected_file, validate_cmd
 from lib.backups import Backups
+from lib.sensitive import READABLE, reveal, secret_attributes, shown_by_mode
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 LARGEST = 16 << 20
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 NUMBER = re.compile(r"\d+")
+#: The attributes whose texts are in the file.
+MADE_OF = ("header", "separator")
 
 
 class Provider(BaseProvider):
@@ -40,6 +43,7 @@ class Provider(BaseProvider):
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
         """Refuse a file among its own fragments, and what is for a directory where files are named."""
         yield from validate_cmd.problems("validate_cmd", should.get("validate_cmd"))
+        yield from shown_by_mode(should.get("mode"), secret_attributes(should, *MADE_OF))
         path, source = should.get("path"), should.get("source")
         named = [] if source is None or isinstance(source, str) else source
         if path in named or (isinstance(source, str) and source == str(path).rpartition("/")[0]):
@@ -109,7 +113,8 @@ def assembled(should: Mapping[str, Any]) -> bytes:
         if size > LARGEST:
             msg = f"the fragments in {_shown(should)} have more than 16 MiB together"
             raise ResourceError(msg)
-    return (should.get("header") or "").encode() + (should.get("separator") or "").encode().join(texts)
+    header, separator = (reveal(should.get(name)) or "" for name in MADE_OF)
+    return str(header).encode() + str(separator).encode().join(texts)
 
 
 def _fragments(should: Mapping[str, Any]) -> list[str]:
@@ -149,8 +154,16 @@ def _write(batch: files.Batch, path: str, should: Mapping[str, Any]) -> bool:
         batch.set_mode_owner(path, **wanted)
         return False
     check = None if command is None else validate_cmd.of_new_content(batch, path, command)
+    if wanted["mode"] is None and not os.path.lexists(path):
+        wanted["mode"] = 0o644 if _may_be_read_by_all(should) else 0o600
     batch.replace(path, content, **wanted, check=check)
     return True
+
+
+def _may_be_read_by_all(should: Mapping[str, Any]) -> bool:
+    """Return whether everybody may read each fragment, and what is declared."""
+    modes = (os.stat(path).st_mode for path in _fragments(should))  # noqa: PTH116 - a text
+    return not secret_attributes(should, *MADE_OF) and all(mode & READABLE for mode in modes)
 
 
 def _described(content: bytes) -> Resource:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib import file_parts
+from lib.sensitive import reveal
 from resource_api import BaseProvider, Command, CommandError, Problem, ResourceError, files
 
 if TYPE_CHECKING:
@@ -123,7 +124,8 @@ class Provider(BaseProvider):
             table = self._table(user)
         except (ResourceError, OSError):
             return
-        edit(table, {name: None if should["ensure"] == "absent" else should for name, should in wanted.items()})
+        plain = reveal(wanted)
+        edit(table, {name: None if should["ensure"] == "absent" else should for name, should in plain.items()})
         for block in blocks(table):
             name = block.job["name"]
             if name in wanted and (found := reached(table, block)):
@@ -139,7 +141,7 @@ class Provider(BaseProvider):
         """Install one table per user, each whatever happens to the others, and then raise the first failure."""
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), self._edit)
 
-    def _edit(self, user: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+    def _edit(self, user: str, wanted: Mapping[str, Mapping[str, Any] | None], _mode: int) -> None:
         table = self._table(user)
         content = table.content
         edit(table, wanted)

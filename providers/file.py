@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Longest content in bytes that is read, and that is written from a text.
 LIMIT = 1 << 20
 KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
+#: The attributes of which a file is made.
+CONTENTS = ("content", "source")
 SPECIAL = {
     stat.S_IFIFO: "fifo",
     stat.S_IFSOCK: "socket",
@@ -64,7 +66,7 @@ class Provider(BaseProvider):
         if ensure == "absent":
             protected = should.get("path") in files.PROTECTED_DIRECTORIES
             return [Problem("ensure", "a system directory is never removed")] if protected else []
-        given = {attribute for attribute in ("content", "source", "target") if should.get(attribute) is not None}
+        given = {attribute for attribute in (*CONTENTS, "target") if should.get(attribute) is not None}
         problems = []
         if {"content", "source"} <= given:
             problems.append(Problem("source", "content and source exclude each other"))
@@ -78,6 +80,10 @@ class Provider(BaseProvider):
             from lib import validate_cmd  # noqa: PLC0415 - few files are checked
 
             problems += validate_cmd.problems("validate_cmd", command)
+        if should.get("mode") is not None and any(type(should.get(name)) is Sensitive for name in CONTENTS):
+            from lib import sensitive  # noqa: PLC0415 - few files hold secrets
+
+            problems += sensitive.shown_by_mode(should["mode"], sensitive.secret_attributes(should, *CONTENTS))
         content = _reveal(should.get("content"))
         if isinstance(content, str) and len(content.encode("utf-8", "surrogatepass")) > LIMIT:
             problems.append(Problem("content", f"content is for texts up to {LIMIT} bytes; use source"))
@@ -202,8 +208,11 @@ class Provider(BaseProvider):
             "uid": self._id(files.user_id, should.get("owner")),
             "gid": self._id(files.group_id, should.get("group")),
         }
-        mode = should.get("mode")
-        mode = None if mode is None else int(_mode(mode, ensure, None if is_ is None else is_.get("mode")), 8)
+        present = is_.get("mode") if is_ is not None else None
+        if ensure == "file" != found and any(type(should.get(name)) is Sensitive for name in CONTENTS):
+            present = "0600"
+        mode = should.get("mode", None if found == ensure else present)
+        mode = None if mode is None else int(_mode(mode, ensure, present), 8)
         # Only declared content is written into a new file.
         kept = not _held_by_another(is_, owner["uid"]) and not batch.can_others_replace(path)
         if ensure == "link":

@@ -85,7 +85,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_lines(changes, edit, "line")
+        file_parts.edit_lines(changes, edit)
 
 
 def _refusal(name: Name, should: Mapping[str, Any]) -> str:

@@ -98,8 +98,8 @@ class Provider(BaseProvider):
         file_parts.edit_files(changes, lambda name: (name[1], name[0]), _rewrite)
 
 
-def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
-    files.edit_lines(target, partial(edit, wanted=wanted), mode=0o644)
+def _rewrite(target: str, wanted: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
+    files.edit_lines(target, partial(edit, wanted=wanted), mode=mode)
 
 
 def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:

@@ -74,7 +74,7 @@ class Provider(BaseProvider):
 
     def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_lines(changes, edit, "value", lambda path: {"dialect": ini_lines.dialect(path)})
+        file_parts.edit_lines(changes, edit, lambda path: {"dialect": ini_lines.dialect(path)})
 
 
 def edit(

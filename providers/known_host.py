@@ -218,7 +218,7 @@ def _usual_places() -> Iterable[str]:
     return [MACHINE, *(f"~{user}/.ssh/known_hosts" for user in homes.values())]
 
 
-def _rewrite(target: str, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+def _rewrite(target: str, wanted: Mapping[Key, Mapping[str, Any] | None], mode: int) -> None:
     try:
         path, user = _path(target)
     except KeyError:
@@ -226,7 +226,7 @@ def _rewrite(target: str, wanted: Mapping[Key, Mapping[str, Any] | None]) -> Non
         raise ResourceError(msg) from None
     change = partial(edit, wanted=wanted)
     if user is None:
-        files.edit_lines(path, change, mode=0o644)
+        files.edit_lines(path, change, mode=mode)
         return
     if any(wanted.values()):
         with suppress(FileExistsError), files.Batch() as batch:

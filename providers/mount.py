@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, prerequisites
+from lib.sensitive import reveal
 from resource_api import BaseProvider, Command, ResourceError, SideEffect, files
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Provider(BaseProvider):
                         msg = f"it has no entry in {FSTAB}: declare its device"
                         raise ResourceError(msg)
                     self._set_state(present, entry)
-                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=entry))
+                    file_parts.edit_file(FSTAB, partial(edit, name=name, entry=reveal(entry)))
                 written = True
         if written and os.path.isdir("/run/systemd/system"):  # noqa: PTH112 - a text
             self.systemctl("daemon-reload")

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, listing, prerequisites, program_checked_files
+from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, CommandError, ResourceError, files
 
@@ -79,6 +80,7 @@ class Provider(BaseProvider):
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Load the rules of each file, then write it."""
         for path, (is_, should) in changes.items():
+            content = reveal(should.get("content"))
             with context.processing(path, is_, should):
                 old = is_["content"] if is_ is not None else ""
                 if should["ensure"] == "absent":
@@ -87,13 +89,13 @@ class Provider(BaseProvider):
                         batch.remove(path)
                     continue
                 try:
-                    tables = self._expected(should["content"])
+                    tables = self._expected(content)
                 except CommandError as error:
                     raise ResourceError(_reason(error)) from error
-                self._verify(path, should["content"])
+                self._verify(path, content)
                 # A table that the file had and has no more is ours to remove.
-                self._load(should["content"], {*tables, *self._tables(old)}, whole=False)
-                files.replace(path, should["content"].encode(), mode=None if is_ else 0o600)
+                self._load(content, {*tables, *self._tables(old)}, whole=False)
+                files.replace(path, content.encode(), mode=None if is_ else 0o600)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that nft is missing."""

@@ -252,7 +252,7 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
 
 
-def _rewrite(place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
+def _rewrite(place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None], _mode: int) -> None:
     target, user = place
     try:
         entry = pwd.getpwnam(user)

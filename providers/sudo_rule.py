@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts
+from lib.sensitive import reveal
 from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, files
 
@@ -141,9 +142,9 @@ def _text(name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -
     if should["ensure"] == "absent":
         return None
     if should.get("content"):
-        return str(should["content"])
+        return str(reveal(should["content"]))
     known = is_ if is_ and "content" not in is_ else {}
-    rule = _format({**known, **{key: value for key, value in should.items() if value is not None}})
+    rule = _format({**known, **{key: value for key, value in reveal(should).items() if value is not None}})
     comments = (_read(str(DIRECTORY / name)) or "").splitlines() if known.get("user") else []
     lines = [line if _parse(line) == {} else rule for line in comments] or [rule]
     return "\n".join([*lines, ""])

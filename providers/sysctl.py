@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts
+from lib.sensitive import reveal
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class Provider(BaseProvider):
         for identity, change in changes.items():
             try:
                 if change.should["ensure"] == "present" and change.should["apply"]:
-                    _set_live(identity[0], change.should["value"])
+                    _set_live(identity[0], reveal(change.should["value"]))
             except OSError as error:
                 why = f"the kernel does not accept '{change.should['value']}' for it: {files.describe_error(error, '')}"
                 missing = isinstance(error, FileNotFoundError)
@@ -129,12 +130,12 @@ def edit(lines: files.Lines, wanted: Mapping[str, Mapping[str, Any] | None]) -> 
     file_parts.remove_lines(lines, removed)
 
 
-def _edit_file(target: str, wanted: Mapping[str, Mapping[str, Any] | None]) -> None:
+def _edit_file(target: str, wanted: Mapping[str, Mapping[str, Any] | None], mode: int) -> None:
     """Edit a file; one that would hold nothing more is removed, as nothing but entries of ours was in it."""
     lines = files.read_lines(target)
     edit(lines, wanted)
     if lines.content or os.path.islink(target) or not os.path.exists(target):  # noqa: PTH110, PTH114 - a text
-        files.edit_lines(target, lambda lines: edit(lines, wanted), mode=0o644)
+        files.edit_lines(target, lambda lines: edit(lines, wanted), mode=mode)
     else:
         with files.Batch() as batch:
             batch.remove(target)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites, protected_file
+from lib.sensitive import shown_by_mode
 from resource_api import BaseProvider, Problem, files
 
 if TYPE_CHECKING:
@@ -29,14 +30,13 @@ class Provider(BaseProvider):
             resource["path"] = files.canonical_path(resource["path"])
         return resources
 
-    def validate(self, _context: Context, should: Mapping[str, Any]) -> list[Problem]:
-        """Refuse a size or a curve for a type that has none."""
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Refuse a size or a curve for a type that has none; warn where all may read the key."""
+        yield from shown_by_mode(should.get("mode"), ["the private key"])
         kind = should.get("type") or "ec"
-        return [
-            Problem(name, f"a key of type {kind} has no {name}, only one of type {wanted}")
-            for name, wanted in FOR.items()
-            if should.get(name) is not None and kind != wanted
-        ]
+        for name, wanted in FOR.items():
+            if should.get(name) is not None and kind != wanted:
+                yield Problem(name, f"a key of type {kind} has no {name}, only one of type {wanted}")
 
     def insync(
         self, _context: Context, name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]

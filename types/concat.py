@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lib.path_attribute import ABSOLUTE, directories_above, path_attribute, validate_attribute
-from lib.protected_file import protection_attributes
+from lib.protected_file import FOUR_DIGITS, MODE, protection_attributes
 from resource_api import Attribute, TypeDefinition
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ machine could have put there.
             default=False,
         ),
         **protection_attributes("0644"),
+        "mode": Attribute(
+            f"Optional[{MODE}]",
+            "The mode, octal and in quotes. If not declared, that of a file that exists stays; a new one gets 0644, or"
+            " 0600 where not everybody may read all of what it is made of.",
+            must_be=FOUR_DIGITS,
+        ),
         "validate_cmd": validate_attribute(),
         "backup": Attribute(
             rf"Optional[Variant[Boolean, {ABSOLUTE}]]",

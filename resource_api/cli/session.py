@@ -107,6 +107,7 @@ class Session:
             step_events=self._streams,
             run=self.run,
         )
+        runtime.input_files = list(files_of_inputs(self.settings))
         if self._targets:
             runtime.on_document = self.reported
         return runtime

@@ -21,7 +21,7 @@ from resource_api.model.values.reference import split_instance
 from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.provider_instances import ConfigurationError, ProviderInstances, deferred_configuration
-from resource_api.runtime.manifest_compiler import ManifestCompiler
+from resource_api.runtime.manifest_compiler import PROVIDERS, ManifestCompiler
 from resource_api.system.facts import Facts
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class ProviderSelector:
         return next((each for each in self._declared() if provider in each.providers), None)
 
     def _declared(self) -> Iterator[Manifest]:
-        return map(reading.read_providers, self._registry.data_files("providers.yaml"))
+        return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
     def _unknown(self, provider: str) -> str:
         advice = nearest(provider, [name for each in self._declared() for name in each.providers])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import provider_config
 from resource_api.catalog.compile import compile_catalog
@@ -13,11 +13,14 @@ from resource_api.catalog.entries import Definitions
 from resource_api.catalog.expression_scope import Scope
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
+from resource_api.model.values.document import MAX_BYTES
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import is_secret
+from resource_api.system.filesystem.directories import everybody_can_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component import LoadedComponent
@@ -36,6 +39,11 @@ if TYPE_CHECKING:
 Source = str | os.PathLike[str] | Mapping[str, Any] | Manifest
 
 
+#: The file of a module directory with configurations of providers.
+PROVIDERS: Final = "providers.yaml"
+_READABLE: Final = "everybody can read these {}, and there is a secret in them; run: chmod o-r {}"
+
+
 class ManifestCompiler:
     """Compiles manifests with the types of a registry."""
 
@@ -52,6 +60,8 @@ class ManifestCompiler:
         ``stacks`` returns the outputs of a stack, from the project of a manifest and the name that the manifest has.
         ``contents`` reads assets and archives; None: from the files of this machine.
         """
+        #: The files that the inputs have been read from.
+        self.input_files: Sequence[str] = ()
         self._contents = contents
         #: The files and directories that assets and archives of a catalog are made from → what they are called.
         self._read_contents: dict[str, str] = {}
@@ -76,7 +86,7 @@ class ManifestCompiler:
         catalog = self._compile(self.read(source, inputs, providers), inputs, providers)
         from_file = from_file or isinstance(source, (str, os.PathLike)) or bool(catalog.manifest.saved_in)
         from_file = from_file or catalog.manifest.file == reading.STDIN
-        return self._warn_of_writers(catalog) if from_file else catalog
+        return self._warn_of_readers(self._warn_of_writers(catalog) if from_file else catalog)
 
     def compile_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
         """Return the catalog of a manifest without its resources, as ``destroy`` needs it: its configured providers.
@@ -165,6 +175,23 @@ class ManifestCompiler:
         ]
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
+    def _warn_of_readers(self, catalog: Catalog) -> Catalog:
+        """Return the catalog with a warning for each file of inputs or configurations whose secret all can read."""
+        documents = [document.file for document in catalog.manifest.documents]
+        kinds = {file: "configurations" for file in documents if os.path.basename(file) == PROVIDERS}  # noqa: PTH119 - text
+        kinds |= dict.fromkeys(self.input_files, "inputs")
+        kinds = {file: kind for file, kind in kinds.items() if everybody_can_read(file)}
+        if not kinds:
+            return catalog
+        secrets = Mask()
+        secrets.add([catalog.scope.inputs, *(each.config for each in catalog.instances.values())])
+        warnings = [
+            Problem(None, _READABLE.format(kind, file), "warning", file=file, code="readable_secret")
+            for file, kind in kinds.items()
+            if secrets and _holds(file, secrets)
+        ]
+        return catalog._replace(warnings=[*warnings, *catalog.warnings])
+
     def _component(self, name: str) -> LoadedComponent | None:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
         if (found := self._registry.component(name)) is None:
@@ -172,3 +199,12 @@ class ManifestCompiler:
         from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
 
         return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
+
+
+def _holds(file: str, secrets: Mask) -> bool:
+    """Return whether a file has a secret in it; one that cannot be read has none."""
+    try:
+        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - pathlib costs more than the file
+            return bool(secrets.search([text.read(MAX_BYTES)]))
+    except OSError:
+        return False

@@ -118,6 +118,8 @@ class Runtime(ResourceReader):
         self._notify_steps = self.notify if step_events else None
         #: Gets the document of each finished run, as ``report --format json`` prints it; None: nobody wants it.
         self.on_document: Callable[[dict[str, Any]], None] | None = None
+        #: The files that the inputs of its runs have been read from.
+        self.input_files: list[str] = []
         #: References of resources that are excluded and taken for done, as a rehearsal takes what it cannot do.
         self.assumed: Collection[str] = ()
         self.lock_timeout = lock_timeout
@@ -349,7 +351,9 @@ class Runtime(ResourceReader):
 
     @property
     def _compiler(self) -> ManifestCompiler:
-        return ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
+        compiler = ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
+        compiler.input_files = self.input_files
+        return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
         from resource_api.runtime.queries import stack_outputs  # noqa: PLC0415 - few manifests use other stacks

@@ -33,6 +33,21 @@ _PATH: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
+def everybody_can_read(path: str) -> bool:
+    """Return whether everybody can read a file: by its mode, and by those of all directories above it."""
+    try:
+        path = os.path.realpath(path)
+        if not os.stat(path).st_mode & stat.S_IROTH:  # noqa: PTH116 - text
+            return False
+        while path != "/":
+            path = os.path.dirname(path)  # noqa: PTH120 - text
+            if not os.stat(path).st_mode & stat.S_IXOTH:  # noqa: PTH116 - text
+                return False
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def opened(name: str, flags: int, directory: int | None = None, mode: int = 0o777) -> Iterator[int]:
     """Yield a descriptor of ``name``, perhaps in an open directory; it is closed after the block. Raise ``OSError``."""

@@ -1,0 +1,66 @@
+"""A file of inputs with a secret that everybody can read is a warning, and no other is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MANIFEST: Final = """
+inputs: {secret: {type: 'Sensitive[String]'}, plain: {type: String, default: plain text}}
+resources: {'Notify[a]': {message: '${inputs.plain}'}}
+"""
+WARNING: Final = "Warning: everybody can read these inputs, and there is a secret in them; run: chmod o-r "
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Return a directory that everybody can enter, with a manifest."""
+    with TemporaryDirectory(prefix="resource-api-", dir="/opt") as name:
+        path = Path(name)
+        path.chmod(0o755)
+        (path / "site.yaml").write_text(MANIFEST)
+        (path / "stacks").mkdir(mode=0o755)
+        yield path
+
+
+def warned(place: Path, *arguments: str) -> list[str]:
+    """Validate the manifest, and return the files that a warning names."""
+    command = [sys.executable, "-P", "-m", "resource_api", "validate", "site.yaml", *arguments]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=True)
+    return [line.partition(WARNING)[2] for line in done.stderr.splitlines() if WARNING in line]
+
+
+@pytest.mark.parametrize(
+    ("file", "arguments"),
+    [("stacks/default.yaml", ()), ("given.yaml", ("--inputs", "given.yaml")), ("value", ("-i", "secret=@value"))],
+)
+def test_inputs_with_a_secret_that_everybody_can_read_are_a_warning(
+    place: Path, file: str, arguments: tuple[str, ...]
+) -> None:
+    """Those of the stack, of a file, and a single one; without the right to read them there is none."""
+    path = place / file
+    path.write_text("the-secret-itself" if file == "value" else "secret: the-secret-itself\n")
+    path.chmod(0o644)
+    assert warned(place, *arguments) == [file]
+    path.chmod(0o640)
+    assert warned(place, *arguments) == []
+    path.chmod(0o644)
+    place.chmod(0o750)
+    assert warned(place, *arguments) == []
+
+
+def test_inputs_without_a_secret_may_be_read_by_everybody(place: Path) -> None:
+    """What counts is whether the secret is in the file."""
+    (place / "plain.yaml").write_text("plain: another text\n")
+    (place / "plain.yaml").chmod(0o644)
+    (place / "secret").write_text("the-secret-itself")
+    (place / "secret").chmod(0o600)
+    assert warned(place, "--inputs", "plain.yaml", "-i", "secret=@secret") == []
