@@ -80,7 +80,7 @@ class Provider(BaseProvider):
             from lib import validate_cmd  # noqa: PLC0415 - few files are checked
 
             problems += validate_cmd.problems("validate_cmd", command)
-        if should.get("mode") is not None and any(type(should.get(name)) is Sensitive for name in CONTENTS):
+        if "mode" in should and _has_secret(should):
             from lib import sensitive  # noqa: PLC0415 - few files hold secrets
 
             problems += sensitive.shown_by_mode(should["mode"], sensitive.secret_attributes(should, *CONTENTS))
@@ -209,7 +209,7 @@ class Provider(BaseProvider):
             "gid": self._id(files.group_id, should.get("group")),
         }
         present = is_.get("mode") if is_ is not None else None
-        if ensure == "file" != found and any(type(should.get(name)) is Sensitive for name in CONTENTS):
+        if ensure == "file" != found and _has_secret(should):
             present = "0600"
         mode = should.get("mode", None if found == ensure else present)
         mode = None if mode is None else int(_mode(mode, ensure, present), 8)
@@ -252,6 +252,13 @@ class Provider(BaseProvider):
         if (lookup, owner) not in self._ids:
             self._ids[lookup, owner] = lookup(owner)
         return self._ids[lookup, owner]
+
+
+def _has_secret(should: Mapping[str, Any]) -> bool:
+    """Return whether a file is made of a secret."""
+    return ("content" in should and type(should["content"]) is Sensitive) or (
+        "source" in should and type(should["source"]) is Sensitive
+    )
 
 
 def _content(

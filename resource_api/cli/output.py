@@ -1,7 +1,7 @@
 """The command's streams: results on stdout, log lines and errors on stderr, secrets masked in both.
 
-What a provider prints goes to stderr, masked and escaped; what is written directly to descriptors, as child processes
-do, goes there as it is, and masked from the first secret on. A closed pipe or a full log never stops a run.
+What a provider prints goes to stderr as lines of the log; so does what is written directly to descriptors, as child
+processes do, on a terminal and from the first secret on. A closed pipe or a full log never stops a run.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from contextlib import nullcontext, suppress
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from resource_api.model.event import LogEvent
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ResourceAPIError
-from resource_api.model.values.text import escape, escape_lines
+from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
+from resource_api.system import log_renderers, process_guard
 from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from resource_api.cli.live_lines import LiveLines
-    from resource_api.model.event import LogEvent
     from resource_api.model.values.errors import Problem
     from resource_api.render.changes import Style
     from resource_api.system.process.output_filter import OutputFilter
@@ -73,6 +74,8 @@ class Output:
         self._live: LiveLines | None = None
         self.stdout, self.stderr = self._private(1), self._private(2)
         os.dup2(2, 1)  # for everything that child processes print
+        if os.isatty(2):
+            process_guard.before_provider_code(self._start_filter)
         #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
         self.write_error = ""
         #: Log lines come from any thread of a provider.
@@ -207,13 +210,30 @@ class Output:
             if self._filter is not None:
                 self._filter.learn(secret, declared=declared)
                 return
+            self._start_filter()
+
+    def _start_filter(self) -> None:
+        with self._lock:
+            if self._filter is not None:
+                return
             from resource_api.system.process.output_filter import OutputFilter  # noqa: PLC0415 - only with a secret
 
             try:
-                self._filter = OutputFilter(self.log.mask)
+                if self._json_log:
+                    self._foreign_line("")  # imports what it needs
+                self._filter = OutputFilter(self.log.mask, self._foreign_line)
             except OSError as error:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
                 raise ResourceAPIError(msg) from error
+
+    def _foreign_line(self, text: str) -> str:
+        """Return a line that others have written as one of the log; it is masked."""
+        event = LogEvent("notice", "", text)
+        if not self._json_log:
+            return log_renderers.line(event)
+        import json  # noqa: PLC0415 - imported when the filter was started, where no module may be
+
+        return escape_json(json.dumps(log_renderers.document(event)))
 
     def _drain(self) -> None:
         if self._filter is not None:
@@ -246,7 +266,7 @@ class Output:
         import json  # noqa: PLC0415 - only with --json
 
         masked = self.log.mask.document(document)
-        return json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text) + "\n"
+        return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text)) + "\n"
 
     def _masked_text(self, value: Any) -> str:
         return self.log.mask(str(value))
@@ -289,12 +309,11 @@ class Output:
             self.stderr.write(escape_lines(self.log.mask(text)) + "\n")
 
     def _provider_printed(self, text: str) -> None:
-        if self._json_log:
-            context = current.get()
-            subject = context.type.name if context else ""
-            self.log.sinks[0](self.log.event("notice", subject, text))
+        context = current.get()
+        if context is None and not self._json_log:
+            self.error_text(text)  # of the interpreter, as with -X importtime
         else:
-            self.error_text(text)
+            self.log.sinks[0](self.log.event("notice", context.type.name if context else "", text))
 
     def give_back_stdout(self) -> None:
         """Let descriptor 1 be stdout again, for another command of this process, which takes it for itself."""

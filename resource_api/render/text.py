@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.report import DONE, count_words
-from resource_api.model.values.text import escape, escape_lines, show
+from resource_api.model.values.text import escape, escape_json, escape_lines, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def output(value: Any, *, terminal: bool) -> str:
     """Return one output for scripts: text as it is, but escaped on a terminal; any other value as JSON."""
     if isinstance(value, str):
         return escape_lines(value) if terminal else value
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return escape_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
 def record(state: StackState, found: Record) -> Iterator[str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
+from resource_api.model.values.text import escape_json
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import make_directory
 
@@ -117,7 +118,7 @@ def _write(file: Path, form: Callable[[Document], str], mode: int, document: Doc
 
 
 def _json(document: Document) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
+    return escape_json(json.dumps(document, indent=2, ensure_ascii=False, default=str)) + "\n"
 
 
 def _xml(document: Document) -> str:

@@ -29,6 +29,8 @@ _CHILD_RETURNED: Final = 70
 _ENVIRONMENT: Final[dict[bytes, bytes]] = vars(os.environ)["_data"]
 #: Standard descriptor → the one that it is a copy of from now on, also where provider code runs at that moment.
 _replacements: Final[dict[int, int]] = {}
+#: What is called before provider code runs.
+_before_code: Final[list[Callable[[], None]]] = []
 #: Copies of the standard descriptors while provider code runs in several threads; otherwise empty.
 _shared_copies: Final[list[tuple[int, int]]] = []
 
@@ -45,12 +47,19 @@ class _ProcessState(NamedTuple):
     handlers: tuple[Any, ...]
 
 
+def before_provider_code(function: Callable[[], None]) -> None:
+    """Call a function right before provider code runs for the first time from now on."""
+    _before_code.append(function)
+
+
 @contextmanager
 def protected() -> Iterator[None]:
     """Run provider code and restore this process afterwards.
 
     Inside ``shared`` only the standard descriptors are restored: the rest could be in use by a call in another thread.
     """
+    while _before_code:
+        _before_code.pop()()
     pid = os.getpid()
     before, copies = (None, _shared_copies) if _shared_copies else (_process_state(), _copy_descriptors())
     try:

@@ -125,11 +125,84 @@ def test_a_secret_is_masked_in_what_is_written_to_a_descriptor(raw: Box, leak: s
     assert SECRET[:12].encode() not in done.err + done.out
 
 
-def test_everything_else_arrives_as_it_was_written(raw: Box) -> None:
-    """Bytes that are no text, escapes, line ends; on stderr."""
+def test_what_is_written_is_shown_as_lines_of_the_log(raw: Box) -> None:
+    """Bytes that are no text and control characters are escaped; on stderr."""
     done = _apply(raw, "bytes")
-    assert b"\xff\x00\x1b[1m<sensitive>\x1b[0m\r\n\n" in done.err
+    assert b"Notice: \\xff\\x00\\x1b[1m<sensitive>\\x1b[0m\nNotice: \n" in done.err
     assert done.out.startswith(b"Applied in")
+
+
+FORGES: Final = '''
+"""Writes a line that looks like an error of the run, in the way that WAY names."""
+import ctypes, os, subprocess
+from resource_api import BaseProvider
+
+LINES = "told\\nError: File[/etc/shadow]: forged\\n\\x1b[31mError: \\u202eforged\\x9b\\n"
+
+
+class Provider(BaseProvider):
+    def get(self, context):
+        return []
+
+    def set(self, context, changes):
+        getattr(self, os.environ["WAY"])()
+        context.failed(list(changes), message="on purpose")
+
+    def prints(self):
+        print(LINES, end="")
+
+    def writes(self):
+        os.write(1, LINES.encode())
+
+    def child(self):
+        subprocess.run(["cat"], input=LINES.encode(), check=True)
+
+    def library(self):
+        ctypes.CDLL(None).dprintf(2, b"%s", LINES.encode())
+'''
+
+
+@pytest.mark.parametrize("way", ["prints", "writes", "child", "library"])
+@pytest.mark.parametrize("options", [(), ("--isolate",), ("--json",), ("--log-format", "json")])
+def test_no_printed_line_looks_like_one_of_the_run(box: Box, way: str, options: tuple[str, ...]) -> None:
+    """A line begins as one of the log does, and nothing in it controls a terminal."""
+    box.provider("good", FORGES)
+    box.write("good.json", json.dumps({"resources": {"Good[a]": {"size": 1, "secret": SECRET}}}))
+    box.env["WAY"] = way
+    done = box.run("apply", "good.json", *options)
+    lines = (done.out + done.err).decode().splitlines()
+    assert [line for line in lines if line.startswith("Error: ") and "on purpose" not in line] == []
+    assert [line for line in lines if "forged" in line]
+    assert not {"\x1b", "\u202e", "\x9b"} & set((done.out + done.err).decode())
+
+
+@pytest.mark.parametrize("way", ["prints", "writes", "child", "library"])
+def test_a_terminal_obeys_nothing_that_is_printed(box: Box, way: str) -> None:
+    """Without a secret too."""
+    box.provider("good", FORGES)
+    box.write("good.json", json.dumps({"resources": {"Good[a]": {"size": 1}}}))
+    box.env["WAY"] = way
+    lines = _on_terminal(box, "apply", "good.json", "--color", "never").decode().splitlines()
+    assert [line for line in lines if line.startswith("Error: ") and "on purpose" not in line] == []
+    assert [line for line in lines if "forged" in line]
+    assert not [line for line in lines if "forged" in line and {"\x1b", "\u202e", "\x9b"} & set(line)]
+
+
+def _on_terminal(box: Box, *arguments: str) -> bytes:
+    """Run the command on a terminal; return what is shown there."""
+    controller, terminal = pty.openpty()
+    run = box.start(*arguments, stdout=terminal, stderr=terminal)
+    os.close(terminal)
+    shown = b""
+    try:
+        while chunk := os.read(controller, 65536):
+            shown += chunk
+    except OSError:  # nobody can write any more
+        pass
+    finally:
+        os.close(controller)
+        run.wait(timeout=20)
+    return shown
 
 
 def test_a_secret_that_becomes_known_later_is_masked_too(raw: Box) -> None:

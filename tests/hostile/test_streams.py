@@ -174,6 +174,18 @@ def test_control_characters_are_escaped_in_all_output(box: Box, command: str) ->
         assert ("\\u001b" if "--log-format" in command else "\\x1b") in done.text
 
 
+def test_json_holds_no_character_that_controls_a_terminal(box: Box) -> None:
+    """Neither C1 controls nor characters that change the direction; a reader gets them back."""
+    value = "a\x7f\x9b31m\u202eb\u2066c\u200bd\u2028e"
+    box.manifest({"Good[a]": {"colour": value}})
+    for command in ("plan site.json", "apply site.json", "resource good a --module-path ."):
+        shown = box.run(*command.split(), "--json").out.decode()
+        assert not {*"\x7f\x9b\u202e\u2066\u200b\u2028"} & set(shown), command
+        assert "\\u202e" in shown
+        documents = [json.loads(each) for each in (shown.splitlines() if "apply" in command else [shown])]
+        assert repr(value)[1:-1] in repr(documents)
+
+
 NOISY: Final = """
 from json_store import JsonStore
 

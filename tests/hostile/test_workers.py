@@ -176,6 +176,15 @@ def test_processes_of_a_crashed_worker_end_with_it(box: Box) -> None:
     assert sleeping(box, "3601", "3602") == []
 
 
+@pytest.mark.parametrize("crash", ["SIGSEGV", "SIGKILL", "SIGABRT"])
+def test_daemons_of_a_crashed_worker_end_with_it(box: Box, crash: str) -> None:
+    """In sessions of their own, without a parent and with another environment: nothing that it has started goes on."""
+    box.env["CRASH"] = crash
+    done = apply(box, "leaves_daemons")
+    assert f"the worker of 'bad' was killed by {crash} while in set" in done.steps["Bad[b]"]["error"]
+    assert sleeping(box, "3603", "3604", "3605") == []
+
+
 def test_a_daemon_that_a_provider_has_started_keeps_running(box: Box) -> None:
     """As it would without a worker."""
     assert apply(box, "leaves_children").code == 0

@@ -30,6 +30,13 @@ def escape_lines(text: str) -> str:
     return "\n".join("\t".join(map(escape, line.split("\t"))) for line in text.split("\n"))
 
 
+def escape_json(text: str) -> str:
+    """Return a JSON document with what controls a terminal, and is not escaped by JSON, written as escapes."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
 def _spell(found: re.Match[str]) -> str:
     character = found.group()
     code = ord(character)

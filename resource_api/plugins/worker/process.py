@@ -40,6 +40,7 @@ _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
 _BOOT: Final = (
     "import json, sys; options = json.loads(sys.argv[5]); sys.path[:] = options['path'];"
+    " from resource_api.plugins.worker import guardian; guardian.fork(int(sys.argv[3]));"
     " from resource_api.plugins.worker.server import main; main([*map(int, sys.argv[1:5])], options['directories'],"
     " options['trust'], options['core'])"
 )

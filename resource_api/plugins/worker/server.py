@@ -24,7 +24,7 @@ from resource_api.model.values.reference import split_instance
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.plugins.registry import Registry
-from resource_api.plugins.worker import protocol
+from resource_api.plugins.worker import guardian, protocol
 from resource_api.plugins.worker.runtime_connection import (
     DISCONNECTED,
     Channel,
@@ -62,6 +62,7 @@ def main(descriptors: Sequence[int], directories: Sequence[str], trust: Sequence
     checked. ``core``: the caller's limit of core dumps, for the programs that are run here, if the
     runtime has forbidden them.
     """
+    guardian.end_with_guardian()
     if core is not None:
         core_dumps.forbid(core)
     requests, replies, lifeline, interrupts = descriptors

@@ -1,9 +1,10 @@
 """A process that masks secrets in what is written directly to the standard descriptors.
 
 Providers, C libraries and programs that inherit descriptors 1 and 2 write there without a call of ours. From the first
-secret on both are a pipe into this process, which passes everything on to the former standard error. It is a process
-and not a thread, so that nothing is lost when the run crashes or is killed; it ends when nobody can write any more.
-The output of the run itself does not go through it. When it is needed must not enter here.
+secret on, and on a terminal from the first call of a provider on, both are a pipe into this process. It passes
+everything on to the former standard error, each line as one of the log. It is a process and not a thread, so that
+nothing is lost when the run crashes or is killed; it ends when nobody can write any more. The output of the run itself
+does not go through it. When it is needed must not enter here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from resource_api.system import process_guard
 from resource_api.system.process.line_splitter import LineSplitter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from resource_api.model.values.masking import Mask
 
 #: Ends of pipes get numbers from here on: code that closes "all" descriptors reuses lower ones for its own files.
@@ -40,11 +43,16 @@ _NONE: Final = bytes(4)
 class OutputFilter:
     """The two ends of the filter: ``learn`` and ``drain`` are for the run."""
 
-    def __init__(self, mask: Mask) -> None:
-        """Start the filter with the secrets of ``mask``. Raises ``OSError`` if there can be no other process."""
+    def __init__(self, mask: Mask, format_line: Callable[[str], str]) -> None:
+        """Start the filter with the secrets of ``mask``. Raises ``OSError`` if there can be no other process.
+
+        ``format_line`` returns what is shown of a line: one line, in which nothing controls a terminal. It is called in
+        the filter, where nothing may be imported.
+        """
         # Index the secrets here: a forked process must import nothing, another thread may hold the lock of a module.
         mask("")
         self._mask = mask
+        self._format_line = format_line
         self._lock = threading.RLock()
         #: Whether something has been read and not been passed on yet; shared by both processes.
         self._busy = mmap.mmap(-1, 1)
@@ -105,7 +113,7 @@ class OutputFilter:
             os.setpgid(0, 0)
             output, secrets = os.dup2(output, 0), os.dup2(secrets, 1)
             os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-            _Filter(self._mask, self._busy, output, secrets).run()
+            _Filter(self._mask, self._format_line, self._busy, output, secrets).run()
         finally:
             os._exit(0)
 
@@ -113,8 +121,10 @@ class OutputFilter:
 class _Filter:
     """The loop of the filter: from ``output`` to descriptor 2."""
 
-    def __init__(self, mask: Mask, busy: mmap.mmap, output: int, secrets: int) -> None:
+    def __init__(self, mask: Mask, format_line: Callable[[str], str], busy: mmap.mmap, *descriptors: int) -> None:
+        output, secrets = descriptors
         mask.on_secret = None
+        self._format_line = format_line
         self._mask = mask
         self._busy = busy
         self._output = output
@@ -135,7 +145,7 @@ class _Filter:
                 chunk = os.read(self._output, _CHUNK)
                 # A secret was sent before it could be written.
                 self._learn()
-                self._pass_on("".join(self._lines.feed(chunk, _LONGEST) if chunk else self._lines.rest()))
+                self._pass_on(self._lines.feed(chunk, _LONGEST) if chunk else self._lines.rest())
                 self._busy[0] = 0
             elif not self._learn():
                 poller.unregister(self._secrets)
@@ -156,8 +166,9 @@ class _Filter:
                 self._unread = self._unread[end:]
         return True
 
-    def _pass_on(self, text: str) -> None:
-        data = self._mask(text).encode("utf-8", "surrogateescape")
+    def _pass_on(self, lines: Sequence[str]) -> None:
+        """Write whole lines, which begin as a log line does, so that none looks like another message of the run."""
+        data = "".join(map(self._shown, lines)).encode()
         while data:
             try:
                 data = data[os.write(2, data) :]
@@ -165,6 +176,11 @@ class _Filter:
                 select.select([], [2], [])
             except OSError:
                 return  # as with our own lines: a closed pipe or a full disk stops no run
+
+    def _shown(self, line: str) -> str:
+        text = self._mask(line).encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        whole = text.endswith("\n")
+        return self._format_line(text.removesuffix("\n").removesuffix("\r")) + ("\n" if whole else "")
 
 
 def _move(descriptor: int) -> int:

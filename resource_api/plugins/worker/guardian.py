@@ -1,0 +1,79 @@
+"""The parent of a Python worker: adopts what the worker leaves behind, and ends it if the worker crashes.
+
+The kernel gives orphans to the nearest ancestor that asks for them, prctl(2). So nothing that a provider has started
+can leave the tree, in whatever session it is. It is forked before anything else is imported, and holds no memory of the
+worker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final, NoReturn
+
+#: Seconds until processes that SIGKILL has not ended are left to the kernel.
+_KILL: Final = 5.0
+
+
+def fork(lifeline: int) -> None:
+    """Return in a child, which is the worker; this process guards it and ends as it does.
+
+    ``lifeline``: a descriptor that is readable once the runtime is gone. What a worker then leaves is not ended.
+    """
+    if child := os.fork():
+        try:
+            _guard(child, lifeline)
+        finally:
+            os._exit(1)
+
+
+def end_with_guardian() -> None:
+    """Have the kernel kill this process, a forked child, when its guardian has been killed."""
+    from resource_api.system.process import process_tree  # noqa: PLC0415 - not in the guardian, which is forked first
+
+    process_tree.end_with(os.getppid())
+
+
+def _guard(child: int, lifeline: int) -> NoReturn:
+    os.closerange(0, lifeline)
+    os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
+    import ctypes  # noqa: PLC0415 - while the worker is starting
+
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+    status = None
+    while status is None:
+        ended, found = os.wait()
+        status = found if ended == child else None
+    if status and not _is_gone(lifeline):
+        _end_children()
+    if os.WIFSIGNALED(status):
+        import resource  # noqa: PLC0415 - only after a crash
+
+        # The worker itself has written the core dump.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _is_gone(lifeline: int) -> bool:
+    import select  # noqa: PLC0415 - only after a crash
+
+    return bool(select.select([lifeline], [], [], 0)[0])
+
+
+def _end_children() -> None:
+    """Kill all children; theirs are then children of this process."""
+    import time  # noqa: PLC0415 - only after a crash
+
+    until = time.monotonic() + _KILL
+    while time.monotonic() < until:
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - faster
+            children = list(map(int, file.read().split()))
+        if not children:
+            return
+        for each in children:
+            os.kill(each, signal.SIGKILL)
+            os.waitpid(each, 0)
