@@ -18,7 +18,7 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.model.values.text import escape, escape_json, escape_lines
 from resource_api.provider.context import current
-from resource_api.system import log_renderers, process_guard
+from resource_api.system import process_guard
 from resource_api.system.log import Log, console, line_stream
 
 if TYPE_CHECKING:
@@ -219,8 +219,7 @@ class Output:
             from resource_api.system.process.output_filter import OutputFilter  # noqa: PLC0415 - only with a secret
 
             try:
-                if self._json_log:
-                    self._foreign_line("")  # imports what it needs
+                self._foreign_line("")  # imports what it needs
                 self._filter = OutputFilter(self.log.mask, self._foreign_line)
             except OSError as error:
                 msg = f"cannot start the process that masks secrets in what programs print: {error.strerror}"
@@ -228,10 +227,12 @@ class Output:
 
     def _foreign_line(self, text: str) -> str:
         """Return a line that others have written as one of the log; it is masked."""
+        from resource_api.system import log_renderers  # noqa: PLC0415 - imported when the filter was started
+
         event = LogEvent("notice", "", text)
         if not self._json_log:
             return log_renderers.line(event)
-        import json  # noqa: PLC0415 - imported when the filter was started, where no module may be
+        import json  # noqa: PLC0415 - the same
 
         return escape_json(json.dumps(log_renderers.document(event)))
 
