@@ -73,7 +73,7 @@ def test_a_failed_update_reports_no_change(bench: Bench) -> None:
     """No changed line is logged for a failed update, and the resource is unchanged."""
     bench.put("widget", bad={"size": 1})
     done = bench.stream("resources: {'Widget[bad]': {size: 2}}")
-    (end,) = done.events("step_end")
+    (end,) = done.ends().values()
     assert (end["action"], end["status"], end["error"]) == ("update", "failed", "the press is broken")
     assert "changed from" not in done.err
     assert bench.things("widget") == {"bad": {"size": 1}}

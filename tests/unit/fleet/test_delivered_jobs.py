@@ -92,7 +92,7 @@ def test_a_journal_that_cannot_be_kept_is_an_error(tmp_path: Path) -> None:
     """With the path, and the reason of the system."""
     (tmp_path / "jobs").write_text("")
     journal = Journal(f"{tmp_path}/state.db", NAME)
-    with pytest.raises(StateError, match=rf"^{tmp_path}/jobs: File exists$"), journal.held("apply", 0.0):
+    with pytest.raises(StateError, match=rf"^{tmp_path}/jobs: Not a directory$"), journal.held("apply", 0.0):
         pass
     (tmp_path / "jobs").unlink()
     with journal.held("apply", 0.0):
