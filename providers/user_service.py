@@ -142,7 +142,13 @@ def _rows(user: str, names: Sequence[str] | None) -> list[Resource]:
     except KeyError:
         return [{"name": name, "user": user, "linger": linger, **MISSING} for name in names or ()]
     wanted = units.services() if names is None else names
-    shown = units.show(wanted)
+    asked = units.answers()
+    try:
+        shown = units.show(wanted)
+    except CommandError:
+        if not asked or units.answers():
+            raise
+        shown = units.show(wanted)  # the manager has ended meanwhile: the files tell the rest
     return [
         {"name": name, "user": user, "linger": linger, **row(unit)} for name, unit in zip(wanted, shown, strict=True)
     ]
