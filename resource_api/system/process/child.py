@@ -7,17 +7,20 @@ enter here.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
+
+_LAST_STANDARD_STREAM: Final = 2
 
 
 class Invocation(NamedTuple):
@@ -55,15 +58,27 @@ def signals() -> Sequence[int]:
 def stdin(invocation: Invocation) -> int:
     """Return a new descriptor that a program reads from: its own, that of its input, or one without content."""
     if invocation.stdin is not None:
-        return os.dup(invocation.stdin)
+        return above_standard_streams(os.dup(invocation.stdin))
     data = invocation.input
     if data is None:
-        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    fd = os.memfd_create("input", os.MFD_CLOEXEC)
+        return above_standard_streams(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    fd = above_standard_streams(os.memfd_create("input", os.MFD_CLOEXEC))
     with open(fd, "wb", closefd=False) as file:
         file.write(data)
     os.lseek(fd, 0, os.SEEK_SET)
     return fd
+
+
+def above_standard_streams(fd: int) -> int:
+    """Return ``fd``, or in its stead a descriptor above 2 where it is one of those that a child replaces by its own.
+
+    It is one if this process has closed its standard streams, and another thread has closed what it had there.
+    """
+    if fd > _LAST_STANDARD_STREAM:
+        return fd
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_STREAM + 1)
+    os.close(fd)
+    return moved
 
 
 def handled_signals() -> Sequence[int]:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from resource_api.system.process import process_tree, spawn
-from resource_api.system.process.child import Invocation
+from resource_api.system.process.child import Invocation, above_standard_streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ class Process:
         start, child, ends = self._starter(invocation), None, list[int]()
         try:
             for _ in range(3):
-                ends += os.pipe2(os.O_CLOEXEC)
+                ends += map(above_standard_streams, os.pipe2(os.O_CLOEXEC))
             self._out, out, self._err, err, self._report, report = ends
             if invocation.identity is not None:  # who opens /dev/stdout needs rights on the pipe itself
                 for pipe in (out, err):

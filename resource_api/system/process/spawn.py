@@ -39,7 +39,6 @@ def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], A
     Call this before creating the descriptors: the import of ``sh`` may open some.
     """
     start = fork.start if reading else partial(_spawn, _sh())
-    _open_standard_streams()
     return lambda *arguments: _in_lasting_thread(partial(start, *arguments))
 
 
@@ -97,7 +96,10 @@ def _sh() -> Any:
 
 
 def _open_standard_streams() -> None:
-    """Open descriptors 0 to 2 that the caller has closed: the child moves its own there, and no pipe may be there."""
+    """Open descriptors 0 to 2 that the caller has closed: the child moves its own there, and no pipe of ``sh`` may be.
+
+    Right before ``sh`` opens its pipes: what another thread has open there for a moment would hide a closed one.
+    """
     for fd in range(3):
         try:
             os.fstat(fd)
@@ -116,6 +118,7 @@ def _codec(name: str) -> codecs.CodecInfo | None:
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
     child.prepare(invocation)
+    _open_standard_streams()
     cwd = invocation.cwd
     parent, handled = os.getpid(), child.handled_signals()
     enter: Callable[[], Any] = partial(child.enter, parent, handled)

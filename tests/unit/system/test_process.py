@@ -484,6 +484,26 @@ with open("{path}", "w") as file:
 
 
 @both
+def test_a_standard_stream_closed_by_another_thread_in_between_is_replaced() -> None:
+    """Pipes and input of a program are never at the descriptors 0 to 2, which the child replaces one after another."""
+    script = """
+import os
+from resource_api.system.process.process import Invocation, Process
+class LateProcess(Process):
+    def _starter(self, invocation):
+        starter = super()._starter(invocation)
+        os.closerange(0, 3)
+        return starter
+words = ("-c", "cat; echo out; echo err >&2")
+with LateProcess(Invocation("/bin/sh", words, {}, input=b"in ", reading={reading})) as running:
+    output = sorted(running.chunks(lambda: 20))
+assert output == [(1, b"in "), (1, b"out\\n"), (2, b"err\\n")] or output == [(1, b"in out\\n"), (2, b"err\\n")]
+"""
+    command = [sys.executable, "-c", script.replace("{reading}", str(READING))]
+    assert subprocess.run(command, check=False, cwd=Path.cwd()).returncode == 0
+
+
+@both
 def test_many_threads_run_programs_at_once() -> None:
     """Each of eight threads gets its own output."""
     wrong: list[object] = []
