@@ -63,8 +63,8 @@ def _seconds(used: resource.struct_rusage) -> float:
 
 
 def _simulated(processes: int) -> Carrier:
-    from resource_api.fleet.carriers.read_become_password import BecomePasswords  # noqa: PLC0415 - only where it is split
-    from resource_api.fleet.carriers.split_carrier import SplitCarrier  # noqa: PLC0415 - as above
+    from resource_api.fleet.carriers.read_become_password import BecomePasswords
+    from resource_api.fleet.carriers.split_carrier import SplitCarrier
 
     if processes == 1:
         return simulated_hosts.Answering()

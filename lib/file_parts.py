@@ -103,7 +103,7 @@ def edit_lines(
     ``options`` returns further arguments of ``edit`` for the path of a file.
     Each `validate_cmd` must accept the new content.
     """
-    from lib import validate_cmd  # noqa: PLC0415 - crontabs and keys need no check
+    from lib import validate_cmd
 
     checks = validate_cmd.checkers(changes)
 
@@ -122,7 +122,7 @@ def remove_lines(lines: files.Lines, numbers: Iterable[int]) -> None:
 
 def missing(changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
     """Yield what parts of files need: the directory of the file, and the program that checks it."""
-    from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+    from lib import prerequisites
 
     for name, should in changes.items():
         found = [

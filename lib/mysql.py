@@ -89,7 +89,7 @@ class Server:
     def session(self, context: Context) -> Iterator[Session]:
         """Yield a connection to the server. Raise ``ResourceError`` with the reason why there is none."""
         with prerequisites.needing("pymysql", "pip install 'resource-api[mysql]'"):
-            import pymysql  # noqa: PLC0415 - an extra
+            import pymysql
         try:
             # Deferred, because PyMySQL would leave a socket of its own open that it cannot connect.
             connection = pymysql.connect(**self._options(_seconds(context)), defer_connect=True)
@@ -111,7 +111,7 @@ class Server:
 
     def _socket(self) -> socket:
         """Return a socket that is connected to the server."""
-        import socket as sockets  # noqa: PLC0415 - types are declared without it
+        import socket as sockets
 
         host, port = self._config["host"], self._config["port"]
         if not host.startswith("/"):
@@ -186,7 +186,7 @@ class Session:
             raise ResourceError(msg)
 
     def _execute(self, statement: str) -> tuple[list[str], Collection[tuple[Any, ...]]]:
-        from pymysql import MySQLError  # noqa: PLC0415 - an extra
+        from pymysql import MySQLError
 
         try:
             with self._connection.cursor() as cursor:
@@ -278,7 +278,7 @@ def _seconds(context: Context) -> float:
 
 
 def _tls(config: Mapping[str, Any]) -> SSLContext:
-    import ssl  # noqa: PLC0415 - only for encrypted connections
+    import ssl
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = config["sslmode"] == "verify-full"

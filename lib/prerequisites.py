@@ -113,6 +113,6 @@ def missing_program(attribute: str | None, program: str, needs: str | None = Non
 def missing_checker(command: Any) -> Iterator[Problem]:
     """Yield a problem if the program of a declared ``validate_cmd`` cannot be found."""
     if command is not None:
-        from lib import validate_cmd  # noqa: PLC0415 - few files are checked
+        from lib import validate_cmd
 
         yield from missing_program("validate_cmd", validate_cmd.words(command)[0])

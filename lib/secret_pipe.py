@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @contextmanager
 def served(text: bytes, user: str | None) -> Iterator[str]:
     """Yield the path of a pipe from which one user can read ``text``, any number of times; it is never on a disk."""
-    import tempfile  # noqa: PLC0415 - few runs pass a secret so
+    import tempfile
 
     directory = tempfile.mkdtemp(prefix="resource-api-pipe-", dir="/run" if os.geteuid() == 0 else None)
     pipe, stopped = f"{directory}/pipe", threading.Event()

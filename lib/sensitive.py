@@ -39,7 +39,7 @@ def shown_by_mode(mode: Any, secrets: Iterable[str]) -> Iterator[Problem]:
     names = sorted(secrets)
     if not names or not isinstance(mode, str):
         return
-    from lib import symbolic_mode  # noqa: PLC0415 - few files hold secrets
+    from lib import symbolic_mode
 
     number = int(mode, 8) if mode[0].isdigit() else symbolic_mode.apply(mode, 0o600, directory=False)
     if number & READABLE:

@@ -123,6 +123,6 @@ def _text(value: Any) -> str:
 
 
 def _days(date: str) -> int:
-    import calendar  # noqa: PLC0415 - most users do not expire
+    import calendar
 
     return calendar.timegm(time.strptime(date, "%Y-%m-%d")) // DAY

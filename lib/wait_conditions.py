@@ -81,7 +81,7 @@ def _path(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _port(should: Mapping[str, Any], seconds: float) -> str:
-    import socket  # noqa: PLC0415 - only for ports
+    import socket
 
     host, port = should["host"], should["port"]
     # A text goes through the codec idna, whose tables are large.
@@ -94,9 +94,9 @@ def _port(should: Mapping[str, Any], seconds: float) -> str:
 
 
 def _url(should: Mapping[str, Any], seconds: float) -> str:
-    import ssl  # noqa: PLC0415 - only for URLs
-    import urllib.error  # noqa: PLC0415 - the same
-    import urllib.request  # noqa: PLC0415 - the same
+    import ssl
+    import urllib.error
+    import urllib.request
 
     url, wanted = should["url"], should.get("status")
     try:

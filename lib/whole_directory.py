@@ -34,7 +34,7 @@ def stage() -> Iterator[str]:
 
     Raise ``ResourceError`` where it cannot be made, as by another user.
     """
-    import shutil  # noqa: PLC0415 - only for changes
+    import shutil
 
     try:
         # Others cannot open it: who can, could hold the lock.

@@ -69,7 +69,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a list: the file, the users and groups."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for path, should in changes.items():
             entries = [] if should["ensure"] == "absent" else map(posix_acl.parse, should["permission"])

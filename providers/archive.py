@@ -75,7 +75,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for an unpacked archive: the directory above it, its owner, its group."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for path, should in changes.items():
             yield from ((path, problem) for problem in prerequisites.missing_place(path, should))

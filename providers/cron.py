@@ -108,7 +108,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a job: crontab(1), and the user; and later jobs that its variables reach."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name in changes:
             missing = [*prerequisites.missing_program(None, "crontab", needs="Package[cron]")]

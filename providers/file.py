@@ -77,11 +77,11 @@ class Provider(BaseProvider):
         if ensure == "link" and "target" not in given:
             problems.append(Problem("target", "a link needs a target"))
         if (command := should.get("validate_cmd")) is not None:
-            from lib import validate_cmd  # noqa: PLC0415 - few files are checked
+            from lib import validate_cmd
 
             problems += validate_cmd.problems("validate_cmd", command)
         if "mode" in should and _has_secret(should):
-            from lib import sensitive  # noqa: PLC0415 - few files hold secrets
+            from lib import sensitive
 
             problems += sensitive.shown_by_mode(should["mode"], sensitive.secret_attributes(should, *CONTENTS))
         content = _reveal(should.get("content"))
@@ -146,7 +146,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a file, as its directory, owner, group or source, and what is in its place."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for path, should in changes.items():
             missing = [
@@ -162,7 +162,7 @@ class Provider(BaseProvider):
         """Yield what goes with a directory that is removed or replaced, which only ``force`` does."""
         for path, (is_, should) in changes.items():
             if is_ and is_["ensure"] == "directory" and should.get("force"):
-                from lib import removed_directories  # noqa: PLC0415 - few directories are removed
+                from lib import removed_directories
 
                 yield from ((path, effect) for effect in removed_directories.side_effects(path))
 
@@ -233,7 +233,7 @@ class Provider(BaseProvider):
         """Keep a copy of what is at ``path``, if it is declared; ``at_once``: before the next call changes it."""
         if backup:
             if self._backups is None:
-                from lib.backups import Backups  # noqa: PLC0415 - few files are kept
+                from lib.backups import Backups
 
                 self._backups = stack.enter_context(Backups())
             self._backups.keep(path, backup, at_once=at_once)
@@ -290,7 +290,7 @@ def _digest(path: str, is_: Mapping[str, Any] | None) -> str:
     """Return the SHA-256 of a file, reading it only if it was too long for ``get``; empty for anything else."""
     if is_ is None or is_["ensure"] != "file" or "checksum" in is_:
         return str((is_ or {}).get("checksum", ""))
-    import hashlib  # noqa: PLC0415 - only for long files
+    import hashlib
 
     with files.open_source(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -342,7 +342,7 @@ def _mode(mode: str, ensure: str, present: str | None) -> str:
     """Return the mode that a file of kind ``ensure`` gets for the declared ``mode``; ``present``: what it has."""
     directory = ensure == "directory"
     if not mode[0].isdigit():
-        from lib import symbolic_mode  # noqa: PLC0415 - few modes are written in letters
+        from lib import symbolic_mode
 
         number = int(present or ("0755" if directory else "0644"), 8)
         return f"{symbolic_mode.apply(mode, number, directory=directory):04o}"
@@ -353,7 +353,7 @@ def _check(batch: files.Batch, path: str, command: Any) -> Callable[[str], None]
     """Return what has new content of a file checked. Raise ``ResourceError`` where other users could replace it."""
     if command is None:
         return None
-    from lib import validate_cmd  # noqa: PLC0415 - few files are checked
+    from lib import validate_cmd
 
     return validate_cmd.of_new_content(batch, path, command)
 

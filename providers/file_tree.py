@@ -87,7 +87,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a tree: the directory above it, its source, its owner, its group."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for path, should in changes.items():
             missing = [
@@ -165,7 +165,7 @@ class _Comparison:
         directory = member is None or member.kind == "directory"
         if mode[0].isdigit():
             return files.directory_mode(int(mode, 8)) if directory else int(mode, 8)
-        from lib import symbolic_mode  # noqa: PLC0415 - few modes are written in letters
+        from lib import symbolic_mode
 
         return symbolic_mode.apply(mode, present, directory=directory)
 

@@ -45,7 +45,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a group: members."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name, should in changes.items():
             for member in should.get("members") or ():
@@ -83,7 +83,7 @@ class Provider(BaseProvider):
 
 
 def _change(tool: Command, name: str, *options: str | int) -> None:
-    from resource_api import change_accounts  # noqa: PLC0415 - most runs change no group
+    from resource_api import change_accounts
 
     def edit(prefix: Path) -> None:
         if "--users" in options:

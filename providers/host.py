@@ -79,7 +79,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield the line that would count in place of a new one, and that a file cannot be replaced."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for (name, target), should in changes.items():
             with suppress(OSError):

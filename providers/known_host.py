@@ -96,7 +96,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a key: the user whose file it is."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name in changes:
             if (user := _user(name[2])) is not None:

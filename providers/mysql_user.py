@@ -211,7 +211,7 @@ def _canonical_hash(value: str) -> str:
 
 def _hash(password: Sensitive[str]) -> str:
     """Return what ``mysql_native_password`` stores of a password: SHA-1 of SHA-1, without a salt; of a hash itself."""
-    import hashlib  # noqa: PLC0415 - only for a password
+    import hashlib
 
     if re.fullmatch(r"\*[0-9A-Fa-f]{40}", reveal(password)):
         return _canonical_hash(reveal(password))

@@ -61,7 +61,7 @@ class Provider(ServerProvider):
         """Compare a password with what the server stores, where that can be read."""
         if attribute != "ensure" or should["ensure"] == "absent" or None in {should.get("password"), is_.get("stored")}:
             return None
-        from lib import postgresql_passwords  # noqa: PLC0415 - only for a password
+        from lib import postgresql_passwords
 
         method, _, digest = reveal(is_["stored"]).rpartition(" ")
         if postgresql_passwords.matches(reveal(should["password"]), name, method, digest):
@@ -107,7 +107,7 @@ def _statements(name: str, should: Mapping[str, Any], present: Collection[str]) 
     if should.get("valid_until") is not None:
         words.append(f"VALID UNTIL {literal(should['valid_until'])}")
     if should.get("password") is not None:
-        from lib import postgresql_passwords  # noqa: PLC0415 - as above
+        from lib import postgresql_passwords
 
         words.append(f"PASSWORD {literal(postgresql_passwords.verifier(reveal(should['password'])))}")
     if words:
@@ -126,6 +126,6 @@ def _resource(row: dict[str, Any], key: str) -> Resource:
         return found
     if method is None:
         return {**found, "stored": Sensitive(" ")}
-    from lib import postgresql_passwords  # noqa: PLC0415 - as above
+    from lib import postgresql_passwords
 
     return {**found, "stored": Sensitive(f"{method} {postgresql_passwords.unmasked(digest, key, row['name'])}")}

@@ -100,7 +100,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a package: its environment, and its source."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name, should in changes.items():
             missing = []
@@ -358,7 +358,7 @@ def _order(version: str) -> tuple[bool, Any]:
 
 def _version(text: Any) -> Any:
     """Return a version that is equal for all its spellings; the text for what is no version."""
-    from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - only with packages of Python
+    from packaging.version import InvalidVersion, Version
 
     try:
         return Version(str(text))

@@ -60,7 +60,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for an environment: its interpreter with ``ensurepip``, and its owner."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name, should in changes.items():
             missing = [*prerequisites.missing_program("python", should["python"], needs="Package[python3-venv]")]
@@ -69,7 +69,7 @@ class Provider(BaseProvider):
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield what goes with an environment that is removed."""
-        from lib import removed_directories  # noqa: PLC0415 - few environments are removed
+        from lib import removed_directories
 
         for path in changes:
             yield from ((path, effect) for effect in removed_directories.side_effects(path))

@@ -66,7 +66,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that a file is overwritten, where it cannot be replaced."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         return prerequisites.written_in_place({path: path for path in changes}, follow=False)
 

@@ -93,7 +93,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a rule: sudo."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name in changes:
             missing = prerequisites.missing_program(None, "visudo", needs="Package[sudo]")

@@ -80,7 +80,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield parameters that the kernel lacks, directories that are missing, and files that come later."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for identity, should in changes.items():
             name, target = identity

@@ -43,8 +43,8 @@ class Provider:
     ) -> str:
         """Return the text that a template makes. Raise ``ResourceError`` with the line of a mistake."""
         with prerequisites.needing("jinja2", "pip install 'resource-api[templates]'"):
-            import jinja2  # noqa: PLC0415 - an extra
-            from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415 - the same
+            import jinja2
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
         name = str(source.given) if isinstance(source, Asset) and source.origin == "file" else INLINE
         texts = {**{key: _text(text) for key, text in includes.items()}, name: _text(source)}
         environment = ImmutableSandboxedEnvironment(
@@ -124,7 +124,7 @@ def _place(name: str, line: int | None) -> str:
 
 def _reason(error: Exception) -> str:
     """Return why a template makes no text, without the words of Python for types and operators."""
-    import jinja2  # noqa: PLC0415 - an extra
+    import jinja2
 
     if isinstance(error, jinja2.TemplateNotFound):
         return f"there is no template '{error.name}' in includes"

@@ -60,8 +60,8 @@ class Provider(structured_settings.SettingsProvider):
     @staticmethod
     def _edit(text: str, wanted: Mapping[Place, Any]) -> str:
         with prerequisites.needing("tomlkit", "pip install 'resource-api[settings]'"):
-            import tomlkit  # noqa: PLC0415 - an extra
-            from tomlkit.exceptions import TOMLKitError  # noqa: PLC0415 - the same
+            import tomlkit
+            from tomlkit.exceptions import TOMLKitError
         try:
             return kept_formatting.edit(
                 text, wanted, parse=tomllib.loads, load=tomlkit.parse, dump=tomlkit.dumps, convert=lambda _old, new: new

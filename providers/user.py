@@ -103,7 +103,7 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a user: groups, and the program that is the shell."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name, should in changes.items():
             missing = [
@@ -183,7 +183,7 @@ class Provider(BaseProvider):
         except BaseException:
             for there, back in moved.items():
                 if pwd.getpwnam(name).pw_dir != there:  # the record is replaced before a flush of its directory fails
-                    from lib.rename import move  # noqa: PLC0415 - as below
+                    from lib.rename import move
 
                     move(there, back)
             raise
@@ -201,7 +201,7 @@ class Provider(BaseProvider):
 
 
 def _change(edit: Callable[[Path], object]) -> None:
-    from resource_api import change_accounts  # noqa: PLC0415 - most runs change no user
+    from resource_api import change_accounts
 
     change_accounts(edit)
 
@@ -250,8 +250,8 @@ def _prepare(prefix: Path, name: str, should: Mapping[str, Any]) -> None:
 
 def _make_home(home: str, uid: int, gid: int) -> None:
     """Copy ``/etc/skel`` aside and move it into place, all of it on disk."""
-    from lib.rename import rename  # noqa: PLC0415 - most runs make or remove no home
-    from resource_api import files  # noqa: PLC0415 - the same
+    from lib.rename import rename
+    from resource_api import files
 
     parent, name = os.path.split(home.rstrip("/"))
     aside = f"{parent}/.{name}.home.resource-api~"
@@ -294,7 +294,7 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
     _check_unused(name, is_["uid"])
     if not is_.get("home") or not Path(is_["home"]).is_dir() or os.path.lexists(home):
         return False
-    from lib.rename import move  # noqa: PLC0415 - most runs make, move or remove no home
+    from lib.rename import move
 
     move(is_["home"].rstrip("/"), home.rstrip("/"))
     return True
@@ -302,7 +302,7 @@ def _move(name: str, is_: Mapping[str, Any], home: str) -> bool:
 
 def _remove_home(context: Context, name: str, is_: Mapping[str, Any]) -> None:
     """Remove the home directory and the mailbox of a user, if they belong to it alone."""
-    from resource_api import files  # noqa: PLC0415 - most runs make or remove no home
+    from resource_api import files
 
     homes = [f"{entry.pw_dir}/" for entry in pwd.getpwall() if entry.pw_name != name]
     for path in (is_.get("home", "").rstrip("/"), f"/var/mail/{name}"):

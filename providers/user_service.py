@@ -64,7 +64,7 @@ class Provider(ServiceProvider):
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
         """Yield what is missing for a service: its user."""
-        from lib import prerequisites  # noqa: PLC0415 - only for plans with changes
+        from lib import prerequisites
 
         for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))

@@ -101,7 +101,7 @@ class Provider(BaseProvider):
 def _issuing() -> ModuleType:
     """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
-        from lib import x509_certificates  # noqa: PLC0415 - an extra
+        from lib import x509_certificates
     return x509_certificates
 
 

@@ -77,7 +77,7 @@ class Provider(BaseProvider):
 def _x509() -> ModuleType:
     """Return the module that needs ``cryptography``. Raise ``ResourceError`` where that is missing."""
     with prerequisites.needing("cryptography", "Debian: python3-cryptography"):
-        from lib import x509_files  # noqa: PLC0415 - an extra
+        from lib import x509_files
     return x509_files
 
 

@@ -58,7 +58,7 @@ class Provider(structured_settings.SettingsProvider):
 
 def _yaml() -> Any:
     with prerequisites.needing("ruamel.yaml", SOURCE):
-        from ruamel.yaml import YAML  # noqa: PLC0415 - an extra
+        from ruamel.yaml import YAML
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = structured_settings.LIMIT
@@ -68,10 +68,10 @@ def _yaml() -> Any:
 def _load(text: str) -> Any:
     """Return the content of a YAML file of one document. Raise ``FormatError`` with the line of a mistake."""
     with prerequisites.needing("yaml", SOURCE):
-        import yaml  # noqa: PLC0415 - only where it is used
+        import yaml
 
     round_trip_yaml = _yaml()
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - an extra
+    from ruamel.yaml.error import YAMLError
 
     try:
         _check_depth(yaml.parse(text, Loader=yaml.CSafeLoader))
@@ -146,7 +146,7 @@ def _blanks(line: str) -> int:
 
 def _convert(old: Any, new: Any) -> Any:
     """Return a value in the style of the old one; text that YAML 1.1 takes for something else gets quotes."""
-    from ruamel.yaml import scalarstring  # noqa: PLC0415 - an extra
+    from ruamel.yaml import scalarstring
 
     if isinstance(new, dict):
         return {_convert(None, key): _convert(None, value) for key, value in new.items()}
@@ -162,7 +162,7 @@ def _convert(old: Any, new: Any) -> Any:
 
 
 def _is_text_in_yaml_1_1(text: str) -> bool:
-    import yaml  # noqa: PLC0415 - only for changes
+    import yaml
 
     # No event has a tag yet: the loader's table of patterns decides, by the first character.
     resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], [])

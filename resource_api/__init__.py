@@ -123,7 +123,7 @@ if not TYPE_CHECKING:  # A type checker would accept every name.
 
     def __getattr__(name: str) -> Any:
         """Load a public name from its module when it is first used."""
-        from importlib import import_module  # noqa: PLC0415 - with the first name
+        from importlib import import_module
 
         for home, names in _HOMES.items():
             if name in names:

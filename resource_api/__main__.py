@@ -17,7 +17,7 @@ def main() -> None:
     gc.set_threshold(_YOUNG, 50, 50)
     try:
         # Importing click alone would cause some fifteen collections.
-        from resource_api.cli.main import run  # noqa: PLC0415 - see above
+        from resource_api.cli.main import run
 
         code = run()
     except (MemoryError, SystemError):  # which stands for an allocation that failed in the import of a module

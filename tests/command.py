@@ -259,8 +259,8 @@ def _serve_client(client: socket.socket) -> None:
 
 def compile_code(*directories: Path) -> None:
     """Write the bytecode of the package, the bundled types and of ``directories``: no run of a test writes any."""
-    import resource_api  # noqa: PLC0415 - only where runs are forked
-    from resource_api.plugins.module_path import BUNDLED  # noqa: PLC0415 - the same
+    import resource_api
+    from resource_api.plugins.module_path import BUNDLED
 
     bundled = [Path(BUNDLED, kind) for kind in ("types", "providers", "lib")]
     for directory in (Path(resource_api.__file__).parent, *bundled, *directories):
@@ -269,7 +269,7 @@ def compile_code(*directories: Path) -> None:
 
 def preload() -> None:
     """Import what the command may load, for all the processes that are forked from this one."""
-    import resource_api  # noqa: PLC0415 - only where runs are forked
+    import resource_api
 
     for package in pkgutil.iter_modules(resource_api.__path__, "resource_api."):
         if package.name not in {"resource_api.testing", "resource_api.__main__"}:
@@ -287,7 +287,7 @@ def preload() -> None:
 
 def _compile_patterns() -> None:
     """Compile the regular expressions that a run would compile at their first use."""
-    from resource_api.model.values._lazy_regex import regex  # noqa: PLC0415 - only where runs are forked
+    from resource_api.model.values._lazy_regex import regex
 
     lazy = type(regex(""))
     for name, module in list(sys.modules.items()):
@@ -338,7 +338,7 @@ def _become_run(request: int, streams: Sequence[int]) -> NoReturn:
     """Become the run that is asked for, in a process that was forked for it."""
     with open(request, "rb") as file:
         become(json.load(file), streams)
-    from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
+    from resource_api.__main__ import main
 
     try:
         main()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections import Counter
 from configparser import ConfigParser
 from functools import cache
 from io import StringIO
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 ROOT: Final = Path(__file__).resolve().parent.parent
 CODE: Final = ("resource_api", "types", "providers", "lib")
 FUNCTION_LINES: Final = 60
-MODULES: Final = 20
 
 #: What the model may import beside each other: none of them reads a clock, random numbers, files or the environment.
 PURE: Final = frozenset(
@@ -113,12 +111,6 @@ def test_no_function_is_longer_than_60_lines() -> None:
         for name, node in functions(tree(path))
     }
     assert {place: size for place, size in sizes.items() if size > FUNCTION_LINES} == {}
-
-
-def test_no_directory_has_more_than_20_modules() -> None:
-    """``__init__.py`` does not count."""
-    counts = Counter(relative(path.parent) for path in files("resource_api") if path.stem != "__init__")
-    assert {place: count for place, count in counts.items() if count > MODULES} == {}
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -144,7 +144,7 @@ class Provider(rpm.RpmProvider):
 
 def _elements(shown: str, name: str) -> Iterable[Element]:
     """Return the elements of one name in what zypper has printed as XML."""
-    from xml.etree import ElementTree as ET  # noqa: PLC0415 - machines without zypper load this module to choose
+    from xml.etree import ElementTree as ET
 
     return ET.fromstring(shown).iter(name)  # noqa: S314 - the output of a program of the system
 
@@ -162,7 +162,7 @@ def _without_locks() -> Iterator[Mapping[str, str]]:
     if not _held():
         yield {}
         return
-    from tempfile import NamedTemporaryFile  # noqa: PLC0415 - machines without zypper load this module to choose
+    from tempfile import NamedTemporaryFile
 
     settings = "[main]"
     with suppress(FileNotFoundError), open(SETTINGS, encoding="utf-8") as file:  # noqa: PTH123 - as it is

@@ -178,7 +178,7 @@ def _described(index: Any, content: Mapping[str, File]) -> Bundle:
 
 
 def _archive(members: Iterable[tuple[str, File]]) -> bytes:
-    import tarfile  # noqa: PLC0415 - few runs have bundles
+    import tarfile
 
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT, encoding="utf-8") as archive:

@@ -108,7 +108,7 @@ def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
 
 def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
     """Return a stamp of every directory with ``code`` or on the search path; None: one has changed during the run."""
-    names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}  # noqa: PTH100, PTH120 - text
+    names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
 
@@ -129,7 +129,7 @@ def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
 
 
 def _stamp(path: str) -> list[Any]:
-    found = os.stat(path)  # noqa: PTH116 - the path is text
+    found = os.stat(path)
     return [path, found.st_size, found.st_ctime_ns, found.st_ino]
 
 
@@ -139,8 +139,8 @@ def _module_paths() -> set[str]:
 
 def _file_of(path: str) -> str:
     """Return the file that a module comes from, which may be an archive; empty: there is none."""
-    while path and not os.path.isfile(path):  # noqa: PTH113 - the path is text
-        path = os.path.dirname(path) if os.path.dirname(path) != path else ""  # noqa: PTH120 - the same
+    while path and not os.path.isfile(path):
+        path = os.path.dirname(path) if os.path.dirname(path) != path else ""
     return path
 
 
@@ -154,9 +154,9 @@ def _files(manifest: Manifest) -> list[list[str]] | None:
     """
     found, named = [], 1
     for document in manifest.documents:
-        if os.path.splitext(document.file)[1].lower() not in reading.READERS:  # noqa: PTH122 - text
+        if os.path.splitext(document.file)[1].lower() not in reading.READERS:
             return None
-        path = os.path.abspath(document.file)  # noqa: PTH100 - the same
+        path = os.path.abspath(document.file)
         found.append([path, os.path.realpath(path), _digest(document.raw)])
         named += len(document.data.get("include") or ()) if type(document.data) is dict else 0
     return found if len(found) == named else None

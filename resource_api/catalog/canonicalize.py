@@ -94,8 +94,8 @@ def check_values(
 
 def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
     """Yield why the data type of an attribute refuses a value; ``written`` is the value with its references."""
-    from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
-    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - as above
+    from resource_api.model.datatypes import json_schema as schemas
+    from resource_api.model.values.nested import place_text
 
     for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")

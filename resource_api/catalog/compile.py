@@ -63,7 +63,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
-        from resource_api.catalog.functions import find_calls  # noqa: PLC0415 - only with named values
+        from resource_api.catalog.functions import find_calls
 
         scope.calls = find_calls(diagnostics, definitions)
     names = NameEvaluator(diagnostics, scope)

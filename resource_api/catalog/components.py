@@ -105,7 +105,7 @@ class Expander:
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
-        from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - only for components
+        from resource_api.model.datatypes.referred_values import with_texts
 
         given = {**defaults_of(self._manifest, component.declaration), **component.declaration.attributes}
         known = definition.attributes

@@ -262,7 +262,7 @@ class EntryBuilder:
 
     def _attributes_of(self, entry: Entry, key: str, places: Sequence[str]) -> Iterator[str]:
         """Yield the attribute of each place in a member of ``lifecycle``; report a text that is none."""
-        from resource_api.model.values.nested import parse_place  # noqa: PLC0415 - few resources name a place
+        from resource_api.model.values.nested import parse_place
 
         for text in places:
             try:

@@ -253,7 +253,7 @@ class Evaluator:
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
         """Return what is wrong with a value that is not known yet: what can never fit the data type."""
-        from resource_api.catalog.value_kinds import ValueKinds  # noqa: PLC0415 - only for what is not known yet
+        from resource_api.catalog.value_kinds import ValueKinds
 
         return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 

@@ -211,7 +211,7 @@ class Scope:
         """
         found = expression.evaluate(written, resolve)
         if type(found) is not str and found is not UNKNOWN and name in entry.definition.attributes:
-            from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few values need it
+            from resource_api.model.datatypes.referred_values import with_texts
 
             found = with_texts(entry.definition.attributes[name].datatype, written, found)
         if name in entry.definition.content_attributes:

@@ -100,7 +100,7 @@ def _check(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[P
 
 
 def _with_texts(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
-    from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few values need it
+    from resource_api.model.datatypes.referred_values import with_texts
 
     known = call.function.inputs.attributes
     return {

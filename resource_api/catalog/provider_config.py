@@ -174,7 +174,7 @@ class _InstanceBuilder:
 
         The keys are those of the values that are made from ephemeral inputs.
         """
-        from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few providers have values
+        from resource_api.model.datatypes.referred_values import with_texts
 
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}

@@ -28,7 +28,7 @@ def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Cal
     These are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for a file that cannot be
     read, ``ManifestError`` for a wrong file of inputs.
     """
-    from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput  # noqa: PLC0415 - with a manifest
+    from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
 
     if (path := stack_file(settings)) is not None:
         yield _input_file(path)
@@ -65,7 +65,7 @@ def stack_file(settings: Mapping[str, Any]) -> str | None:
     path = f"{above}{slash}stacks/{name}.yaml"
     try:
         # Not lstat: watch knows the files that were opened, or could not be.
-        with open(path, "rb"):  # noqa: PTH123 - pathlib costs more than the file
+        with open(path, "rb"):
             return path
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -106,7 +106,7 @@ def secret_value(option: str, text: str) -> str:
 
 def _content(path: str, errors: str = "strict") -> str:
     try:
-        with open(path, encoding="utf-8", errors=errors) as file:  # noqa: PTH123 - pathlib costs more than the file
+        with open(path, encoding="utf-8", errors=errors) as file:
             return file.read().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
@@ -115,8 +115,8 @@ def _content(path: str, errors: str = "strict") -> str:
 
 def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
     """Return the inputs of a file and what tells their lines. Raise ``ManifestError`` for a wrong one."""
-    from resource_api.manifest import json_reader, yaml_reader  # noqa: PLC0415 - only with a file of inputs
-    from resource_api.model.values.document import manifest_error  # noqa: PLC0415 - see above
+    from resource_api.manifest import json_reader, yaml_reader
+    from resource_api.model.values.document import manifest_error
 
     # The reader refuses bytes that are not UTF-8, with their position.
     raw = _content(path, "surrogateescape").encode(errors="surrogateescape")

@@ -104,7 +104,7 @@ def width(text: str) -> int:
     """Return the columns that a text without control characters takes, or a few more (Unicode Annex 11)."""
     if text.isascii():
         return len(text)
-    from unicodedata import east_asian_width  # noqa: PLC0415 - few names need it
+    from unicodedata import east_asian_width
 
     return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
 

@@ -91,7 +91,7 @@ class _Commands(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Return the commands and options that begin with ``incomplete``."""
-        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only while something is typed
+        from click.shell_completion import CompletionItem
 
         found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
@@ -115,7 +115,7 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
     if _COMPLETE in os.environ:
-        from resource_api.cli.completion import shells  # noqa: PLC0415 - only while something is typed
+        from resource_api.cli.completion import shells
 
         shells.register()
     try:
@@ -133,7 +133,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _report_usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     """Report that a command line cannot be parsed, before there is a session; return the exit code."""
-    from resource_api.cli import usage_advice  # noqa: PLC0415 - only where the command line is wrong
+    from resource_api.cli import usage_advice
 
     error = usage_advice.with_advice(error, arguments)
     error.show()

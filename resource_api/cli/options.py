@@ -44,7 +44,7 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what stands below the text of the help."""
-        from resource_api.cli import help_text  # noqa: PLC0415 - only for help
+        from resource_api.cli import help_text
 
         help_text.write_options(self, ctx, formatter)
 
@@ -61,7 +61,7 @@ class Group(click.Group):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write what stands below the text of the help."""
-        from resource_api.cli import help_text  # noqa: PLC0415 - only for help
+        from resource_api.cli import help_text
 
         help_text.write_commands(self, ctx, formatter)
 
@@ -91,7 +91,7 @@ def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
     """Return what click calls to complete a parameter: the function ``what`` of ``cli/completion/candidates.py``."""
 
     def found(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
-        from resource_api.cli.completion import candidates  # noqa: PLC0415 - only while something is typed
+        from resource_api.cli.completion import candidates
 
         return getattr(candidates, what)(context, incomplete)
 
@@ -100,7 +100,7 @@ def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Refuse a name of a stack or project that a URN cannot contain."""
-    from resource_api.model.values.reference import STACK_NAME  # noqa: PLC0415 - only for commands with a stack
+    from resource_api.model.values.reference import STACK_NAME
 
     if value is None or STACK_NAME.match(value):
         return value
@@ -112,9 +112,9 @@ def key(context: click.Context, _option: click.Parameter, value: str | None) -> 
     """Return the key of a URL; its passphrase is removed from the environment, where child processes would see it."""
     if value is None or context.resilient_parsing:
         return None
-    import os  # noqa: PLC0415 - only with a key
+    import os
 
-    from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - see above
+    from resource_api.state.encryption.keys import key_from_url
 
     try:
         return key_from_url(value, os.environ)
@@ -312,7 +312,7 @@ def _targets(kind: str) -> Callable[[click.Context, click.Parameter, Any], list[
     def targets(_context: click.Context, _option: click.Parameter, given: Any) -> list[Target]:
         if not given:
             return []
-        from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
+        from resource_api.runtime import reporters
 
         try:
             return [getattr(reporters, kind)(value) for value in ([given] if isinstance(given, str) else given)]

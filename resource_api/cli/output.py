@@ -94,13 +94,13 @@ class Output:
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
         )
         if stream:
-            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+            from resource_api.render import json as documents
 
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
 
     def _sink(self, settings: Mapping[str, Any]) -> Callable[..., None]:
         if self._json_log:
-            from resource_api.system.structured_log import json_lines  # noqa: PLC0415 - imports structlog later
+            from resource_api.system.structured_log import json_lines
 
             return json_lines(self.stderr)
         color = _colored(settings.get("color", "auto"), self.stderr)
@@ -108,7 +108,7 @@ class Output:
 
     def _log_lines(self, event: LogEvent, *, color: bool) -> str:
         """Return the lines of a log event whose change is too large for one."""
-        from resource_api.render.text_diff import SCREEN, log_lines  # noqa: PLC0415 - only for such a change
+        from resource_api.render.text_diff import SCREEN, log_lines
 
         # All texts of one resource together have the lines of a screen.
         subject, used = self._diffs
@@ -154,7 +154,7 @@ class Output:
     @property
     def style(self) -> Style:
         """How changes are shown on stdout."""
-        from resource_api.render.changes import Style  # noqa: PLC0415 - only where there are changes
+        from resource_api.render.changes import Style
 
         return Style(self._color, self._diff, self.log.mask)
 
@@ -170,7 +170,7 @@ class Output:
         None unless it is a terminal that can show them, for a person who looks at it.
         """
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
-            from resource_api.cli.live_lines import LiveLines  # noqa: PLC0415 - only on a terminal, for what takes long
+            from resource_api.cli.live_lines import LiveLines
 
             self._live = LiveLines(self.stderr.fileno())
         return self._live
@@ -216,7 +216,7 @@ class Output:
         with self._lock:
             if self._filter is not None:
                 return
-            from resource_api.system.process.output_filter import OutputFilter  # noqa: PLC0415 - only with a secret
+            from resource_api.system.process.output_filter import OutputFilter
 
             try:
                 self._foreign_line("")  # imports what it needs
@@ -227,12 +227,12 @@ class Output:
 
     def _foreign_line(self, text: str) -> str:
         """Return a line that others have written as one of the log; it is masked."""
-        from resource_api.system import log_renderers  # noqa: PLC0415 - imported when the filter was started
+        from resource_api.system import log_renderers
 
         event = LogEvent("notice", "", text)
         if not self._json_log:
             return log_renderers.line(event)
-        import json  # noqa: PLC0415 - the same
+        import json
 
         return escape_json(json.dumps(log_renderers.document(event)))
 
@@ -248,7 +248,7 @@ class Output:
     def print_paged(self, lines: Sequence[str]) -> None:
         """Write lines to stdout; in the pager where stdout is a terminal that does not hold them at once."""
         if self.stdout.isatty() and (command := _pager()) and not _fits(lines, self.stdout):
-            from resource_api.system.process.interactive import page  # noqa: PLC0415 - only on a terminal
+            from resource_api.system.process.interactive import page
 
             self.flush()
             if page(self.log.mask("\n".join(lines)) + "\n", command, self.stdout.fileno()):
@@ -264,7 +264,7 @@ class Output:
         self._write(self._json(document))
 
     def _json(self, document: Any, indent: int | None = None) -> str:
-        import json  # noqa: PLC0415 - only with --json
+        import json
 
         masked = self.log.mask.document(document)
         return escape_json(json.dumps(masked, indent=indent, ensure_ascii=False, default=self._masked_text)) + "\n"
@@ -281,7 +281,7 @@ class Output:
             # What it holds cannot be written; closed later, since Python 3.13 it would say so on stderr.
             with suppress(OSError, ValueError):
                 self.stdout.close()
-            self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - open until the process ends
+            self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
 
     def _note(self, error: Exception) -> None:
         """Keep why stdout cannot be written to, unless its reader has closed it."""

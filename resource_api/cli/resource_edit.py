@@ -57,15 +57,15 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
 
 def _edited(session: Session, path: str, text: str) -> str:
     """Return a text as it has been edited. Raise ``ResourceAPIError`` where the editor fails."""
-    from resource_api.system.process import interactive  # noqa: PLC0415 - with the first edit
+    from resource_api.system.process import interactive
 
     command = _editor()
     try:
-        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - the path is text
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
             file.write(text)
         session.output.flush()
         code = interactive.edit(path, command, session.output.stdout.fileno())
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - the same
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
             edited = file.read()
     except (OSError, ValueError) as error:
         msg = f"the editor '{command}' cannot be used: {getattr(error, 'strerror', None) or error}"

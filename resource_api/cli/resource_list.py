@@ -19,7 +19,7 @@ def show(session: Session, listed: Listed, form: str) -> None:
     if session.json:
         session.output.print_json(documents(listed))
         return
-    from resource_api.render import table  # noqa: PLC0415 - only for tables
+    from resource_api.render import table
 
     terminal = session.output.stdout.isatty()
     if form == "csv":

@@ -98,7 +98,7 @@ class Session:
     @cached_property
     def runtime(self) -> Runtime:
         """The runtime, made at its first use: commands that only read resources or types do not import it."""
-        from resource_api.runtime.runtime import Runtime, state_settings  # noqa: PLC0415 - see above
+        from resource_api.runtime.runtime import Runtime, state_settings
 
         runtime = Runtime(
             self.registry,
@@ -115,7 +115,7 @@ class Session:
     @cached_property
     def _progress(self) -> ProgressDisplay:
         """What shows the running calls of a run; made with the first of them."""
-        from resource_api.cli.progress import ProgressDisplay  # noqa: PLC0415 - see above
+        from resource_api.cli.progress import ProgressDisplay
 
         return ProgressDisplay(None if self._streams else self.output.live_lines(), self.log.mask)
 
@@ -156,8 +156,8 @@ class Session:
 
     def stdin_manifest(self) -> Manifest:
         """Return the manifest on stdin. Raise ``ManifestError``."""
-        from resource_api.manifest.read import STDIN, read_stdin  # noqa: PLC0415 - only for a manifest on stdin
-        from resource_api.model.values.document import MAX_BYTES, manifest_error  # noqa: PLC0415 - the same
+        from resource_api.manifest.read import STDIN, read_stdin
+        from resource_api.model.values.document import MAX_BYTES, manifest_error
 
         try:
             self._stdin = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -185,13 +185,13 @@ class Session:
         """
         if not options.is_hosted(self.settings):
             return None
-        from resource_api.cli.on_hosts.command import carry  # noqa: PLC0415 - only with --on
+        from resource_api.cli.on_hosts.command import carry
 
         return carry(self, command, manifest, **special)
 
     def definitions(self) -> list[Definition]:
         """Return every type and component on the module path, sorted by name; that one is broken is a warning."""
-        from resource_api.render.describe import types_list  # noqa: PLC0415 - only where all are listed
+        from resource_api.render.describe import types_list
 
         found, broken = types_list(self.registry)
         for name, why in broken.items():
@@ -211,7 +211,7 @@ class Session:
 
         The line is the problem's own, or that of a definition's file which is its ``cause``.
         """
-        from resource_api.manifest.sections import MAPPING  # noqa: PLC0415 - only for a problem
+        from resource_api.manifest.sections import MAPPING
 
         located = problem
         if isinstance(cause, DefinitionError):
@@ -229,7 +229,7 @@ class Session:
 
     @cached_property
     def _source_lines(self) -> SourceLines:
-        from resource_api.cli.source_lines import SourceLines  # noqa: PLC0415 - only for a problem
+        from resource_api.cli.source_lines import SourceLines
 
         return SourceLines(self.settings, self.registry.attributes_of, self.log, self.source_time, self._stdin)
 
@@ -253,10 +253,10 @@ class Session:
     def plan_lines(self, planned: Plan) -> Iterable[str]:
         """Return the text of a plan; with ``--explain`` of the resources that it names, and why they are in it."""
         if explained := self.settings.get("explain"):
-            from resource_api.render import explain  # noqa: PLC0415 - only with --explain
+            from resource_api.render import explain
 
             return explain.lines(planned, explained, self.output.style)
-        from resource_api.render import plan  # noqa: PLC0415 - only to show it
+        from resource_api.render import plan
 
         return plan.lines(planned, self.output.style, verbose=self.settings.get("verbose", False))
 
@@ -279,12 +279,12 @@ class Session:
         """Print the summary of a run and return its exit code."""
         code = self.exit_code(report)
         if self.json:
-            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+            from resource_api.render import json as documents
 
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self.run.plan_is_shown or self.interrupts.came:
             if self.output.lines_after_failure >= _RECAP and not self.settings.get("quiet"):
-                from resource_api.render.repeated_failures import repeated_failures  # noqa: PLC0415 - only after a failure
+                from resource_api.render.repeated_failures import repeated_failures
 
                 self.output.print(repeated_failures(report, self.output.style))
             self.output.print(str(report))
@@ -299,7 +299,7 @@ class Session:
 
     def exit_code(self, report: Report) -> int:
         """Return the documented code of a run."""
-        from resource_api.cli import exit_codes  # noqa: PLC0415 - only after a run
+        from resource_api.cli import exit_codes
 
         return exit_codes.of_run(report, self.interrupts, self.settings)
 
@@ -334,7 +334,7 @@ class Session:
 
     def _store_options(self) -> str:
         """Return the options of this call that select the store, as they are written after a command."""
-        from shlex import quote  # noqa: PLC0415 - only where state is damaged
+        from shlex import quote
 
         url, key = self.settings.get("state"), self.settings.get("key")
         given = (("--state", url), ("--key", key.url if key is not None else None))
@@ -356,7 +356,7 @@ class Session:
 
     def _check_targets(self) -> None:
         if self._targets:
-            from resource_api.runtime import reporters  # noqa: PLC0415 - only where one is asked for
+            from resource_api.runtime import reporters
 
             # What is wrong with a target is not reported to it.
             targets = self.take_targets()
@@ -376,8 +376,8 @@ class Session:
 
     def _failure_document(self, code: int) -> dict[str, Any]:
         """Return the document of a run that was ended before there was one."""
-        from resource_api.render import json as documents  # noqa: PLC0415 - only for a reporter
-        from resource_api.render.runs import document as run_document  # noqa: PLC0415 - see above
+        from resource_api.render import json as documents
+        from resource_api.render.runs import document as run_document
 
         settings = self.settings
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": self._command}
@@ -389,7 +389,7 @@ class Session:
 
     @property
     def _command(self) -> str:
-        import click  # noqa: PLC0415 - only for a reporter
+        import click
 
         return click.get_current_context().info_name or ""
 
@@ -402,7 +402,7 @@ class Session:
     ) -> int:
         self._problems = problems
         if error is not None and self.settings.get("debug"):
-            import traceback  # noqa: PLC0415 - only with -d
+            import traceback
 
             self.output.error_text("".join(traceback.format_exception(error)).rstrip("\n"))
         for problem in problems:
@@ -414,14 +414,14 @@ class Session:
     def announce(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
         """Write a problem to stderr as ``report_problem`` does, and to the JSON of a run."""
         if self._streams:
-            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+            from resource_api.render import json as documents
 
             self.output.emit(documents.line("diagnostic", documents.problem(problem)))
         self.report_problem(problem, cause)
 
     def _end_json(self, problems: Sequence[Problem], code: int) -> None:
         """Write the last line of a stream, or the only document of a command that has failed."""
-        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+        from resource_api.render import json as documents
 
         if self._streams:
             self.output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
@@ -431,20 +431,20 @@ class Session:
 
     def warnings(self) -> list[dict[str, Any]]:
         """Return the diagnostics of the warnings that have been shown about the manifest and its resources."""
-        from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+        from resource_api.render import json as documents
 
         return list(map(documents.problem, self._warnings))
 
     def _print_empty_report(self, code: int) -> None:
         """Print the summary of a run that was ended before it had one."""
         if self._runs and not self.json:
-            from resource_api.model.report import Report  # noqa: PLC0415 - only for runs
-            from resource_api.render.text import report  # noqa: PLC0415 - only here
+            from resource_api.model.report import Report
+            from resource_api.render.text import report
 
             self.output.print(report(Report((), self._empty_summary(), code)))
 
     def _empty_summary(self) -> Summary:
-        from resource_api.model.report import Summary  # noqa: PLC0415 - only for runs
+        from resource_api.model.report import Summary
 
         return Summary(noop=bool(self.settings.get("noop")))
 
@@ -457,7 +457,7 @@ class Session:
             self._warnings.append(event.problem)
             self.report_problem(event.problem)
         if self._streams:
-            from resource_api.render import json as documents  # noqa: PLC0415 - only with --json
+            from resource_api.render import json as documents
 
             if (document := documents.event_line(event)) is not None:
                 self.output.emit(document)
@@ -482,7 +482,7 @@ def with_session(*, runs: bool = False) -> Callable[[Callable[..., int | None]],
 
 
 def _forbid_core_dumps() -> None:
-    from resource_api.system.process import core_dumps  # noqa: PLC0415 - only where there may be secrets
+    from resource_api.system.process import core_dumps
 
     core_dumps.forbid()
 
@@ -490,6 +490,6 @@ def _forbid_core_dumps() -> None:
 def _not_on_the_module_path(name: str) -> str:
     """Return a message about an unknown type or component that the working directory has; empty if it has none."""
     kinds = ("types", "components") if TYPE_NAME.match(name) else ()
-    found = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")  # noqa: PTH110 - text
+    found = next((file for kind in kinds if os.path.exists(file := f"{kind}/{name}.py")), "")
     where = f"{found} is here, but this directory is not on the module path; give --module-path ."
     return f"unknown type '{capitalize_type(name)}'; {where}" if found else ""

@@ -160,7 +160,7 @@ class SourceLines:
 
     def _read(self, file: str) -> Sequence[str]:
         try:
-            if file != STDIN and os.stat(file).st_ctime > self._began:  # noqa: PTH116 - text
+            if file != STDIN and os.stat(file).st_ctime > self._began:
                 return ()
             raw = self._stdin if file == STDIN else read_file(file)[0]
         except (OSError, ValueError):
@@ -174,7 +174,7 @@ class SourceLines:
         """Return the suffix of a file; of standard input that of a file with its format."""
         if file == STDIN:
             return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
-        return os.path.splitext(file)[1].lower()  # noqa: PTH122 - text
+        return os.path.splitext(file)[1].lower()
 
     def _may_be_secret(self, file: str, index: int, unparsed: bool) -> bool:  # noqa: FBT001 - part of a key
         """Whether a line holds a known secret, or belongs to a key whose value may be one."""

@@ -45,10 +45,10 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
     """Write to stdout what a command with ``--json`` among its ``arguments`` writes of any error; raise ``OSError``."""
     if "--json" not in arguments:
         return
-    import json  # noqa: PLC0415 - only with --json
+    import json
 
-    from resource_api.model.report import Summary  # noqa: PLC0415 - the same
-    from resource_api.render import json as documents  # noqa: PLC0415 - the same
+    from resource_api.model.report import Summary
+    from resource_api.render import json as documents
 
     problem = documents.problem(Problem(None, error.format_message(), code="usage"))
     context = error.ctx if isinstance(error, click.UsageError) else None

@@ -39,7 +39,7 @@ def record(relevant: Callable[[], bool], base: str) -> Signatures:
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
         if (event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY) and relevant():
-            path = os.path.join(base, os.fsdecode(arguments[0]))  # noqa: PTH118 - text
+            path = os.path.join(base, os.fsdecode(arguments[0]))
             if path not in found and not path.startswith(_FOREIGN) and not path.endswith(".pyc"):
                 found[path] = signature(path)
 
@@ -49,15 +49,15 @@ def record(relevant: Callable[[], bool], base: str) -> Signatures:
 
 def directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
     """Return the directories where a missing file may appear: those of ``files``, and those of types and components."""
-    places = {os.path.dirname(path) for path in files}  # noqa: PTH120 - text
-    roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]  # noqa: PTH100 - text
+    places = {os.path.dirname(path) for path in files}
+    roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
     return {path: signature(path) for path in (*places, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
 
 
 def signature(path: str) -> list[int] | None:
     """Return what differs after a change of a file, or of the entries of a directory; None: there is none."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - text
+        found = os.stat(path)
     except (OSError, ValueError):
         return None
     return [found.st_mtime_ns, found.st_size, found.st_ino]

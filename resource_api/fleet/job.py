@@ -136,7 +136,7 @@ _manifest: Final = _Manifest()
 
 
 def _digest(job: Job, key: bytes) -> str:
-    from hashlib import sha256  # noqa: PLC0415 - a host makes no jobs
+    from hashlib import sha256
 
     return sha256(protocol.encode(_KIND, _without_secrets(job, key)._asdict())).hexdigest()
 
@@ -148,7 +148,7 @@ def _without_secrets(job: Job, key: bytes) -> Job:
 def _digested(value: Any, key: bytes) -> Any:
     """Return a value with sorted keys, and with each secret in it replaced by its keyed digest."""
     if isinstance(value, Sensitive):
-        from hashlib import blake2b  # noqa: PLC0415 - as above
+        from hashlib import blake2b
 
         text = protocol.encode(_KIND, {"value": _digested(value.reveal(), key)})
         return ["sensitive", blake2b(text, key=key, digest_size=32).hexdigest()]

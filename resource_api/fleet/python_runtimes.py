@@ -132,7 +132,7 @@ def _opened(path: str) -> Iterator[BinaryIO]:
         if start != _XZ:
             yield file
             return
-        import lzma  # noqa: PLC0415 - only for such a file
+        import lzma
 
         with lzma.LZMAFile(file) as unpacked:
             yield cast("BinaryIO", unpacked)
@@ -194,9 +194,9 @@ def _elf(path: str, header: bytes) -> tuple[str, str]:
 
 def _packed(file: BinaryIO, top: str) -> bytes:
     """Return what is beneath ``top`` as a gzipped tar: the same files give the same bytes."""
-    import gzip  # noqa: PLC0415 - only when a runtime is added
-    import io  # noqa: PLC0415 - the same
-    import tarfile  # noqa: PLC0415 - the same
+    import gzip
+    import io
+    import tarfile
 
     stream = io.BytesIO()
     with (

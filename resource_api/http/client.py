@@ -70,7 +70,7 @@ def expand(template: str, /, **values: object) -> str:
 
 def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[str]:
     """Return the header ``Authorization`` of a user with a password (RFC 7617)."""
-    import base64  # noqa: PLC0415 - few services want it
+    import base64
 
     secret = password.reveal() if isinstance(password, Sensitive) else password
     return Sensitive(f"Basic {base64.b64encode(f'{user}:{secret}'.encode()).decode()}")
@@ -238,7 +238,7 @@ class Client:
 
     def _once(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
-        from resource_api.http.connections import Connections, Unreachable  # noqa: PLC0415 - only where one is sent
+        from resource_api.http.connections import Connections, Unreachable
 
         if self._connections is None:
             self._connections = Connections(self.url, self._timeout, self._ca_file)
@@ -284,7 +284,7 @@ def _pause(response: Response, otherwise: float) -> float:
     asked = response.header("Retry-After")
     if re.fullmatch(r"\d{1,9}(\.\d+)?", asked):
         return float(asked)
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - only after a failure
+    from email.utils import parsedate_to_datetime
 
     try:
         return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())

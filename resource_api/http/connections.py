@@ -121,7 +121,7 @@ class Connections:
     def _proxy_headers(self) -> dict[str, str]:
         if self._proxy is None or self._proxy.username is None:
             return {}
-        import base64  # noqa: PLC0415 - few proxies ask for a password
+        import base64
 
         words = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
         return {"Proxy-Authorization": f"Basic {base64.b64encode(words.encode()).decode()}"}

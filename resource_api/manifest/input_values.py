@@ -89,13 +89,13 @@ def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents:
         msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
         raise UsageError(msg)
     if isinstance(value, TextInput):
-        from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for the command line
+        from resource_api.model.datatypes import from_text
 
         value = from_text.coerce(datatype, str(value))
     if datatype.holds_contents and contents is not None:
         value = contents(value, declared.origin.document.file)
     if not datatype.accepts(value):
-        from resource_api.model.datatypes import json_schema as schemas  # noqa: PLC0415 - only explains a refusal
+        from resource_api.model.datatypes import json_schema as schemas
 
         if problems := schemas.explain(datatype, value):
             raise ValueError("; ".join(_placed(path, message) for path, message in problems))
@@ -104,7 +104,7 @@ def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents:
 
 def _placed(path: tuple[str | int, ...], message: str) -> str:
     """Return a message about a part of a value, with its place: ``[1] must be an integer``."""
-    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only explains a refusal
+    from resource_api.model.values.nested import place_text
 
     place = place_text(path).removeprefix(".")
     return f"{place} {message}" if place else message

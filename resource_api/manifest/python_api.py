@@ -383,7 +383,7 @@ def _parts(value: Any) -> tuple[str | Path, ...]:
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
     """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
-    from string import Formatter  # noqa: PLC0415 - only for m.text
+    from string import Formatter
 
     found: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):

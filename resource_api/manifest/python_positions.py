@@ -115,7 +115,7 @@ class _Source:
     """The parsed text of one file."""
 
     def __init__(self, raw: bytes) -> None:
-        import ast  # noqa: PLC0415 - only where a position is needed
+        import ast
 
         self._ast = ast
         self._lines = raw.splitlines()

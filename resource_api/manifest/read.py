@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 
 def _yaml(raw: bytes, file: str) -> Document:
-    from resource_api.manifest import yaml_reader  # noqa: PLC0415 - JSON needs no YAML library
+    from resource_api.manifest import yaml_reader
 
     return yaml_reader.read(raw, file)
 
 
 def _json(raw: bytes, file: str) -> Document:
-    from resource_api.manifest import json_reader  # noqa: PLC0415 - YAML needs no JSON library
+    from resource_api.manifest import json_reader
 
     return json_reader.read(raw, file)
 
@@ -63,7 +63,7 @@ def read(
     if not isinstance(source, Mapping):
         file = os.fsdecode(source)
         return assemble(*load_documents(file, python, open_code))._replace(path=absolute(file))
-    from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for the embedding API
+    from resource_api.manifest import mapping_reader
 
     copied = mapping_reader.read(source, MAPPING)
     if copied.data.get("include") is not None:
@@ -122,7 +122,7 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
     ``root`` is the directory that relative file names start from, ``path`` that of the manifest, "" for none. Raises
     ``ManifestError``, and ``ValueError`` for a file without a name.
     """
-    from resource_api.manifest import mapping_reader  # noqa: PLC0415 - only for saved plans
+    from resource_api.manifest import mapping_reader
 
     if not all(isinstance(each["file"], str) and each["file"] for each in files):
         msg = "a file of the manifest has no name"
@@ -137,7 +137,7 @@ def _heads(places: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[
 
 def absolute(file: str) -> str:
     """Return where a file of a manifest is; symbolic links keep their names."""
-    return os.path.abspath(file)  # noqa: PTH100 - text
+    return os.path.abspath(file)
 
 
 def load_documents(
@@ -164,9 +164,9 @@ def nearest_file(path: str, written: str) -> str:
 
     ``written`` is the file as the user named it.
     """
-    root, name = (path, "") if os.path.isdir(path) else os.path.split(path)  # noqa: PTH112 - as below
+    root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
-        names = [each for each in os.listdir(root or ".") if _suffix(each) in {*READERS, ".py"}]  # noqa: PTH208 - as below
+        names = [each for each in os.listdir(root or ".") if _suffix(each) in {*READERS, ".py"}]
     except OSError:
         return ""
     if not name:
@@ -198,7 +198,7 @@ def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes
 
 
 def _suffix(path: str) -> str:
-    return os.path.splitext(path)[1].lower()  # noqa: PTH122 - pathlib costs more than the file
+    return os.path.splitext(path)[1].lower()
 
 
 class _Loader:
@@ -223,7 +223,7 @@ class _Loader:
         if identity in self._seen:
             return ""
         self._seen.add(identity)
-        self.parse(raw, self._readers[_suffix(path)], shown, os.path.dirname(path), depth)  # noqa: PTH120 - as above
+        self.parse(raw, self._readers[_suffix(path)], shown, os.path.dirname(path), depth)
         return ""
 
     def parse(self, raw: bytes, reader: Reader, shown: str, root: str, depth: int) -> None:
@@ -246,8 +246,8 @@ class _Loader:
         for number, name in enumerate(names):
             reason, hint = _refusal(root, name, depth)
             if not reason:
-                target = os.path.join(root, name)  # noqa: PTH118 - as above
-                shown = os.path.join(os.path.dirname(read.file), name)  # noqa: PTH118, PTH120 - as above
+                target = os.path.join(root, name)
+                shown = os.path.join(os.path.dirname(read.file), name)
                 reason = self.load(target, shown, depth + 1)
                 hint = nearest_file(target, name) if reason else ""
                 reason = reason and f"the included file {reason}"
@@ -269,10 +269,10 @@ def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
     if depth >= document.MAX_DEPTH:
         return f"files include each other more than {document.MAX_DEPTH} deep", ""
     hint = "an included file lies beneath the directory of the file that includes it"
-    if os.path.isabs(name) or ".." in name.split("/"):  # noqa: PTH117 - as above
+    if os.path.isabs(name) or ".." in name.split("/"):
         return "the name leads out of this file's directory", hint
     real = os.path.realpath(root)
-    target = os.path.realpath(os.path.join(real, name))  # noqa: PTH118 - as above
+    target = os.path.realpath(os.path.join(real, name))
     if os.path.commonpath([real, target]) != real:
         return "a symbolic link leads out of this file's directory", hint
     return "", ""

@@ -216,7 +216,7 @@ class ManifestBuilder:
             self.incomplete |= {key[:1].lower() + key[1:].partition("[")[0] for key in strays}
         unknown = {key: value for key, value in data.items() if key not in strays}
         self._check_keys((), unknown, SECTIONS, "section")
-        from resource_api.model.values.suggestions import closest  # noqa: PLC0415 - only when something is wrong
+        from resource_api.model.values.suggestions import closest
 
         missing = [name for name in SECTIONS if name not in data]
         meant = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
@@ -385,7 +385,7 @@ class ManifestBuilder:
 
     def _no_attributes(self, path: Path, body: Any, named: Reference) -> None:
         """Report a resource whose attributes are no mapping; the line of a text may tell why."""
-        from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+        from resource_api.manifest import syntax_hints
 
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
         lines = self._source.raw.splitlines()[number - 1 : number] if number else []

@@ -101,7 +101,7 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
     if not isinstance(error, MarkedYAMLError):
         return document.manifest_error(file, (0, 0), "syntax", "this is not YAML")
-    from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+    from resource_api.manifest import syntax_hints
 
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
     lines = _LINE_END.split(decoded)
@@ -127,7 +127,7 @@ def _problem(error: _PositionedError, lines: list[str], file: str) -> Problem:
     place = _position(error.mark)
     if not isinstance(error, _MisreadError):
         return document.problem(file, place, error.code, error.message, error.hint)
-    from resource_api.manifest import syntax_hints  # noqa: PLC0415 - only explains a mistake
+    from resource_api.manifest import syntax_hints
 
     advice = syntax_hints.value_needs_quotes(lines[place[0] - 1], place)
     return document.problem(file, place, error.code, error.message, advice.message)._replace(paste=advice.paste)

@@ -215,7 +215,7 @@ def nested_parts(difference: Difference) -> list[Difference]:
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
         return [difference]
-    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - only for such a value
+    from resource_api.model.values.nested import place_text
 
     return [Difference(name + place_text(path), *pair) for path, *pair in _parts(is_, should, ())]
 
@@ -257,7 +257,7 @@ def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should:
     """Return what is compared of a present value: all of it, or of a merged attribute what is declared."""
     if attribute not in definition.merged:
         return is_
-    from resource_api.model.values.nested import declared_part  # noqa: PLC0415 - only for such a value
+    from resource_api.model.values.nested import declared_part
 
     return declared_part(is_, should)
 
@@ -317,7 +317,7 @@ def describe_difference(definition: TypeDefinition, difference: Difference, *, c
     if isinstance(is_, Sensitive):
         return f"{verb} <sensitive>"
     if is_text_change(difference):
-        from resource_api.model.values.line_diff import count_changes  # noqa: PLC0415 - only for such a text
+        from resource_api.model.values.line_diff import count_changes
 
         return f"{verb} {count_changes(is_, should)}"
     return f"{verb} from {show_attribute(is_)} to {show_attribute(should)}"

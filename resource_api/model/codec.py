@@ -81,7 +81,7 @@ _SPELLED_BETWEEN: Final = ',"\\u0000",'
 @cache
 def _encoder() -> JSONEncoder:
     """Return the encoder, made once: for 10,000 records, making it anew takes as long as the encoding."""
-    from json import JSONEncoder  # noqa: PLC0415 - with the first record or secret
+    from json import JSONEncoder
 
     return JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
@@ -126,7 +126,7 @@ def content_document(content: Content) -> dict[str, Any]:
 
 def decode(text: str) -> Any:
     """Return the value that ``encode`` took."""
-    import json  # noqa: PLC0415 - with the first record
+    import json
 
     return json.loads(text, object_hook=_untagged)
 

@@ -193,7 +193,7 @@ class Manifest(NamedTuple):
     @property
     def sha256(self) -> str:
         """The SHA-256 of the file's bytes; of several files, that of their digests; of a mapping, that of its JSON."""
-        from hashlib import sha256  # noqa: PLC0415 - 3 ms that only a saved plan needs
+        from hashlib import sha256
 
         digests = [sha256(each.raw).hexdigest() for each in self.documents]
         return digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
@@ -215,7 +215,7 @@ class Manifest(NamedTuple):
         if isinstance(what, Declaration):
             written = attribute is None or attribute in what.attributes or attribute in what.meta
             if attribute is not None and not (written or attribute.isidentifier()):
-                from resource_api.model.values.nested import nearest_place  # noqa: PLC0415 - few problems have a part
+                from resource_api.model.values.nested import nearest_place
 
                 attribute, path = nearest_place(attribute)
                 within = (attribute, *path, *inner)

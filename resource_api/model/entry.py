@@ -52,7 +52,7 @@ class Lifecycle(NamedTuple):
 def _attributes_of(places: Sequence[str]) -> Collection[str]:
     if not places:
         return ()
-    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few resources name a place
+    from resource_api.model.values.nested import attribute_of
 
     return set(map(attribute_of, places))
 

@@ -63,7 +63,7 @@ def canonical_name(tools: ProviderFunctions, title: str, named: Mapping[str, Any
 
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """
-    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for a name
+    from resource_api.model.datatypes import from_text
 
     definition, named = tools.definition, named or {}
     captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
@@ -104,7 +104,7 @@ def _named_row(definition: TypeDefinition, name: Any) -> Resource:
     for namevar, value in row.items():
         attribute = definition.attributes[namevar]
         if not attribute.datatype.accepts(value):
-            from resource_api.model.datatypes.messages import refusal  # noqa: PLC0415 - only for a refusal
+            from resource_api.model.datatypes.messages import refusal
 
             msg = f"{namevar} {refusal(attribute.datatype, value, attribute.must_be)}"
             raise ValueError(msg)

@@ -71,9 +71,9 @@ class Sealed:
 
 def digest_secret(value: Any, salt: bytes) -> Sealed:
     """Return the digest of a secret, wrapped or plain, without a source: for what must not be stored in any form."""
-    import json  # noqa: PLC0415 - only for a secret
+    import json
 
-    from resource_api.model.values._blake2 import blake2b  # noqa: PLC0415 - only for a secret
+    from resource_api.model.values._blake2 import blake2b
 
     text = json.dumps(reveal(value), default=_compared, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())

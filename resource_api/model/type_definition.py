@@ -253,7 +253,7 @@ class TypeDefinition(AttributeSet):
         """How titles are split into namevars; None: no title is."""
         if self.title_patterns in ((), []):
             return None
-        from resource_api.model.values.title_patterns import TitlePatterns  # noqa: PLC0415 - few types have some
+        from resource_api.model.values.title_patterns import TitlePatterns
 
         return TitlePatterns(self.title_patterns)
 

@@ -74,7 +74,7 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
     """Delete what is ours and may be deleted, forget the rest."""
-    from resource_api.plan.protection import deletion_refusal  # noqa: PLC0415 - few resources are deleted
+    from resource_api.plan.protection import deletion_refusal
 
     if why := reason_to_forget(entry, inputs):
         return _forget(why)
@@ -128,7 +128,7 @@ def _creation_reasons(record: Record | None) -> Sequence[str]:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
-    from resource_api.plan.protection import deletion_refusal  # noqa: PLC0415 - few resources are deleted
+    from resource_api.plan.protection import deletion_refusal
 
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
@@ -154,7 +154,7 @@ def effective_should(entry: Entry, is_: Resource | None, should: Resource, kept:
     kept = {name: value for name, value in should.items() if name not in ignored}
     kept |= {name: is_[name] for name in ignored if name in should and name in is_}
     if places := [name for name in ignored if name not in entry.definition.attributes]:
-        from resource_api.model.values.nested import parse_place, with_present  # noqa: PLC0415 - only for parts
+        from resource_api.model.values.nested import parse_place, with_present
 
         for name, path in map(parse_place, places):
             if name in kept and name in is_:

@@ -163,7 +163,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         if dependents := planner.collector.untargeted_dependents(selected):
             steps = fail_with_untargeted_dependents(steps, dependents)
     if any(instance.pending for instance in catalog.instances.values()):
-        from resource_api.plan.lost_providers import fail_with_lost_providers  # noqa: PLC0415 - few configurations wait
+        from resource_api.plan.lost_providers import fail_with_lost_providers
 
         steps = fail_with_lost_providers(steps, catalog, prior, queries.functions, noop=options.noop)
     operations, waits = ordering.order_operations(
@@ -179,7 +179,7 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         return planned._replace(problems=problems)
     if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
         return planned
-    from resource_api.plan.output_changes import output_changes  # noqa: PLC0415 - only with outputs
+    from resource_api.plan.output_changes import output_changes
 
     return planned._replace(output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt))
 

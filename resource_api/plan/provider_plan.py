@@ -101,7 +101,7 @@ def _broken_rules(
 def _attributes_of(places: Collection[str]) -> list[str]:
     if not places:
         return []
-    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - few plans replace anything
+    from resource_api.model.values.nested import attribute_of
 
     return list(map(attribute_of, places))
 

@@ -69,7 +69,7 @@ def decide_replacement(
 
 def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacement | None) -> Decision:
     """Return the decision to replace the resource that had the same title, and other namevars."""
-    from resource_api.plan.protection import replacement_refusal  # noqa: PLC0415 - few resources are replaced
+    from resource_api.plan.protection import replacement_refusal
 
     differences = _namevar_differences(entry, predecessor)
     decision = _replace(differences, tuple(difference.attribute for difference in differences), replacement)
@@ -110,7 +110,7 @@ def _replacing_attributes(
 
     A value that is not yet known counts only if replacing is allowed or its source is deleted first.
     """
-    from resource_api.model.values.nested import attribute_of  # noqa: PLC0415 - only with a difference
+    from resource_api.model.values.nested import attribute_of
 
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
@@ -176,7 +176,7 @@ def possible_failure(entry: Entry, found: Sequence[Difference], planned: Planned
 
 def _changed_places(found: Sequence[Difference], places: Iterable[str]) -> list[Difference]:
     """Return the differences at those of the ``places`` where one is, named by the place."""
-    from resource_api.model.values.nested import at_place, parse_place  # noqa: PLC0415 - see above
+    from resource_api.model.values.nested import at_place, parse_place
 
     by_attribute = {difference.attribute: difference for difference in found}
     changed = []
@@ -209,7 +209,7 @@ def _checked_replacement(
     entry: Entry, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
     """Replace if the manifest allows it, with ``lifecycle.replace`` or by requesting it; otherwise fail."""
-    from resource_api.plan.protection import (  # noqa: PLC0415 - few resources are replaced
+    from resource_api.plan.protection import (
         replacement_refusal,
         untaint_hint,
     )

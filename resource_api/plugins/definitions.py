@@ -55,7 +55,7 @@ class DefinitionFiles:
         """Return the type that a file defines, perhaps not the ``first`` of its name. Raise ``DefinitionError``."""
         value: TypeDefinition
         if path.endswith(".json"):
-            from resource_api.plugins.type_data import type_from_json  # noqa: PLC0415 - few types are data
+            from resource_api.plugins.type_data import type_from_json
 
             value = type_from_json(path, self._bytes(path))
         else:
@@ -107,7 +107,7 @@ class DefinitionFiles:
 
     def _unread(self, path: str, names: Sequence[str]) -> Iterator[str]:
         """Yield the problem of each constant of a component that is called like a section of manifests."""
-        from resource_api.manifest.python_positions import constant_position  # noqa: PLC0415 - only for a problem
+        from resource_api.manifest.python_positions import constant_position
 
         raw = self._bytes(path)
         for name in names:
@@ -142,7 +142,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
     if not any(functions.values()):
         msg = f"{file}: defines neither resource(resource) nor plan(plan)"
         raise DefinitionError(msg)
-    from resource_api.model.policy import Policy  # noqa: PLC0415 - most runs have no policies
+    from resource_api.model.policy import Policy
 
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
 

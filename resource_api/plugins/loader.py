@@ -77,7 +77,7 @@ def _run(module: ModuleType, path: str, loader: Callable[[str, str], SourceFileL
     except (KeyboardInterrupt, UntrustedCode):
         raise
     except BaseException as error:
-        from resource_api.manifest.python_positions import raised_at, source  # noqa: PLC0415 - only for a broken file
+        from resource_api.manifest.python_positions import raised_at, source
 
         kind = MissingModule if isinstance(error, (ImportError, MissingModule)) else DefinitionError
         found = kind(f"{path}:{line_of(error, path)}: {_describe(error)}{_import_hint(error, path)}")
@@ -165,7 +165,7 @@ def _import_hint(error: BaseException, path: str) -> str:
         directory, name = _root(path), error.name
         if name.startswith("resource_api.") and name.split(".")[1] in _KINDS:
             return "; a file imports modules of lib/ as 'from lib import NAME', and nothing relative to itself"
-        if os.path.exists(f"{directory}/lib/{name}.py"):  # noqa: PTH110 - text
+        if os.path.exists(f"{directory}/lib/{name}.py"):
             return f"; write 'from lib import {name}'"
     if type(error) is ImportError and error.name in ("types", "providers"):
         return "; types and providers cannot import each other: code that several need is in lib/"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PACKAGE: Final = os.path.realpath(__file__).rsplit("/", 2)[0]
 #: Holds the bundled ``types/`` and ``providers/``: inside the package once installed, beside it in a checkout.
-BUNDLED: Final = PACKAGE if os.path.isdir(f"{PACKAGE}/types") else PACKAGE.rpartition("/")[0]  # noqa: PTH112 - text
+BUNDLED: Final = PACKAGE if os.path.isdir(f"{PACKAGE}/types") else PACKAGE.rpartition("/")[0]
 #: The program's own installation, whose code is trusted: users who can change it can change this module too.
 OWN: Final = (
     PACKAGE,
@@ -86,10 +86,10 @@ class ModulePath:
         """Return the module path of directories as they were named, then the manifest's own, then ours."""
         named = {text: os.path.realpath(text) for text in map(os.fsdecode, directories)}
         if manifest is not None:
-            named[manifest] = os.path.dirname(os.path.realpath(manifest))  # noqa: PTH120 - text
+            named[manifest] = os.path.dirname(os.path.realpath(manifest))
         # A link may come before a '..', so what was named is not normalized.
         ways = {
-            real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text  # noqa: PTH109 - text
+            real: f"{os.getcwd()}/{text}" if text[:1] != "/" else text
             for text, real in named.items()
             if _links(text, real)
         }
@@ -143,7 +143,7 @@ class ModulePath:
     def data_files(self, name: str) -> list[str]:
         """Return the files of one name directly in the directories, in their order; not those of distributions."""
         paths = [f"{directory}/{name}" for directory in self._directories]
-        return [path for path in paths if os.path.isfile(path)]  # noqa: PTH113 - text
+        return [path for path in paths if os.path.isfile(path)]
 
     def unread(self, name: str) -> tuple[str, str]:
         """Return a file that was meant as a type or component and is not read, and what it should be; empty: none.
@@ -154,7 +154,7 @@ class ModulePath:
         for directory in self._directories:
             for place in ("types", "components", "type", "component"):
                 with suppress(OSError):
-                    for file in sorted(os.listdir(f"{directory}/{place}")):  # noqa: PTH208 - bare names
+                    for file in sorted(os.listdir(f"{directory}/{place}")):
                         right = f"{place.removesuffix('s')}s/{name}.py"
                         if file.partition(".")[0].lower().replace("-", "_") == name and f"{place}/{file}" != right:
                             return f"{directory}/{place}/{file}", right
@@ -165,7 +165,7 @@ class ModulePath:
         found: set[str] = set()
         for directory in self._all() if installed else self._directories:
             with suppress(OSError):
-                found.update(os.listdir(f"{directory}/{kind}"))  # noqa: PTH208 - bare names
+                found.update(os.listdir(f"{directory}/{kind}"))
         suffixes = tuple(filter(None, _SUFFIXES.get(kind, (".py",))))
         return sorted({name.rpartition(".")[0] for name in found if name.endswith(suffixes) and name[0] != "_"})
 
@@ -178,7 +178,7 @@ class ModulePath:
 
 def _links(named: str, real: str) -> bool:
     """Return whether there are links in the path of a directory, or of a file in it, as it was named."""
-    path = os.path.abspath(named)  # noqa: PTH100 - text
+    path = os.path.abspath(named)
     return path != real and path.rpartition("/")[0] != real.rstrip("/")
 
 
@@ -186,7 +186,7 @@ def _files(directories: Iterable[str], kind: str, name: str) -> Iterator[str]:
     for directory in directories:
         for suffix in _SUFFIXES.get(kind, (".py",)):
             path = f"{directory}/{kind}/{name}{suffix}"
-            if os.path.isfile(path):  # noqa: PTH113 - text
+            if os.path.isfile(path):
                 yield path
                 break
 
@@ -213,12 +213,12 @@ def _providers_in(directory: str, name: str) -> dict[str, str]:
     path = next(_files([directory], "providers", name), None)
     found = {} if path is None else {name: path}
     try:
-        listed = os.listdir(f"{directory}/providers/{name}")  # noqa: PTH208 - bare names
+        listed = os.listdir(f"{directory}/providers/{name}")
     except OSError:
         return found
     for file in sorted(listed):
         path = f"{directory}/providers/{name}/{file}"
-        if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):  # noqa: PTH113 - text
+        if file[0] not in "_." and (file.endswith(".py") or ("." not in file and os.path.isfile(path))):
             found.setdefault(file.removesuffix(".py"), path)
     return found
 
@@ -234,8 +234,8 @@ def _distributions() -> Iterator[tuple[str, EntryPoint]]:
 
     One whose package cannot be found is left out.
     """
-    from importlib.metadata import entry_points  # noqa: PLC0415 - 40 ms, only when nothing else has the type
-    from importlib.util import find_spec  # noqa: PLC0415 - the same
+    from importlib.metadata import entry_points
+    from importlib.util import find_spec
 
     for point in sorted(entry_points(group=ENTRY_POINTS), key=lambda p: p.name):
         try:

@@ -270,7 +270,7 @@ class ProviderPool:
         return found
 
     def _make_several(self, definition: TypeDefinition) -> Implementations:
-        from resource_api.plugins.implementations import Implementations  # noqa: PLC0415 - few types have several
+        from resource_api.plugins.implementations import Implementations
 
         instance = definition.instance
         return Implementations(
@@ -282,8 +282,8 @@ class ProviderPool:
         )
 
     def _start_worker(self, definition: TypeDefinition, implementation: str) -> WorkerProvider:
-        from resource_api.plugins.worker.process import ProgramWorker, PythonWorker  # noqa: PLC0415 - only for workers
-        from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - the same
+        from resource_api.plugins.worker.process import ProgramWorker, PythonWorker
+        from resource_api.plugins.worker.proxy import WorkerProvider
 
         versions = self._versions.get(definition.instance, "")
         if executable := self.registry.executable(definition.name, versions, implementation):

@@ -72,7 +72,7 @@ class Registry:
         Code that others than root and the caller can change is refused (``UntrustedCode``), unless it lies beneath a
         directory of ``trust``. Raise ``UsageError`` for a directory that does not exist.
         """
-        if missing := next((each for each in directories if not os.path.isdir(each)), None):  # noqa: PTH112 - as given
+        if missing := next((each for each in directories if not os.path.isdir(each)), None):
             msg = f"module path: there is no directory {os.fspath(missing)}"
             raise UsageError(msg)
         return cls(ModulePath.resolve(directories, bundled=bundled), trust)
@@ -80,7 +80,7 @@ class Registry:
     @cached_property
     def trust(self) -> CodeTrust:
         """What decides whether code may be executed; it looks at each directory once."""
-        from resource_api.system.filesystem.code_trust import CodeTrust  # noqa: PLC0415 - not for bundled types
+        from resource_api.system.filesystem.code_trust import CodeTrust
 
         return CodeTrust((*OWN, *self.trusted_directories), self._module_path.ways)
 
@@ -371,8 +371,8 @@ def _newest(found: Sequence[_TypeVersion], versions: str) -> _TypeVersion:
 
     Of two equals it is the first on the module path (Pulumi's provider guide, "Lookup").
     """
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - only where a range is written
-    from packaging.version import Version  # noqa: PLC0415 - the same
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import Version
 
     name = found[0].definition.name
     try:

@@ -93,9 +93,9 @@ class _Library:
 
     def _load(self, name: str) -> None:
         base = f"{self._root}/{name.replace('.', '/')}".rstrip("/")
-        is_package = os.path.isdir(base)  # noqa: PTH112 - text
+        is_package = os.path.isdir(base)
         path = f"{base}/__init__.py" if is_package else f"{base}.py"
-        has_file = os.path.isfile(path)  # noqa: PTH113 - text
+        has_file = os.path.isfile(path)
         if not (has_file or is_package):
             raise MissingModule(self._unknown(name))
         module = ModuleType(f"{self._package}.{name}" if name else self._package)
@@ -125,7 +125,7 @@ class _Library:
         parent, _, last = name.rpartition(".")
         directory = f"{self._root}/{parent.replace('.', '/')}".rstrip("/")
         try:
-            known = [entry.removesuffix(".py") for entry in os.listdir(directory)]  # noqa: PTH208 - bare names
+            known = [entry.removesuffix(".py") for entry in os.listdir(directory)]
         except OSError:
             known = []
         hint = nearest(last, (each for each in known if not each.startswith("_")))

@@ -115,7 +115,7 @@ def match(
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:
-        from resource_api.prior.recovery import recover  # noqa: PLC0415 - only after an interrupted run
+        from resource_api.prior.recovery import recover
 
         state, recovery = recover(catalog, state, functions)
     if not state.records and recovery.empty:
@@ -128,12 +128,12 @@ def match(
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
-        from resource_api.prior.schema_upgrade import rename  # noqa: PLC0415 - only with unclaimed records
+        from resource_api.prior.schema_upgrade import rename
 
         # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
         present, renaming = rename(instances.state, unclaimed, functions)
         if not renaming.empty:
-            from resource_api.prior.recovery import join  # noqa: PLC0415 - only after an upgrade
+            from resource_api.prior.recovery import join
 
             catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
             return catalog, prior._replace(recovery=join(renaming, prior.recovery))
@@ -228,7 +228,7 @@ def _upgrade(
     errors = {}
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
-            from resource_api.prior.schema_upgrade import upgrade  # noqa: PLC0415 - only for another version
+            from resource_api.prior.schema_upgrade import upgrade
 
             try:
                 records[index] = upgrade(record, functions(entries[index].instance))

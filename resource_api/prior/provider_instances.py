@@ -288,7 +288,7 @@ def deferred_configuration(
 
     Raises ``ConfigurationError``.
     """
-    from resource_api.model.datatypes.referred_values import with_texts  # noqa: PLC0415 - few providers have values
+    from resource_api.model.datatypes.referred_values import with_texts
 
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, Any] = {}

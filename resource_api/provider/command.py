@@ -109,7 +109,7 @@ class Command:
 
         Raise ``CommandError`` for one that is missing, not executable, or that another user could change.
         """
-        from resource_api.system.process.trusted_path import locate  # noqa: PLC0415 - most runs start no program
+        from resource_api.system.process.trusted_path import locate
 
         return locate(self.program)
 
@@ -120,7 +120,7 @@ class Command:
         directories to which others must not be able to add anything. A program of another ``user`` executes them with
         that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
-        from resource_api.system.process import identity, trusted_path  # noqa: PLC0415 - most runs start no program
+        from resource_api.system.process import identity, trusted_path
 
         if user is None or identity.is_own(user):
             context = calling_context(self.provider) if self.provider is not None else current.get()
@@ -164,7 +164,7 @@ class Command:
         user: str | None = None,
         log: str | None = None,
     ) -> ProgramRun:
-        from resource_api.provider.command_run import ProgramRun, invocation  # noqa: PLC0415 - most runs start no program
+        from resource_api.provider.command_run import ProgramRun, invocation
 
         invoked = invocation(self.program, arguments, {**self.env, **(env or {})}, input, cwd, user=user)
         context = calling_context(self.provider) if self.provider is not None else current.get()

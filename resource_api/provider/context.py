@@ -116,7 +116,7 @@ class RunContext:
         """
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
-        from traceback import TracebackException  # noqa: PLC0415 - only after a failure, with -d
+        from traceback import TracebackException
 
         trace = error.__traceback__
         while trace is not None and PLUGIN_FILE not in trace.tb_frame.f_globals:

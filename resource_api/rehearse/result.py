@@ -180,7 +180,7 @@ def _wrapped(start: str, text: str, width: int | None, indent: str) -> Iterator[
     if width is None or len(start) + len(text) <= width:
         yield f"{start}{text}".rstrip()
         return
-    import textwrap  # noqa: PLC0415 - only on a narrow terminal
+    import textwrap
 
     # What is to be pasted stays whole: a space that is no white space stands in for each in it.
     whole = _PASTED.sub(lambda found: found[0].replace(" ", _NO_BREAK), text)

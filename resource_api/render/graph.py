@@ -66,7 +66,7 @@ def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
 
 
 def _html(catalog: Catalog) -> str:
-    from resource_api.render.html import relationships  # noqa: PLC0415 - only for a page
+    from resource_api.render.html import relationships
 
     names = [str(entry.reference) for entry in catalog.entries]
     return relationships.page(catalog.manifest.project, names, _edges(catalog))

@@ -208,7 +208,7 @@ def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 def log(entry: event.LogEvent) -> dict[str, Any]:
     """Return a log line as an object."""
-    from resource_api.system.log_renderers import document  # noqa: PLC0415 - with the first line
+    from resource_api.system.log_renderers import document
 
     return line("log", {"reference": entry.subject if "[" in entry.subject else None, **document(entry)})
 

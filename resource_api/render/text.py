@@ -84,7 +84,7 @@ def output(value: Any, *, terminal: bool) -> str:
 
 def record(state: StackState, found: Record) -> Iterator[str]:
     """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
-    from resource_api.state import export as state_export  # noqa: PLC0415 - only for state show
+    from resource_api.state import export as state_export
 
     yield f"{escape(str(found.reference))}:"
     yield f"  urn: {escape(state_export.record_urn(state, found))}"

@@ -29,7 +29,7 @@ _COLORS: Final = {"+": "32", "-": "31", "@": "36"}
 
 def count_lines(difference: Difference) -> str:
     """Return how many lines of a text differ: ``(+2 -1 lines)``."""
-    from resource_api.model.values.line_diff import count_changes  # noqa: PLC0415 - only for a text of several lines
+    from resource_api.model.values.line_diff import count_changes
 
     return count_changes(difference.is_, difference.should)
 
@@ -38,7 +38,7 @@ def text_diff(
     difference: Difference, style: Style, *, names: tuple[str, str] = ("is", "should"), most: int = SCREEN
 ) -> Iterator[str]:
     """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none."""
-    from resource_api.model.values.line_diff import is_compared, unified  # noqa: PLC0415 - see above
+    from resource_api.model.values.line_diff import is_compared, unified
 
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):

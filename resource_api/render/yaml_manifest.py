@@ -150,7 +150,7 @@ def _rank(item: tuple[str, Any]) -> tuple[int, int]:
 def _comment(value: Any) -> str:
     if isinstance(value, Content):
         return escape(str(value))
-    import json  # noqa: PLC0415 - few values are written so
+    import json
 
     return escape(
         json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (dict, list)) else _scalar(value)
@@ -211,7 +211,7 @@ def _flow(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    import json  # noqa: PLC0415 - few values need quotes
+    import json
 
     quoted = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)

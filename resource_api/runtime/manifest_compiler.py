@@ -127,7 +127,7 @@ class ManifestCompiler:
 
     def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
         """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
-        from resource_api.manifest import python_manifest  # noqa: PLC0415 - only for Python manifests
+        from resource_api.manifest import python_manifest
 
         return python_manifest.read(raw, file, inputs, self._facts, self._log.mask.add_inputs)
 
@@ -146,13 +146,13 @@ class ManifestCompiler:
 
         @cache
         def reader() -> AssetReader:
-            from resource_api.system.filesystem.asset_contents import AssetReader  # noqa: PLC0415 - see above
+            from resource_api.system.filesystem.asset_contents import AssetReader
 
             return AssetReader()
 
         def read(spec: ContentSpec, file: str) -> Content:
             if spec.origin in {"file", "directory"}:
-                path = os.path.join(os.path.dirname(file), str(spec.given))  # noqa: PTH118, PTH120 - text
+                path = os.path.join(os.path.dirname(file), str(spec.given))
                 self._read_contents[path] = spec.word
             return reader()(spec, file)
 
@@ -165,7 +165,7 @@ class ManifestCompiler:
             read = {saved: "plan"}
         else:
             files = [document.file for document in catalog.manifest.documents]
-            read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}  # noqa: PTH122 - text
+            read = {file: "manifest" for file in files if os.path.splitext(file)[1].lower() in reading.READERS}
             read = {**self._read_contents, **read}
         trust = self._registry.trust
         warnings = [
@@ -178,7 +178,7 @@ class ManifestCompiler:
     def _warn_of_readers(self, catalog: Catalog) -> Catalog:
         """Return the catalog with a warning for each file of inputs or configurations whose secret all can read."""
         documents = [document.file for document in catalog.manifest.documents]
-        kinds = {file: "configurations" for file in documents if os.path.basename(file) == PROVIDERS}  # noqa: PTH119 - text
+        kinds = {file: "configurations" for file in documents if os.path.basename(file) == PROVIDERS}
         kinds |= dict.fromkeys(self.input_files, "inputs")
         kinds = {file: kind for file, kind in kinds.items() if everybody_can_read(file)}
         if not kinds:
@@ -196,7 +196,7 @@ class ManifestCompiler:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
         if (found := self._registry.component(name)) is None:
             return None
-        from resource_api.manifest import python_component  # noqa: PLC0415 - only where there are components
+        from resource_api.manifest import python_component
 
         return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
 
@@ -204,7 +204,7 @@ class ManifestCompiler:
 def _holds(file: str, secrets: Mask) -> bool:
     """Return whether a file has a secret in it; one that cannot be read has none."""
     try:
-        with open(file, encoding="utf-8", errors="replace") as text:  # noqa: PTH123 - pathlib costs more than the file
+        with open(file, encoding="utf-8", errors="replace") as text:
             return bool(secrets.search([text.read(MAX_BYTES)]))
     except OSError:
         return False

@@ -41,7 +41,7 @@ def report_findings(
         _log_undeclared(plan, log)
         speaks = recorded and not isinstance(store, NoStore) and (_does_something(plan) or log.enabled("info"))
         if speaks and store.stacks():
-            from resource_api.runtime import other_stacks  # noqa: PLC0415 - only where something is done
+            from resource_api.runtime import other_stacks
 
             other_stacks.report(plan, store, log)
     if notify is not None:
@@ -88,7 +88,7 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
 
     ``runs`` are the finished runs of the stack, as the store's history returns them.
     """
-    from resource_api.transaction.scheduler import unrelated_neighbours  # noqa: PLC0415 - only for parallel runs
+    from resource_api.transaction.scheduler import unrelated_neighbours
 
     if any(run.get("parallel", 1) > 1 for run in runs):
         return

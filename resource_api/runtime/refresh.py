@@ -137,7 +137,7 @@ def _outputs(catalog: Catalog, state: StackState, changed: Sequence[Record]) -> 
     keys = {record.key for record in changed}
     if not (keys and state.outputs):
         return {}
-    from resource_api.plan import unknowns  # noqa: PLC0415 - few stacks have outputs
+    from resource_api.plan import unknowns
 
     records = {**state.records, **{record.key: record for record in changed}}
 
@@ -187,8 +187,8 @@ def _document(
     runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
 ) -> dict[str, Any]:
     """Return the document of a refresh, which has drift and no steps."""
-    from resource_api.render import json as documents  # noqa: PLC0415 - only where it is wanted
-    from resource_api.render.runs import document as run_document  # noqa: PLC0415 - see above
+    from resource_api.render import json as documents
+    from resource_api.render.runs import document as run_document
 
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}

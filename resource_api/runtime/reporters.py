@@ -87,9 +87,9 @@ def _add_to_directory(directory: Path, document: Document) -> None:
     began = document.get("started") or time.time()
     stamp = f"{time.strftime('%Y%m%dT%H%M%S', time.gmtime(began))}.{int(began % 1 * 1000):03}Z"
     _write(directory / f"{stamp}-{document.get('run') or secrets.token_hex(8)}.json", _json, 0o600, document)
-    for name in sorted(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:  # noqa: PTH208 - bare names
+    for name in sorted(filter(_REPORT.fullmatch, os.listdir(directory)))[:-KEPT]:
         with suppress(FileNotFoundError), files.Batch() as batch:  # another run removes it too
-            batch.remove(os.path.abspath(directory / name))  # noqa: PTH100 - text
+            batch.remove(os.path.abspath(directory / name))
 
 
 def _imported(module: str, name: str) -> Reporter:
@@ -122,23 +122,23 @@ def _json(document: Document) -> str:
 
 
 def _xml(document: Document) -> str:
-    from resource_api.render.runs import junit  # noqa: PLC0415 - only this form
+    from resource_api.render.runs import junit
 
     return junit.text(_as_run(document))
 
 
 def _html(document: Document) -> str:
     if document["kind"] == "fleet":
-        from resource_api.render.html.fleet import fleet  # noqa: PLC0415 - only for many hosts
+        from resource_api.render.html.fleet import fleet
 
         return fleet(document)
-    from resource_api.render.html import pages as html  # noqa: PLC0415 - only this form
+    from resource_api.render.html import pages as html
 
     return html.plan(document) if document["kind"] == "plan" else html.run(document)
 
 
 def _metrics(document: Document) -> str:
-    from resource_api.render.runs import metrics as rendering  # noqa: PLC0415 - only this form
+    from resource_api.render.runs import metrics as rendering
 
     return rendering.text(_as_run(document))
 
@@ -147,7 +147,7 @@ def _as_run(document: Document) -> Document:
     """Return a run over hosts as a run whose steps are the hosts; any other document as it is."""
     if document["kind"] != "fleet":
         return document
-    from resource_api.render.fleet import as_run  # noqa: PLC0415 - only for many hosts
+    from resource_api.render.fleet import as_run
 
     return as_run(document)
 

@@ -78,7 +78,7 @@ class ResourceReader:
         given = inputs or any(each is not None for each in (provider, manifest, config))
         if not given and not definition.config.attributes:
             return None
-        from resource_api.runtime.configured_provider import ProviderSelector  # noqa: PLC0415 - few types need one
+        from resource_api.runtime.configured_provider import ProviderSelector
 
         return ProviderSelector(self.registry, self.run).select(type_name, provider, manifest, inputs or {}, config)
 
@@ -96,7 +96,7 @@ class ResourceReader:
         none can be read, and ``UsageError`` for another ``strict``. ``selected`` is the result of ``select``.
         """
         if strict != "error":
-            from resource_api.model.options import to_options  # noqa: PLC0415 - the default needs no check
+            from resource_api.model.options import to_options
 
             to_options({"strict": strict})
         with ProviderPool(self.registry, self.run) as providers:

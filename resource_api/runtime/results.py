@@ -19,7 +19,7 @@ class Plan(planner.Plan):
 
     def __str__(self) -> str:
         """Return the text of the plan, without a last line break."""
-        from resource_api.render import plan  # noqa: PLC0415 - only for its text
+        from resource_api.render import plan
 
         return "\n".join(plan.lines(self))
 
@@ -29,7 +29,7 @@ class Plan(planner.Plan):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
-        from resource_api.render import json as documents  # noqa: PLC0415 - only for JSON
+        from resource_api.render import json as documents
 
         return documents.plan(self)
 
@@ -48,6 +48,6 @@ class Report(report.Report):
 
     def to_dict(self) -> dict[str, Any]:
         """Return ``steps``, ``outputs`` and ``summary`` as JSON documents, as in ``resource-api apply --json``."""
-        from resource_api.render import json as documents  # noqa: PLC0415 - only for JSON
+        from resource_api.render import json as documents
 
         return documents.report(self)

@@ -126,7 +126,7 @@ class Runtime(ResourceReader):
         self.facts = facts or Facts()
         self._contents = contents
         if isinstance(key, str):
-            from resource_api.state.encryption.keys import key_from_url  # noqa: PLC0415 - only with a key
+            from resource_api.state.encryption.keys import key_from_url
 
             key = key_from_url(key, dict(os.environ))
         self.key = key
@@ -138,7 +138,7 @@ class Runtime(ResourceReader):
     def store(self) -> StateStore:
         """The state store, opened at the first use."""
         if self._store is None:
-            from resource_api.state.open_store import open_store  # noqa: PLC0415 - only where no store is given
+            from resource_api.state.open_store import open_store
 
             self._store = open_store(None if self._state is None else str(self._state), self.key)
         return self._store
@@ -262,7 +262,7 @@ class Runtime(ResourceReader):
             made, chosen = source, execution_options(source.options, inputs, options)
             return self._apply(chosen, lambda run: self._plan_again(made, run), on_plan)
         if isinstance(source, (str, os.PathLike)):
-            from resource_api.runtime import saved_plan  # noqa: PLC0415 - a mapping is no saved plan
+            from resource_api.runtime import saved_plan
 
             if (report := saved_plan.apply_file(self, os.fspath(source), inputs, options, on_plan)) is not None:
                 return report
@@ -314,7 +314,7 @@ class Runtime(ResourceReader):
     ) -> Plan:
         with self._planned(options, lambda run: self._plan_manifest(source, inputs, run, request)) as (plan, _):
             if out is not None:
-                from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where a plan is saved
+                from resource_api.runtime import saved_plan
 
                 saved_plan.write_beside(plan, os.fspath(out), self.key)
             return plan
@@ -356,7 +356,7 @@ class Runtime(ResourceReader):
         return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
-        from resource_api.runtime.queries import stack_outputs  # noqa: PLC0415 - few manifests use other stacks
+        from resource_api.runtime.queries import stack_outputs
 
         found = stack_outputs.outputs(self.store, StackName(self.project or project, self.stack), name)
         self.log.mask.add(found)
@@ -379,7 +379,7 @@ class Runtime(ResourceReader):
                 self.log.mask.add([entry.should, declared_secrets(entry.definition, entry.should)])
         if not (inputs or entries):
             return catalog
-        from resource_api.runtime.unmaskable_secrets import warnings  # noqa: PLC0415 - few runs have secrets
+        from resource_api.runtime.unmaskable_secrets import warnings
 
         found = warnings(catalog.manifest, inputs, entries, self.log.mask)
         return catalog._replace(warnings=[*catalog.warnings, *found])
@@ -391,7 +391,7 @@ class Runtime(ResourceReader):
         """Return a context that holds the lock of the state for one run of ``command``; a wait for it is shown."""
         if self.run.progress is None or not self.lock_timeout:
             return self.store.lock(command, self.lock_timeout)
-        from resource_api.runtime import lock_wait  # noqa: PLC0415 - only where the lock may be waited for
+        from resource_api.runtime import lock_wait
 
         return lock_wait.held(self.store, command, self.lock_timeout, self.run.progress(), self.log)
 
@@ -431,7 +431,7 @@ class Runtime(ResourceReader):
         if run.options.destroy:
             return self._plan_empty(source, inputs, run)
         if request is not None:
-            from resource_api.provider.derived import DerivedValues  # noqa: PLC0415 - only for what may be kept
+            from resource_api.provider.derived import DerivedValues
 
             self.run.derived = DerivedValues()
         cached = self._plan_incrementally(request, run) if request is not None and run.policies is None else None
@@ -499,7 +499,7 @@ class Runtime(ResourceReader):
         options, snapshot, _ = run
         if selected is None or not options.excludes:
             return observe(catalog, prior, selected, snapshot), selected
-        from resource_api.plan import exclusion  # noqa: PLC0415 - only with --exclude
+        from resource_api.plan import exclusion
 
         excluded = targets.excluded(catalog, options, prior.undeclared)
         needed = exclusion.needed(catalog, excluded, selected)
@@ -513,7 +513,7 @@ class Runtime(ResourceReader):
     def _check_prerequisites(self, plan: Plan, providers: ProviderPool) -> None:
         """Report what the changes of a plan need and this machine lacks."""
         if any(step.decision is not SAME and "preflight" in step.definition.features for step in plan.steps):
-            from resource_api.runtime import preflight  # noqa: PLC0415 - only for plans with such changes
+            from resource_api.runtime import preflight
 
             for warning in preflight.warnings(plan, providers):
                 self.notify(Diagnosed(warning))
@@ -522,7 +522,7 @@ class Runtime(ResourceReader):
         """Return the evaluator of the policies, None where there are none. Raise ``DefinitionError``."""
         if not (policies := self.registry.policies()):
             return None
-        from resource_api.runtime.policies import PolicyEvaluator  # noqa: PLC0415 - only where there are policies
+        from resource_api.runtime.policies import PolicyEvaluator
 
         return PolicyEvaluator(policies, self.notify)
 
@@ -532,14 +532,14 @@ class Runtime(ResourceReader):
         """Return what identifies a run in the cache; None where it cannot be used or its conclusions not be kept."""
         if not isinstance(source, str) or isinstance(self.store, NoStore) or not options.plain:
             return None
-        label = json.dumps([source, os.path.abspath(source), self.stack, self.project])  # noqa: PTH100 - text
+        label = json.dumps([source, os.path.abspath(source), self.stack, self.project])
         return CacheRequest(source, label, inputs, options, self._began)
 
     def _plan_incrementally(self, request: CacheRequest, run: _Planning) -> planning.Plan | None:
         """Return a plan without what an earlier run found unchanged; None where a whole one must be made."""
         if (cached := self.store.load_conclusion(request.label)) is None:
             return None
-        from resource_api.cache.incremental_plan import Planner, plan  # noqa: PLC0415 - only with a cached conclusion
+        from resource_api.cache.incremental_plan import Planner, plan
 
         snapshot, compiler = run.snapshot, self._compiler
         planner = Planner(
@@ -565,16 +565,16 @@ class Runtime(ResourceReader):
             report = self._execute(plan, snapshot, command, run)
             unchanged = plan.in_sync and not (options.noop or report.steps or report.exit_code)
             if unchanged and request is not None and snapshot.providers.check_policies is None:
-                from resource_api.cache import incremental_plan  # noqa: PLC0415 - only with something to conclude
+                from resource_api.cache import incremental_plan
 
                 incremental_plan.save(request, plan, snapshot.providers, self.store)
             return report
 
     def _execute(self, plan: Plan, snapshot: Snapshot, command: str, run: str, *, record: bool = True) -> Report:
         """Execute a plan under the lock and record what happened, also when it is interrupted."""
-        from resource_api.transaction.recorder import Recorder  # noqa: PLC0415 - only for a run
-        from resource_api.transaction.records import Records  # noqa: PLC0415 - only for a run
-        from resource_api.transaction.transaction import Transaction  # noqa: PLC0415 - only for a run
+        from resource_api.transaction.recorder import Recorder
+        from resource_api.transaction.records import Records
+        from resource_api.transaction.transaction import Transaction
 
         name, started = self.name(plan.catalog), time.time()
         with self.log.bind(**name._asdict(), phase="plan"):
@@ -613,7 +613,7 @@ class Runtime(ResourceReader):
         kept = recorded and bool(report.changed or report.exit_code)
         if not kept and self.on_document is None:
             return
-        from resource_api.render.runs import document as run_document  # noqa: PLC0415 - only for a run that has changed something
+        from resource_api.render.runs import document as run_document
 
         text = run_document.encode(plan, report, {**about, **run}, self.log.mask)
         try:
@@ -628,7 +628,7 @@ class Runtime(ResourceReader):
 def _with_side_effects(plan: planning.Plan, providers: ProviderPool) -> planning.Plan:
     """Return a plan whose steps have what they do besides; what is forbidden of that fails them."""
     if any(step.decision is not SAME and step.asks_side_effects for step in plan.steps):
-        from resource_api.transaction.side_effects import with_side_effects  # noqa: PLC0415 - only for plans with such changes
+        from resource_api.transaction.side_effects import with_side_effects
 
         return with_side_effects(plan, providers)
     return plan
@@ -655,7 +655,7 @@ def _run_id() -> str:
 
 
 def _embedder_sink() -> Callable[..., None]:
-    from resource_api.system.structured_log import EmbedderSink  # noqa: PLC0415 - the command has sinks of its own
+    from resource_api.system.structured_log import EmbedderSink
 
     return EmbedderSink()
 
@@ -682,6 +682,6 @@ def _recorded_in_sync(plan: planning.Plan, providers: ProviderPool) -> frozenset
 
 
 def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
-    from resource_api.prior.stated_implementations import stated_implementations  # noqa: PLC0415 - few types have several
+    from resource_api.prior.stated_implementations import stated_implementations
 
     return stated_implementations(catalog, prior, instance)

@@ -47,9 +47,9 @@ _COMPARED: Final = (
 
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
     """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
-    from resource_api.system.filesystem import files  # noqa: PLC0415 - only to save a plan
+    from resource_api.system.filesystem import files
 
-    found = document(plan, key, os.getcwd())  # noqa: PTH109 - text
+    found = document(plan, key, os.getcwd())
     text = f"{json.dumps(found, indent=2, ensure_ascii=False)}\n".encode()
     try:
         files.write_output(path, text)
@@ -75,7 +75,7 @@ def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[st
     if key is None and (name := _find_secret(plan)):
         msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)
-    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+    from resource_api.render import json as documents
 
     found = documents.plan(plan)
     embedded = {
@@ -93,7 +93,7 @@ def check_target(path: str, files: Iterable[str]) -> None:
     """Raise ``UsageError`` when ``path`` is one of the files that the plan is made of."""
     for file in files:
         with suppress(OSError):
-            if os.path.samefile(path, file):  # noqa: PTH121 - text
+            if os.path.samefile(path, file):
                 msg = f"-o {path} would overwrite {file}, which the plan is made of"
                 raise UsageError(msg)
 
@@ -109,7 +109,7 @@ def _find_secret(plan: Plan) -> str:
 
 def _encrypted(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
     """Return what is embedded, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
-    from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
+    from resource_api.state.encryption.envelope import DataKey
 
     data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
     kept = {**embedded, "salt": salt.hex(), "secrets": _secrets(plan, salt)}
@@ -127,7 +127,7 @@ def _decrypted(document: Mapping[str, Any], path: str, key: Key | None) -> Mappi
         if key is not None:
             raise refused(path, "the plan is not encrypted, and a key is named")
         return embedded
-    from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
+    from resource_api.state.encryption.envelope import DataKey
 
     rest = {name: value for name, value in document.items() if name != "manifest"}
     found: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
@@ -172,14 +172,14 @@ def load(path: str) -> dict[str, Any]:
         if path == "-":
             msg = "a saved plan is not read from standard input; give the name of its file"
             raise UsageError(msg)
-        reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"  # noqa: PTH113 - text
+        reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
     _check_format(document, path)
     return document
 
 
 def _check_format(document: Mapping[str, Any], path: str) -> None:
-    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+    from resource_api.render import json as documents
 
     if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
         raise refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
@@ -196,7 +196,7 @@ def apply(
 
     Raise ``ManifestError`` when the saved plan is stale, not applicable, or no document of this program.
     """
-    from resource_api.render import json as documents  # noqa: PLC0415 - only with a saved plan
+    from resource_api.render import json as documents
 
     _check_format(document, path)
     if not document.get("applicable"):
@@ -247,7 +247,7 @@ def check_confirmation(confirmed: Mapping[str, Any], document: Mapping[str, Any]
 
 
 def _digest(step: Mapping[str, Any]) -> str:
-    from hashlib import sha256  # noqa: PLC0415 - only for a plan that is confirmed on another machine
+    from hashlib import sha256
 
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()

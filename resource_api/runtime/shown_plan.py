@@ -91,7 +91,7 @@ def refreshed(document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Di
 
 def find_stale(document: Mapping[str, Any], store: StateStore) -> str:
     """Return why the recorded state is another than the plan saw; empty: it is the same."""
-    from resource_api.state.store import StackName  # noqa: PLC0415 - where a store has been opened
+    from resource_api.state.store import StackName
 
     state = store.load(StackName(str(document["project"]), str(document["stack"])).checked())
     return state_difference(document, state.lineage, state.serial)

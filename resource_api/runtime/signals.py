@@ -84,8 +84,8 @@ class Interrupts:
                 # The signal has come in the middle of a write to the very stream; another thread waits for its end.
                 threading.Thread(target=copy_context().run, args=(write,), daemon=True).start()
         elif self._count <= 2:  # noqa: PLR2004 - the second of three
-            from resource_api.model.values.errors import STOPPED  # noqa: PLC0415 - only when interrupted
-            from resource_api.system.process import process  # noqa: PLC0415 - the same
+            from resource_api.model.values.errors import STOPPED
+            from resource_api.system.process import process
 
             self._run.stop_soon()
             process.stop_all()

@@ -141,7 +141,7 @@ class RowChecker:
 
 def _wrong_values(problems: Sequence[Problem]) -> str:
     """Return what is wrong with the values of a row, without advice for authors of manifests."""
-    from resource_api.model.datatypes.messages import QUOTES  # noqa: PLC0415 - only for a wrong value
+    from resource_api.model.datatypes.messages import QUOTES
 
     return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
 
@@ -168,7 +168,7 @@ def _copied(row: Resource) -> Resource | str:
 
 def _unrecordable(row: Resource) -> str:
     """Return which value of a row cannot be recorded, such as a set or an unknown one; empty if all can."""
-    from resource_api.model.codec import encode  # noqa: PLC0415 - only for a row with a problem
+    from resource_api.model.codec import encode
 
     for key, value in row.items():
         try:

@@ -70,7 +70,7 @@ class _SnapshotQueries:
         self._snapshot.read_all([(definition, names)])
         late = [name for name in names if (definition.instance, name) in self.late] if self.late else ()
         if late and (settle := self._snapshot.providers.settle(definition)):
-            from resource_api.snapshot import settling  # noqa: PLC0415 - few types lag
+            from resource_api.snapshot import settling
 
             seconds = settling.remaining_seconds(max(self.late[definition.instance, name].at for name in late), settle)
             settling.read_until_settled(self._snapshot, definition, partial(self._unsettled, definition, late), seconds)
@@ -99,8 +99,8 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
-        from resource_api.catalog.functions import invoke  # noqa: PLC0415 - few manifests call one
-        from resource_api.plugins.functions import call_function  # noqa: PLC0415 - few manifests call one
+        from resource_api.catalog.functions import invoke
+        from resource_api.plugins.functions import call_function
 
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
 

@@ -158,7 +158,7 @@ class Lock:
 
 
 def _user() -> str:
-    import pwd  # noqa: PLC0415 - reads the user database
+    import pwd
 
     try:
         return pwd.getpwuid(os.getuid()).pw_name

@@ -28,7 +28,7 @@ def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
     if url in MEMORY:
         return MemoryStore()
     if scheme == "sqlite" and path and not path.startswith(_NO_PATHS):
-        from resource_api.state.sqlite.store import SqliteStore  # noqa: PLC0415 - only where state is kept
+        from resource_api.state.sqlite.store import SqliteStore
 
         place = os.path.expanduser(path)
         if place.startswith("~"):
@@ -43,6 +43,6 @@ def open_store(url: str | None = None, key: Key | None = None) -> StateStore:
 
 def default_path(environment: Mapping[str, str]) -> str:
     """Return the default path: for root that of the machine, for any other user their own. Raise ``UsageError``."""
-    from resource_api.system.state_directory import state_directory  # noqa: PLC0415 - only for the default
+    from resource_api.system.state_directory import state_directory
 
     return f"{state_directory(environment)}/state.db"

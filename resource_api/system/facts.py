@@ -26,7 +26,7 @@ _FAMILIES: Final = {
 
 @cache
 def _release() -> Mapping[str, str]:
-    import platform  # noqa: PLC0415 - only for this fact
+    import platform
 
     try:
         return platform.freedesktop_os_release()
@@ -35,7 +35,7 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, Any]:
-    import platform  # noqa: PLC0415 - only for this fact
+    import platform
 
     release = _release()
     identity = release.get("ID", "")
@@ -61,7 +61,7 @@ def _os() -> dict[str, Any]:
 def _debian_version() -> str:
     """Return the version with its minor part, such as ``12.11``, as Facter does; os-release has the major one only."""
     try:
-        with open("/etc/debian_version", encoding="ascii") as file:  # noqa: PTH123 - pathlib costs more
+        with open("/etc/debian_version", encoding="ascii") as file:
             version = file.read().strip()
     except (OSError, UnicodeDecodeError):
         version = ""
@@ -69,9 +69,9 @@ def _debian_version() -> str:
 
 
 def _networking() -> dict[str, Any]:
-    import socket  # noqa: PLC0415 - takes as long as the rest of this module
+    import socket
 
-    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+    from resource_api.system import kernel_facts
 
     hostname, _, domain = socket.gethostname().partition(".")
     if not domain:
@@ -83,16 +83,16 @@ def _networking() -> dict[str, Any]:
 
 
 def _processors() -> dict[str, Any]:
-    import platform  # noqa: PLC0415 - only for this fact
+    import platform
 
-    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+    from resource_api.system import kernel_facts
 
     count, cores = kernel_facts.processors()
     return {"count": count, "physicalcount": cores, "isa": platform.machine()}
 
 
 def _memory() -> dict[str, Any]:
-    from resource_api.system import kernel_facts  # noqa: PLC0415 - only for some facts
+    from resource_api.system import kernel_facts
 
     system, swap = kernel_facts.memory()
     return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
@@ -107,7 +107,7 @@ def _kernelrelease() -> str:
 
 
 def _identity() -> dict[str, Any]:
-    import pwd  # noqa: PLC0415 - only for this fact
+    import pwd
 
     uid = os.geteuid()
     return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}

@@ -40,7 +40,7 @@ def interfaces() -> dict[str, dict[str, str]]:
 
 def processors() -> tuple[int, int]:
     """Return how many processors there are, and how many cores; at least one of each."""
-    places = glob.iglob(_CORES)  # noqa: PTH207 - pathlib costs more
+    places = glob.iglob(_CORES)
     cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in places}
     return os.cpu_count() or 1, len(cores - {""}) or 1
 
@@ -56,7 +56,7 @@ def memory() -> tuple[int, int]:
 
 
 def _version_4_address(name: str) -> str:
-    import fcntl  # noqa: PLC0415 - only for this fact
+    import fcntl
 
     request = struct.pack("256s", os.fsencode(name)[:_LONGEST_NAME])
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
@@ -80,7 +80,7 @@ def _hardware_address(name: str) -> str:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib costs more
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""

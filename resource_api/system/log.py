@@ -184,7 +184,7 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
     if not fields and (both := f"{subject}\n{text}") is mask(both):
         return event
     if fields:
-        from resource_api.model.codec import plain  # noqa: PLC0415 - not for text alone
+        from resource_api.model.codec import plain
 
         data = {key: plain(value) for key, value in fields.items()}
         fields = _masked_data(data, mask) if mask else data
@@ -218,7 +218,7 @@ def console(
     """
 
     def write(events: Sequence[LogEvent]) -> None:
-        from resource_api.system.log_renderers import line  # noqa: PLC0415 - with the first line
+        from resource_api.system.log_renderers import line
 
         lines = [
             line(event, color=color) if event.change is None or large is None else large(event, color=color)
@@ -282,7 +282,7 @@ class _LineStream(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         if self._lines is None:
-            from resource_api.system.process.line_splitter import LineSplitter  # noqa: PLC0415 - few providers print
+            from resource_api.system.process.line_splitter import LineSplitter
 
             self._lines = LineSplitter(self._mask)
         for line in self._lines.feed(bytes(data), _LONGEST):

@@ -116,7 +116,7 @@ def contained() -> Iterator[None]:
 
 def _process_state() -> _ProcessState:
     try:
-        directory = os.getcwd()  # noqa: PTH109 - pathlib costs more than the call
+        directory = os.getcwd()
     except OSError:
         directory = None
     return _ProcessState(

@@ -21,7 +21,7 @@ def state_directory(environment: Mapping[str, str]) -> str:
         return "/var/lib/resource-api"
     home = environment.get("XDG_STATE_HOME", "")
     if not home.startswith("/"):
-        home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - a text
+        home = os.path.expanduser("~/.local/state")
     if not home.startswith("/"):
         msg = "there is no home directory for the state; name a place with --state sqlite:PATH"
         raise UsageError(msg)

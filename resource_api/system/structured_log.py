@@ -48,7 +48,7 @@ def json_lines(stream: TextIO) -> StreamSink:
 
 def _json_logger(buffer: TextIO) -> Any:
     """Return a structlog logger that writes JSON lines to ``buffer``."""
-    import structlog  # noqa: PLC0415 - with the first event
+    import structlog
 
     processors: list[Any] = [
         structlog.processors.TimeStamper("iso", utc=True),
@@ -74,13 +74,13 @@ class EmbedderSink:
         if "structlog" not in sys.modules or not _structlog_is_configured():
             logger = self._loggers.get(resource_type) or self._logger(resource_type)
             return logger.isEnabledFor(LEVELS[level])
-        import structlog  # noqa: PLC0415 - imported already
+        import structlog
 
         enabled = getattr(structlog.get_logger(_name(resource_type)).bind(), "is_enabled_for", None)
         return enabled is None or bool(enabled(LEVELS["info" if level == "notice" else level]))
 
     def _logger(self, resource_type: str) -> logging.Logger:
-        import logging  # noqa: PLC0415 - only for an embedding program
+        import logging
 
         return self._loggers.setdefault(resource_type, logging.getLogger(_name(resource_type)))
 
@@ -106,7 +106,7 @@ def _name(resource_type: str) -> str:
 
 
 def _log_to_structlog(event: LogEvent) -> None:
-    import structlog  # noqa: PLC0415 - imported already
+    import structlog
 
     logger = structlog.get_logger(_name(event.fields.get("resource_type", "")))
     bound = logger.bind(subject=event.subject, level_name=event.level, **event.fields)
@@ -114,9 +114,9 @@ def _log_to_structlog(event: LogEvent) -> None:
 
 
 def _log_to_logging(event: LogEvent) -> None:
-    import logging  # noqa: PLC0415 - only for an embedding program
+    import logging
 
-    import structlog  # noqa: PLC0415 - only for an embedding program
+    import structlog
 
     if logging.getLevelName(LEVELS["notice"]) != _NOTICE:
         logging.addLevelName(LEVELS["notice"], _NOTICE)

@@ -57,7 +57,7 @@ def _alarm(seconds: float, message: str) -> Iterator[None]:
 
 @contextmanager
 def _asynchronous(seconds: float, message: str) -> Iterator[None]:
-    import ctypes  # noqa: PLC0415 - few resources have a timeout, and fewer of them in a thread
+    import ctypes
 
     class TimedOutError(ResourceError):
         """The interpreter raises a class, and makes its instance itself."""

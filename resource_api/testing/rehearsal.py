@@ -36,6 +36,6 @@ def rehearse(
     ``IsolationError`` where this machine or user lacks what is needed.
     """
     file = os.fsdecode(manifest)
-    registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))  # noqa: PTH100, PTH120 - texts
+    registry = Registry.from_path(*module_path, os.path.dirname(os.path.abspath(file)))
     request = rehearsal.Request(file, inputs or {}, {}, Isolation(size, network), tests, destroy, orders, damage, kills)
     return rehearsal.rehearse(Runtime(registry), request, lambda _report: None)

@@ -169,8 +169,8 @@ class ProviderCaller:
 
 def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
     """Call a provider with a time limit in seconds; a worker, as programs have, keeps to its own and says more."""
-    from resource_api.plugins.worker.proxy import WorkerProvider  # noqa: PLC0415 - few resources have a timeout
-    from resource_api.system.time_limit import time_limit  # noqa: PLC0415 - the same
+    from resource_api.plugins.worker.proxy import WorkerProvider
+    from resource_api.system.time_limit import time_limit
 
     with nullcontext() if isinstance(provider, WorkerProvider) else time_limit(deadline, timeout):
         call(provider)

@@ -91,7 +91,7 @@ class Results:
     @cached_property
     def _skipping(self) -> Skipping:
         """What the failures keep from being done."""
-        from resource_api.transaction.skipping import Skipping  # noqa: PLC0415 - only after a failure
+        from resource_api.transaction.skipping import Skipping
 
         return Skipping(self._plan, self.blocked, self.failures)
 

@@ -305,6 +305,6 @@ class SegmentRun:
 
 def _side_effect_check(parts: Parts) -> SideEffectCheck:
     """Return what asks the provider before each ``set`` of a segment."""
-    from resource_api.transaction.side_effects import SideEffectCheck  # noqa: PLC0415 - few types have side effects
+    from resource_api.transaction.side_effects import SideEffectCheck
 
     return SideEffectCheck(parts)

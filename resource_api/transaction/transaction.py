@@ -57,7 +57,7 @@ class Parts(NamedTuple):
         interrupted = self.snapshot.providers.run.cancelled
         if not (interrupted or (self.plan.options.fail_fast and self.results.failures)):
             return ""
-        from resource_api.transaction.skipping import HALTED, INTERRUPTED  # noqa: PLC0415 - only in a run that ends early
+        from resource_api.transaction.skipping import HALTED, INTERRUPTED
 
         return INTERRUPTED if interrupted else HALTED
 
@@ -85,21 +85,21 @@ class Transaction:
 
     @cached_property
     def _parts(self) -> Parts:
-        from resource_api.transaction.call_progress import Places  # noqa: PLC0415 - something is to be done
-        from resource_api.transaction.refreshes import Refreshes  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.call_progress import Places
+        from resource_api.transaction.refreshes import Refreshes
 
         refreshes, places = Refreshes(self._plan, self._results.changed), Places(self._plan)
         return Parts(self._plan, self._snapshot, self._results, refreshes, self._events, self._recorder, places)
 
     @cached_property
     def _reevaluation(self) -> Reevaluation:
-        from resource_api.transaction.reevaluate import Reevaluation  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.reevaluate import Reevaluation
 
         return Reevaluation(self._parts)
 
     @cached_property
     def _rereading(self) -> Rereading:
-        from resource_api.transaction.rereading import Rereading  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.rereading import Rereading
 
         return Rereading(self._plan, self._snapshot, self._results)
 
@@ -163,13 +163,13 @@ class Transaction:
     # One by one, or side by side
 
     def _run_in_order(self) -> None:
-        from resource_api.transaction.segments import in_order  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.segments import in_order
 
         for operations in in_order(self._plan):
             self._carry_out(self._begin(operations))
 
     def _run_side_by_side(self) -> None:
-        from resource_api.transaction.parallel import ParallelRun  # noqa: PLC0415 - side by side
+        from resource_api.transaction.parallel import ParallelRun
 
         ParallelRun(
             self._plan,
@@ -233,7 +233,7 @@ class Transaction:
     def _carry_out(self, runs: Sequence[OperationRun]) -> None:
         """Carry out operations that share a call."""
         if runs:
-            from resource_api.transaction.segment_run import SegmentRun  # noqa: PLC0415 - something is to be done
+            from resource_api.transaction.segment_run import SegmentRun
 
             with self._cancel_when_stopped(runs):
                 SegmentRun(self._parts, runs).carry_out()
@@ -241,7 +241,7 @@ class Transaction:
     @contextmanager
     def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
         """Let what is no ``Exception`` cancel the run, and end the operations that it interrupted."""
-        from resource_api.transaction.provider_call import CallStopped  # noqa: PLC0415 - something is to be done
+        from resource_api.transaction.provider_call import CallStopped
 
         try:
             yield

@@ -86,7 +86,7 @@ class Verification:
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
-            from resource_api.snapshot.settling import read_until_settled  # noqa: PLC0415 - few types lag
+            from resource_api.snapshot.settling import read_until_settled
 
             waiting = [run for run in runs if run.name in begun and not (run.finished or run.result.failed)]
             unsettled = partial(self._unsettled, waiting)

@@ -138,7 +138,7 @@ def _execute(arguments: Sequence[str], cwd: Path, env: Mapping[str, str], stream
     _ptrace(_TRACEME, 0)
     os.kill(os.getpid(), signal.SIGSTOP)
     install_filter()
-    from resource_api.__main__ import main  # noqa: PLC0415 - as the command does
+    from resource_api.__main__ import main
 
     main()
 

@@ -75,7 +75,7 @@ def read_notes(directory: Path) -> tuple[int, bytes]:
 
 def mutate(name: str, seconds: int, notes: Notes) -> None:
     """Mutate the corpus of a target; does not return."""
-    import atheris  # noqa: PLC0415 - only here, it is an extra
+    import atheris
 
     with atheris.instrument_imports(include=["resource_api"]):
         importlib.import_module("tests.fuzz.targets")
@@ -115,7 +115,7 @@ def _instrument_loaded(atheris: Any) -> None:
 
 def generate(name: str, seconds: int, notes: Notes) -> None:
     """Try structured inputs of a target."""
-    from hypothesis import HealthCheck, Phase, given, seed, settings  # noqa: PLC0415 - only here
+    from hypothesis import HealthCheck, Phase, given, seed, settings
 
     importlib.import_module("tests.fuzz.targets")
     target, end = TARGETS[name], time.monotonic() + seconds

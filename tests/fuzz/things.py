@@ -87,7 +87,7 @@ def bundled_provider(name: str, implementation: str = "") -> Any:
 
 
 def _pool(found: Registry) -> Any:
-    from resource_api.plugins.provider_pool import ProviderPool  # noqa: PLC0415 - for one function
+    from resource_api.plugins.provider_pool import ProviderPool
 
     return ProviderPool(found, RunContext(Log("off")))
 

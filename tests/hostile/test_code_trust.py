@@ -335,7 +335,7 @@ def test_bytecode_that_others_can_write_is_not_executed(site: Site) -> None:
 
 
 def _magic() -> bytes:
-    from importlib.util import MAGIC_NUMBER  # noqa: PLC0415 - only here
+    from importlib.util import MAGIC_NUMBER
 
     return MAGIC_NUMBER
 

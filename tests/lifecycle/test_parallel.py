@@ -552,7 +552,7 @@ def test_the_cost_of_the_schedule_is_linear(shape: str) -> None:
         resources = {f"Narrow[{n}]": {"size": n, "require": needs.get(shape, lambda _n: [])(n)} for n in range(count)}
         side.apply(resources, parallel=2)
         plan = side.runtime.plan({"project": PROJECT, "resources": {k: v | {"size": -1} for k, v in resources.items()}})
-        from resource_api.transaction.scheduler import Schedule  # noqa: PLC0415 - what is counted here
+        from resource_api.transaction.scheduler import Schedule
 
         looked = 0
 
@@ -561,7 +561,7 @@ def test_the_cost_of_the_schedule_is_linear(shape: str) -> None:
             looked += event == "line"
             return count_lines
 
-        import sys  # noqa: PLC0415
+        import sys
 
         before = sys.gettrace()
         sys.settrace(count_lines)

@@ -51,7 +51,7 @@ def private_system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[Server]:
     """Yield a server of MariaDB for all tests of a process."""
-    from tests.mariadb_server import running_server  # noqa: PLC0415 - only these tests need the library
+    from tests.mariadb_server import running_server
 
     with running_server() as found:
         yield found

@@ -43,7 +43,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
     source = session.source(manifest)
     if isinstance(source, str) and (document := saved_plan.read(source)) is not None:
         given = options.saved_plan_options(settings, document)
-        session.source_time = os.stat(source).st_mtime  # noqa: PTH116 - text
+        session.source_time = os.stat(source).st_mtime
         report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
     else:
         inputs, given = given_inputs.inputs(session.settings), options.run_options(settings)

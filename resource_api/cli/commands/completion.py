@@ -34,7 +34,7 @@ _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), 
 @with_session()
 def show(session: Session, shell: str | None, **_settings: Any) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
-    from resource_api.cli.completion.shells import SCRIPTS  # noqa: PLC0415 - only here
+    from resource_api.cli.completion.shells import SCRIPTS
 
     name = shell or _login_shell()
     session.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
@@ -46,9 +46,9 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
 @with_session()
 def install(session: Session, shell: str | None, **_settings: Any) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
-    from resource_api.cli.completion.shells import SCRIPTS  # noqa: PLC0415 - only here
-    from resource_api.system.filesystem.directories import make_directory  # noqa: PLC0415 - only here
-    from resource_api.system.filesystem.files import replace  # noqa: PLC0415 - the same
+    from resource_api.cli.completion.shells import SCRIPTS
+    from resource_api.system.filesystem.directories import make_directory
+    from resource_api.system.filesystem.files import replace
 
     name = shell or _login_shell()
     path, remark = _place(name)
@@ -66,7 +66,7 @@ def install(session: Session, shell: str | None, **_settings: Any) -> None:
 
 def _login_shell() -> str:
     """Return the name of the user's shell. Raise ``UsageError`` for one that has no completion here."""
-    name = os.path.basename(os.environ.get("SHELL", ""))  # noqa: PTH119 - of a text
+    name = os.path.basename(os.environ.get("SHELL", ""))
     if name not in _SHELLS:
         msg = f"there is no completion for {name or 'a shell that is not known'}; name one of {', '.join(_SHELLS)}"
         raise UsageError(msg)

@@ -33,7 +33,7 @@ _directory = click.option("--directory", type=click.Path(file_okay=False), defau
 @with_session()
 def new_type(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: Any) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
-    from resource_api.cli import scaffold  # noqa: PLC0415 - only for types and components
+    from resource_api.cli import scaffold
 
     _show(session, scaffold.new_type(name, Path(directory), shared=shared, http=http))
 
@@ -45,7 +45,7 @@ def new_type(session: Session, name: str, directory: str, *, shared: bool, http:
 @with_session()
 def new_component(session: Session, name: str, directory: str, **_settings: Any) -> None:
     """Write components/NAME.py and a test."""
-    from resource_api.cli import scaffold  # noqa: PLC0415 - see above
+    from resource_api.cli import scaffold
 
     _show(session, scaffold.new_component(name, Path(directory)))
 
@@ -61,7 +61,7 @@ def _show(session: Session, paths: Sequence[Path]) -> None:
 @with_session()
 def new_key(session: Session, path: str, **_settings: Any) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
-    from resource_api.state.encryption import keys  # noqa: PLC0415 - only for keys
+    from resource_api.state.encryption import keys
 
     keys.create_key_file(path)
     session.show(

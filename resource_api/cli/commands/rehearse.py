@@ -89,8 +89,8 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
 
     Exit codes: 0 all well; 1 the run failed; 2 it works, but another verdict is bad.
     """
-    from resource_api.rehearse import rehearsal  # noqa: PLC0415 - imported by nothing else
-    from resource_api.system.overlay.isolated_run import Isolation  # noqa: PLC0415 - as above
+    from resource_api.rehearse import rehearsal
+    from resource_api.system.overlay.isolated_run import Isolation
 
     def show(report: Report) -> None:
         if not session.json:

@@ -90,7 +90,7 @@ def resource(
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
     if settings["filters"]:
-        from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - only for a filter
+        from resource_api.runtime.queries.selected_resources import filter_tests
 
         filter_tests(settings["filters"], [definition])  # before anything is read
     name, given = (
@@ -129,8 +129,8 @@ def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
 
 def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
-    from resource_api.runtime.queries import types_of_resources  # noqa: PLC0415 - only for several types
-    from resource_api.runtime.queries.selected_resources import filter_tests  # noqa: PLC0415 - the same
+    from resource_api.runtime.queries import types_of_resources
+    from resource_api.runtime.queries.selected_resources import filter_tests
 
     every_type, settings = session.settings["every_type"], session.settings
     if every_type and text is not None:
@@ -186,15 +186,15 @@ def _finish(
     """
     settings = session.settings
     if pattern or settings["filters"]:
-        from resource_api.runtime.queries.selected_resources import select  # noqa: PLC0415 - only with one of these
+        from resource_api.runtime.queries.selected_resources import select
 
         listed = select(listed, pattern, settings["filters"])
     if settings["edit"]:
-        from resource_api.cli.resource_edit import edit  # noqa: PLC0415 - only with it
+        from resource_api.cli.resource_edit import edit
 
         return edit(session, listed, selected.section if selected is not None else {})
     if session.json or settings["form"] not in (None, "yaml"):
-        from resource_api.cli import resource_list  # noqa: PLC0415 - only with one of these
+        from resource_api.cli import resource_list
 
         resource_list.show(session, listed, settings["form"] or "json")
         return 0
@@ -211,7 +211,7 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
 
     Raise ``UsageError``.
     """
-    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only with a configuration
+    from resource_api.model.datatypes import from_text
 
     found: dict[str, Any] = {}
     for pair in pairs:

@@ -57,8 +57,8 @@ def watch(manifest: str, **settings: Any) -> int:
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _stop)
-    base = os.getcwd()  # noqa: PTH109 - text
-    path = os.path.join(base, manifest)  # noqa: PTH118 - text
+    base = os.getcwd()
+    path = os.path.join(base, manifest)
     known: Signatures = {path: watched_files.signature(path)}
     try:
         while True:
@@ -83,7 +83,7 @@ def _stop(number: int, _frame: FrameType | None) -> NoReturn:
 
 def _plan(settings: dict[str, Any], base: str, before: Signatures) -> Signatures:
     """Make one plan in a new process; return the files that the next change may come from."""
-    with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:  # noqa: PTH123 - a descriptor
+    with open(os.memfd_create("watched files"), "r+", encoding="utf-8") as report:
         if (pid := os.fork()) == 0:
             _plan_and_exit(settings, base, report.fileno())
         try:

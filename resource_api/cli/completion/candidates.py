@@ -59,8 +59,8 @@ def projects(context: click.Context, incomplete: str) -> Items:
 
 def stacks(context: click.Context, incomplete: str) -> Items:
     """Return the recorded stacks, and those for which there are inputs beside the manifest."""
-    directory = os.path.join(os.path.dirname(_first_argument(context, "manifest")), "stacks")  # noqa: PTH118, PTH120 - pathlib costs more
-    files = os.listdir(directory) if os.path.isdir(directory) else ()  # noqa: PTH112, PTH208 - the same
+    directory = os.path.join(os.path.dirname(_first_argument(context, "manifest")), "stacks")
+    files = os.listdir(directory) if os.path.isdir(directory) else ()
     declared = (name.removesuffix(".yaml") for name in files if name.endswith(".yaml"))
     return _items((*declared, *(name.stack for name, _ in _recorded(context))), incomplete)
 
@@ -120,7 +120,7 @@ def _input_type(declared: Mapping[str, Any]) -> str:
 
 def facts(_context: click.Context, incomplete: str) -> Items:
     """Return the facts of this machine; those below another one are not looked up."""
-    from resource_api.system.facts import Facts  # noqa: PLC0415 - only here
+    from resource_api.system.facts import Facts
 
     return _items(Facts().names(), incomplete)
 
@@ -136,9 +136,9 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 def hosts(context: click.Context, incomplete: str) -> Items:
     """Return the groups and hosts of the inventory for the last name of a list; none of one that is a program."""
-    from resource_api.fleet import inventory  # noqa: PLC0415 - only for names of hosts
-    from resource_api.fleet.selection import beside  # noqa: PLC0415 - see above
-    from resource_api.model.values.errors import ManifestError  # noqa: PLC0415 - see above
+    from resource_api.fleet import inventory
+    from resource_api.fleet.selection import beside
+    from resource_api.model.values.errors import ManifestError
 
     path = context.params.get("hosts_file") or beside(_first_argument(context, "manifest"))
     if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
@@ -197,8 +197,8 @@ def _enumerated(datatype: str) -> list[str]:
 
 
 def _registry(context: click.Context) -> Registry:
-    from resource_api.plugins.module_path import ModulePath  # noqa: PLC0415 - not for names from state
-    from resource_api.plugins.registry import Registry  # noqa: PLC0415 - see above
+    from resource_api.plugins.module_path import ModulePath
+    from resource_api.plugins.registry import Registry
 
     given = context.params
     return Registry(ModulePath.resolve(given.get("module_path") or ()), given.get("trust_path") or ())
@@ -214,8 +214,8 @@ def _definition(context: click.Context) -> TypeDefinition:
 
 def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName]]]:
     """Return each recorded stack with the names of its resources."""
-    from resource_api.state.open_store import open_store  # noqa: PLC0415 - not for names of types
-    from resource_api.state.sqlite.names import recorded  # noqa: PLC0415 - see above
+    from resource_api.state.open_store import open_store
+    from resource_api.state.sqlite.names import recorded
 
     path = getattr(open_store(context.params.get("state")), "path", None)
     return [] if path is None else list(recorded(path))
@@ -238,7 +238,7 @@ def _project(manifest: str) -> str:
     """Return the project of a manifest as far as its text says it; else the stem of its file."""
     if written := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
         return written[1]
-    return os.path.splitext(os.path.basename(manifest))[0]  # noqa: PTH119, PTH122 - pathlib costs more
+    return os.path.splitext(os.path.basename(manifest))[0]
 
 
 def _declared_references(manifest: str) -> list[str]:
@@ -256,7 +256,7 @@ def _declared_inputs(manifest: str) -> Mapping[str, Any]:
     if manifest.endswith(".json"):
         section = json.loads(text).get("inputs")
     else:
-        from resource_api.manifest import yaml_reader  # noqa: PLC0415 - only for YAML
+        from resource_api.manifest import yaml_reader
 
         # Only this section is parsed: the rest can be long, and need not be complete yet.
         cut = re.search(r"^inputs\s*:.*\n?(?:^(?:[ \t].*|#.*)?\n?)*", text, re.MULTILINE)
@@ -266,7 +266,7 @@ def _declared_inputs(manifest: str) -> Mapping[str, Any]:
 
 def _text(manifest: str) -> str:
     """Return the text of a manifest that is a file of reasonable size; otherwise an empty text."""
-    if not os.path.isfile(manifest) or os.path.getsize(manifest) > _MAX_BYTES:  # noqa: PTH113, PTH202 - see above
+    if not os.path.isfile(manifest) or os.path.getsize(manifest) > _MAX_BYTES:
         return ""
-    with open(manifest, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - see above
+    with open(manifest, encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -113,7 +113,7 @@ def _check_options(settings: Mapping[str, Any]) -> None:
 def _make_directory(path: str) -> None:
     """Make a directory that nobody else can open; one that exists stays as it is. Raise ``UsageError``."""
     try:
-        os.stat(os.path.dirname(os.path.abspath(path)))  # noqa: PTH100, PTH116, PTH120 - text
+        os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
     except OSError as error:
         msg = f"-o {path}: with --on this is a directory of plans: {error.strerror}"

@@ -273,7 +273,7 @@ class Display:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        from resource_api.render import table  # noqa: PLC0415 - only for a table
+        from resource_api.render import table
 
         output = self._session.output
         if self._session.settings.get("form") == "csv":
@@ -296,8 +296,8 @@ class Display:
 
 def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of the plan that a host has sent, or one that says that it is none."""
-    from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for plans
-    from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
+    from resource_api.render import plan as plan_text
+    from resource_api.runtime import shown_plan
 
     try:
         return list(plan_text.lines(shown_plan.from_document(found, "plan", registry), style))
@@ -309,8 +309,8 @@ def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> It
 
 def _refreshed_lines(found: Mapping[str, Any], style: Style, *, noop: bool) -> Iterator[str]:
     """Return the lines of what a host has read again."""
-    from resource_api.render import plan as plan_text  # noqa: PLC0415 - only for a refresh
-    from resource_api.runtime import shown_plan  # noqa: PLC0415 - see above
+    from resource_api.render import plan as plan_text
+    from resource_api.runtime import shown_plan
 
     return plan_text.refreshed_lines(*shown_plan.refreshed(found), style, noop=noop)
 

@@ -48,7 +48,7 @@ def make_carrier(
 
     Raise ``ResourceError`` where a library is not installed.
     """
-    from resource_api.fleet.carriers import ssh_carrier  # noqa: PLC0415 - with asyncio and asyncssh
+    from resource_api.fleet.carriers import ssh_carrier
 
     found = Runtimes(python_runtimes.directory(os.environ))
     make = partial(
@@ -60,8 +60,8 @@ def make_carrier(
     )
     if processes == 1:
         return make()
-    from resource_api.fleet.carriers.read_become_password import BecomePasswords  # noqa: PLC0415 - with the others
-    from resource_api.fleet.carriers.split_carrier import SplitCarrier  # noqa: PLC0415 - only for many hosts
+    from resource_api.fleet.carriers.read_become_password import BecomePasswords
+    from resource_api.fleet.carriers.split_carrier import SplitCarrier
 
     passwords = BecomePasswords()
     via = ssh_carrier.jump_hosts(transports)
@@ -149,7 +149,7 @@ class HostedRun:
 
     def _check_limit(self, wanted: int, transports: Collection[str], processes: int) -> None:
         """Warn where these processes may not have so many connections as hosts are wanted side by side."""
-        from resource_api.fleet.carriers.ssh_carrier import connection_limit  # noqa: PLC0415 - with asyncio
+        from resource_api.fleet.carriers.ssh_carrier import connection_limit
 
         if (found := processes * connection_limit(wanted, transports)) < wanted:
             text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"

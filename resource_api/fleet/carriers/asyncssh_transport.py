@@ -480,7 +480,7 @@ def _library(otherwise: str) -> Any:
     """Return asyncssh. Raise ``ResourceError`` where it is not installed."""
     try:
         with linker_cache():  # it looks for two libraries that few have, which would be a fifth of its import
-            import asyncssh  # noqa: PLC0415 - only for hosts that are reached by ssh
+            import asyncssh
     except ImportError as error:
         msg = (
             f"hosts are reached with the library asyncssh: pip install 'resource-api[ssh]'; or without it: {otherwise}"

@@ -249,7 +249,7 @@ def connection_limit(wanted: int, transports: Collection[str]) -> int:
     """Return how many of ``wanted`` hosts can be served side by side, as far as descriptors allow."""
     if carrier.PROGRAM not in transports:
         return transport.descriptor_limit(wanted)
-    from resource_api.fleet.carriers import openssh_transport  # noqa: PLC0415 - see below
+    from resource_api.fleet.carriers import openssh_transport
 
     return transport.descriptor_limit(wanted, each=openssh_transport.DESCRIPTORS)
 
@@ -271,10 +271,10 @@ def _transports(names: Collection[str], environment: Mapping[str, str] | None = 
 def _transport(name: str, environment: Mapping[str, str]) -> Transport:
     """Return what reaches hosts. Raise ``ResourceError`` where its library is not installed."""
     if name == carrier.PROGRAM:
-        from resource_api.fleet.carriers.openssh_transport import SshProgram  # noqa: PLC0415 - few hosts are reached by it
+        from resource_api.fleet.carriers.openssh_transport import SshProgram
 
         return SshProgram(environment)
-    from resource_api.fleet.carriers.asyncssh_transport import Connections  # noqa: PLC0415 - with asyncssh
+    from resource_api.fleet.carriers.asyncssh_transport import Connections
 
     return Connections(environment)
 

@@ -138,7 +138,7 @@ def descriptor_limit(wanted: int, *, each: int = 2) -> int:
 
     ``each``: the descriptors that one connection needs.
     """
-    import resource  # noqa: PLC0415 - only for many hosts
+    import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = each * wanted + _OTHER_DESCRIPTORS

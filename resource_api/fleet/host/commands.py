@@ -26,7 +26,7 @@ _PLANNING: Final = ("replace", "prune", "prune_always")
 def apply(run: HostRun) -> int:
     """Apply the manifest, or the saved plan that the job has instead."""
     if (saved := run.options.get("saved_plan")) is not None:
-        from resource_api.runtime import saved_plan  # noqa: PLC0415 - only for a saved plan
+        from resource_api.runtime import saved_plan
 
         given = run.selected("noop", "parallel", "fail_fast")
         return report(run, saved_plan.apply(run.runtime, saved, str(run.options["file"]), given))
@@ -40,7 +40,7 @@ def destroy(run: HostRun) -> int:
 
     def on_plan(planned: Plan) -> None:
         if confirmed is not None:
-            from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where somebody was asked
+            from resource_api.runtime import saved_plan
 
             document = run.log.mask.document(planned.to_dict())
             saved_plan.check_confirmation(confirmed, document, run.manifest.file)
@@ -57,7 +57,7 @@ def plan(run: HostRun) -> int:
     else:
         planned = run.runtime.plan(run.manifest, run.inputs, **options, **run.selected(*_PLANNING))
     if run.options.get("save"):
-        from resource_api.runtime import saved_plan  # noqa: PLC0415 - only where it is to be saved
+        from resource_api.runtime import saved_plan
 
         run.result(saved_plan.document(planned, run.runtime.key))
     else:
@@ -69,8 +69,8 @@ def plan(run: HostRun) -> int:
 
 def refresh(run: HostRun) -> int:
     """Read everything that is recorded again."""
-    from resource_api.render import json as documents  # noqa: PLC0415 - an apply does not need it
-    from resource_api.runtime import refresh as refreshing  # noqa: PLC0415 - an apply does not need it
+    from resource_api.render import json as documents
+    from resource_api.runtime import refresh as refreshing
 
     options = run.selected("targets", "excludes", "noop")
     run.began = not run.options.get("noop")
@@ -123,6 +123,6 @@ def carry_out(run: HostRun) -> int:
 def _carry_out(run: HostRun) -> int:
     if (command := _COMMANDS.get(run.job.command)) is not None:
         return command(run)
-    from resource_api.fleet.host import questions  # noqa: PLC0415 - an apply needs none of it
+    from resource_api.fleet.host import questions
 
     return questions.QUESTIONS[run.job.command](run)

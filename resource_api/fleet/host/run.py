@@ -92,7 +92,7 @@ class HostRun:
     @cached_property
     def _reader(self) -> SentReader:
         """What reads assets and archives; few manifests have any."""
-        from resource_api.system.filesystem.asset_contents import SentReader  # noqa: PLC0415 - see above
+        from resource_api.system.filesystem.asset_contents import SentReader
 
         return SentReader(self.job.files, self._directories)
 

@@ -39,7 +39,7 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
                 return value
     if is_text:
         return text
-    from resource_api.model.datatypes import messages  # noqa: PLC0415 - only for a refusal
+    from resource_api.model.datatypes import messages
 
     if why := _refusal_of_json(datatype, text, words):
         raise ValueError(why)
@@ -55,8 +55,8 @@ def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
     value = _json(text) if any(_json in _READERS.get(each.kind, ()) for each in datatype.leaves) else _NOTHING
     if value is _NOTHING or datatype.sensitive:
         return ""
-    from resource_api.model.datatypes.json_schema import explain  # noqa: PLC0415 - only for a refusal
-    from resource_api.model.values.nested import place_text  # noqa: PLC0415 - the same
+    from resource_api.model.datatypes.json_schema import explain
+    from resource_api.model.values.nested import place_text
 
     found = explain(datatype, value, words)
     texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in found)
@@ -90,7 +90,7 @@ def _boolean(text: str) -> Any:
 
 def _json(text: str) -> Any:
     """Return an array or a hash; ``_NOTHING`` for a duplicate key or invalid JSON."""
-    import json  # noqa: PLC0415 - few values are written so
+    import json
 
     if not text.lstrip().startswith(("[", "{")):
         return _NOTHING

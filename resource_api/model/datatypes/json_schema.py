@@ -226,7 +226,7 @@ def _validator(datatype: DataType) -> Validator:
 @cache
 def _validator_class() -> type[Validator]:
     """Return a validator that is strict about types, accepts unknown values, and hides secrets."""
-    from jsonschema import Draft202012Validator, validators  # noqa: PLC0415 - 100 ms, for refusals only
+    from jsonschema import Draft202012Validator, validators
 
     def predicate(check: Callable[[Any], bool]) -> Callable[[object, Any], bool]:
         return lambda _, value: check(value)
@@ -252,7 +252,7 @@ def _validator_class() -> type[Validator]:
 
 def _guarded(keyword: Keyword) -> Keyword:
     """Return a keyword that checks known, plain values only; problems within a wrapper become one error."""
-    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+    from jsonschema.exceptions import ValidationError as Found
 
     def run(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
         if type(instance) is Sensitive:
@@ -268,7 +268,7 @@ def _guarded(keyword: Keyword) -> Keyword:
 
 def _keys(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     """Check the keys of a hash, which need not be strings."""
-    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+    from jsonschema.exceptions import ValidationError as Found
 
     for key in instance if type(instance) is dict else ():
         if type(key) is Sensitive or any(True for _ in validator.descend(key, wanted)):
@@ -277,7 +277,7 @@ def _keys(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[
 
 def _content(validator: Any, wanted: Any, instance: Any, _schema: Any) -> Iterator[ValidationError]:
     """Check a value that is secret by its data type; report only that it is wrong."""
-    from jsonschema.exceptions import ValidationError as Found  # noqa: PLC0415 - loaded by now
+    from jsonschema.exceptions import ValidationError as Found
 
     if any(True for _ in validator.descend(instance, wanted)):
         yield Found("secret")

@@ -88,7 +88,7 @@ class Problem(NamedTuple):
 
 def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
     """Return the hint ``did you mean 'x'?`` for the known word that is meant, or an empty string; see ``suggest``."""
-    from resource_api.model.values.suggestions import suggest  # noqa: PLC0415 - only when something is wrong
+    from resource_api.model.values.suggestions import suggest
 
     return suggest(word, known, place, about)
 

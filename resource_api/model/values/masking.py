@@ -153,7 +153,7 @@ class Mask:
         if (pattern := self._pattern[1]) is not None:
             spans += [match.span() for match in pattern.finditer(text)]
         if nested and _may_have_escapes(text):
-            from resource_api.model.values.spellings import ESCAPES  # noqa: PLC0415 - only with a secret
+            from resource_api.model.values.spellings import ESCAPES
 
             for escape in ESCAPES:
                 spans += self._spans_under(escape, text, nested - 1)
@@ -232,7 +232,7 @@ class Mask:
     def _index(self, text: str, *, declared: bool) -> None:
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
-        from resource_api.model.values.spellings import LONG, encoded, written  # noqa: PLC0415 - only with a secret
+        from resource_api.model.values.spellings import LONG, encoded, written
 
         encodings, runs = encoded(text), set[str]()
         if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:

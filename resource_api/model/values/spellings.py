@@ -33,8 +33,8 @@ def written(text: str) -> set[str]:
 
 
 def _escaped_forms(text: str) -> set[str]:
-    from html import escape  # noqa: PLC0415 - only with a secret
-    from urllib.parse import quote, quote_plus  # noqa: PLC0415 - the same
+    from html import escape
+    from urllib.parse import quote, quote_plus
 
     data = text.encode("utf-8", "surrogateescape")
     quoted = {quote(data, safe=safe) for safe in ("/", "", "!'()*", ";,/?:@&=+$!'()*#")}
@@ -66,7 +66,7 @@ def encoded(text: str) -> set[str]:
 
 def _base64(data: bytes, before: int) -> set[str]:
     """Return the base64 that ``data`` alone decides after so many other bytes; without any, also its last character."""
-    from base64 import b64encode  # noqa: PLC0415 - only with a secret
+    from base64 import b64encode
 
     whole = b64encode(b"\0" * before + data).decode().rstrip("=")
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
@@ -131,7 +131,7 @@ def _bytes(data: bytes) -> str:
 
 
 def _entity(found: str) -> str:
-    from html import unescape  # noqa: PLC0415 - only where an entity stands beside a secret
+    from html import unescape
 
     return unescape(found)
 

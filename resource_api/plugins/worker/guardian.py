@@ -29,7 +29,7 @@ def fork(lifeline: int) -> None:
 
 def end_with_guardian() -> None:
     """Have the kernel kill this process, a forked child, when its guardian has been killed."""
-    from resource_api.system.process import process_tree  # noqa: PLC0415 - not in the guardian, which is forked first
+    from resource_api.system.process import process_tree
 
     process_tree.end_with(os.getppid())
 
@@ -37,7 +37,7 @@ def end_with_guardian() -> None:
 def _guard(child: int, lifeline: int) -> NoReturn:
     os.closerange(0, lifeline)
     os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
-    import ctypes  # noqa: PLC0415 - while the worker is starting
+    import ctypes
 
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     status = None
@@ -47,7 +47,7 @@ def _guard(child: int, lifeline: int) -> NoReturn:
     if status and not _is_gone(lifeline):
         _end_children()
     if os.WIFSIGNALED(status):
-        import resource  # noqa: PLC0415 - only after a crash
+        import resource
 
         # The worker itself has written the core dump.
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -59,18 +59,18 @@ def _guard(child: int, lifeline: int) -> NoReturn:
 
 
 def _is_gone(lifeline: int) -> bool:
-    import select  # noqa: PLC0415 - only after a crash
+    import select
 
     return bool(select.select([lifeline], [], [], 0)[0])
 
 
 def _end_children() -> None:
     """Kill all children; theirs are then children of this process."""
-    import time  # noqa: PLC0415 - only after a crash
+    import time
 
     until = time.monotonic() + _KILL
     while time.monotonic() < until:
-        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:  # noqa: PTH123 - faster
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             children = list(map(int, file.read().split()))
         if not children:
             return

@@ -123,7 +123,7 @@ class _Server:
         self._pid = os.getpid()
         process.set_listener(lambda pid, *, running: channel.send("program", pid=pid, running=running))
         if hello["level"] == "debug":
-            import faulthandler  # noqa: PLC0415 - only for debugging
+            import faulthandler
 
             faulthandler.enable()
 

@@ -51,7 +51,7 @@ def change(
 
 
 def _manifest(reference: Reference, declared: Mapping[str, Any], selected: SelectedProvider | None) -> dict[str, Any]:
-    from resource_api.model.values.expression import literal  # noqa: PLC0415 - only for a change
+    from resource_api.model.values.expression import literal
 
     body = literal(dict(declared))
     if selected is None:
@@ -114,7 +114,7 @@ def attributes(
 
     ``read_secret`` returns what the text of a sensitive attribute means, from its name and the text.
     """
-    from resource_api.model.datatypes import from_text  # noqa: PLC0415 - only for changes
+    from resource_api.model.datatypes import from_text
 
     found: dict[str, Any] = {}
     for pair in changes:

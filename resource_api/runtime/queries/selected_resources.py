@@ -21,7 +21,7 @@ def filter_tests(
     filters: Sequence[str], definitions: Sequence[TypeDefinition]
 ) -> dict[str, list[Callable[[Mapping[str, Any]], bool]]]:
     """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
-    from resource_api.runtime.queries import resource_filter  # noqa: PLC0415 - only for a filter
+    from resource_api.runtime.queries import resource_filter
 
     conditions = [resource_filter.parse(text) for text in filters]
     resource_filter.check_attributes(conditions, definitions)
@@ -48,7 +48,7 @@ def select(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Liste
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
     if any(definition.title_of(row) == pattern for row in rows):
         return lambda row: definition.title_of(row) == pattern
-    from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
+    from resource_api.catalog.targets import matcher
 
     matches = matcher(str(Reference(definition.name, pattern)))
     return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))

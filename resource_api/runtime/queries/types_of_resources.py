@@ -54,7 +54,7 @@ def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition],
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
-    from resource_api.catalog.targets import matcher  # noqa: PLC0415 - only for a pattern
+    from resource_api.catalog.targets import matcher
 
     matches = matcher(pattern)
     if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):

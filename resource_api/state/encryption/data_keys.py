@@ -47,7 +47,7 @@ class DataKeys:
         """Return the data key of a stack; None if it is not encrypted. Raises ``UsageError`` without the user's key."""
         if header.sealing is None:
             return None
-        from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only where a stack is encrypted
+        from resource_api.state.encryption.envelope import DataKey
 
         identity = repr((header.name, header.sealing))
         if identity not in self._opened:
@@ -61,7 +61,7 @@ class DataKeys:
     def for_new_stack(self, name: StackName) -> DataKey | None:
         """Return the data key of a stack that is created now; None without a user's key."""
         if self.key is not None and name not in self._new:
-            from resource_api.state.encryption.envelope import DataKey  # noqa: PLC0415 - only with a key
+            from resource_api.state.encryption.envelope import DataKey
 
             self._new[name] = DataKey.generate(self.key, f"the state of {name}")
         return self._new.get(name)

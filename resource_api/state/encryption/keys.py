@@ -119,7 +119,7 @@ class PassphraseKey:
         return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
     def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> aes_gcm.Cipher:
-        from hashlib import scrypt  # noqa: PLC0415 - only for a passphrase
+        from hashlib import scrypt
 
         parameters = (salt, *cost.values())
         if parameters not in self._ciphers:
@@ -247,7 +247,7 @@ def _wrapped_by(kind: str, wrapped: Mapping[str, Any]) -> str:
 
 def _pyrage() -> ModuleType:
     try:
-        import pyrage  # type: ignore[import-untyped]  # noqa: PLC0415 - only for age
+        import pyrage  # type: ignore[import-untyped]
     except ImportError:
         msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
         raise UsageError(msg) from None

@@ -94,7 +94,7 @@ def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]
     """
     found = list(_intact(path, find_data_key))
     if not found:
-        from shlex import quote  # noqa: PLC0415 - only where nothing is left
+        from shlex import quote
 
         aside = _unused_name(path)
         kept = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))

@@ -269,7 +269,7 @@ def damage(path: str, what: str, without_generations: str = NONE_LEFT) -> StateD
 @contextmanager
 def state_errors(path: str) -> Iterator[None]:
     """Turn errors of SQLite and the system into ``StateError``; damage differs from a full or read-only disk."""
-    import sqlite3  # noqa: PLC0415 - costs milliseconds, and most commands use no state
+    import sqlite3
 
     try:
         yield
@@ -300,7 +300,7 @@ def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
 
 
 def _connect(path: str, query: str) -> sqlite3.Connection:
-    import sqlite3  # noqa: PLC0415 - as above
+    import sqlite3
 
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(

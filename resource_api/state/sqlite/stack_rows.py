@@ -246,7 +246,7 @@ class Stack:
 
     def overwrite(self, database: Database, state: StackState, data_key: DataKey | None) -> None:
         """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
-        from resource_api.state.encryption.envelope import remove_secrets  # noqa: PLC0415 - rare
+        from resource_api.state.encryption.envelope import remove_secrets
 
         for name in _TABLES:
             database.delete_range(name, self.number * SPAN, (self.number + 1) * SPAN)

@@ -220,20 +220,20 @@ class SqliteStore:
 
     def save_run(self, run: str, content: bytes) -> None:
         """Save what a run has recorded of itself in a file beside the database."""
-        from resource_api.state.sqlite import run_files  # noqa: PLC0415 - only for a run that has changed something
+        from resource_api.state.sqlite import run_files
 
         self._writing()
         run_files.write(self.path, run, content)
 
     def load_run(self, run: str) -> bytes | None:
         """Return what was saved of a run; None where nothing is kept."""
-        from resource_api.state.sqlite import run_files  # noqa: PLC0415 - see above
+        from resource_api.state.sqlite import run_files
 
         return run_files.read(self.path, run)
 
     def saved_runs(self) -> Sequence[str]:
         """Return the ids of the runs of which a file is kept, the oldest first."""
-        from resource_api.state.sqlite import run_files  # noqa: PLC0415 - see above
+        from resource_api.state.sqlite import run_files
 
         return run_files.runs(self.path)
 

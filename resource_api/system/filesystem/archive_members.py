@@ -50,7 +50,7 @@ def members(file: BinaryIO, limits: Limits) -> Iterator[Member]:
     if start[:2] == b"PK":
         return bounded(_zip(file, limits), limits)
     if start[:2] == b"\x1f\x8b":
-        import gzip  # noqa: PLC0415 - only for such a file
+        import gzip
 
         return bounded(_tar(gzip.GzipFile(fileobj=file), limits), limits)
     return bounded(_tar(file, limits), limits)
@@ -153,10 +153,10 @@ class _Bounded:
 @contextmanager
 def _parsed() -> Iterator[None]:
     """Raise ``ResourceError`` for every error of the parsing libraries: not an archive, or a damaged one."""
-    import tarfile  # noqa: PLC0415 - archives are read by few runs
-    import zipfile  # noqa: PLC0415 - the same
-    import zlib  # noqa: PLC0415 - the same
-    from gzip import BadGzipFile  # noqa: PLC0415 - the same
+    import tarfile
+    import zipfile
+    import zlib
+    from gzip import BadGzipFile
 
     try:
         yield
@@ -170,7 +170,7 @@ def _parsed() -> Iterator[None]:
 
 def _tar(file: BinaryIO | GzipFile, limits: Limits) -> Iterator[Member]:
     """Yield the members of a tar file; one without its end is refused as truncated."""
-    import tarfile  # noqa: PLC0415 - archives are read by few runs
+    import tarfile
 
     with _parsed():
         _refuse_many(file, limits.members)
@@ -233,7 +233,7 @@ def _tar_parts(archive: tarfile.TarFile, info: tarfile.TarInfo) -> Iterator[byte
 
 
 def _zip(file: BinaryIO, limits: Limits) -> Iterator[Member]:
-    import zipfile  # noqa: PLC0415 - archives are read by few runs
+    import zipfile
 
     headers = _LARGEST_READ + limits.members * _HEADERS
     stream: Any = _Bounded(file, headers, headers)

@@ -56,7 +56,7 @@ class AssetReader:
         """
         find: Callable[[ContentSpec, str], Found] = getattr(self, f"_find_{spec.origin}")
         try:
-            digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.given)))  # noqa: PTH118, PTH120 - text
+            digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.given)))
         except OSError as error:
             msg = f"{spec.given} cannot be read: {(error.strerror or str(error)).lower()}"
             raise ValueError(msg) from error
@@ -232,7 +232,7 @@ def _directory_members(top: str, listing: Listing, limits: Limits) -> Iterator[M
 def _with_parts(top: str, member: Member, digest: str) -> Member:
     if member.kind != "file":
         return member
-    path = os.path.join(top, member.name)  # noqa: PTH118 - text
+    path = os.path.join(top, member.name)
     return member._replace(parts=files.parts(partial(_verified, path, digest)))
 
 
@@ -250,13 +250,13 @@ def _list(top: str) -> Iterator[tuple[Member, str]]:
     todo = [""]
     while todo:
         directory = todo.pop()
-        with os.scandir(os.path.join(top, directory)) as entries:  # noqa: PTH118 - text
+        with os.scandir(os.path.join(top, directory)) as entries:
             found = sorted(entries, key=lambda entry: entry.name)
         for entry in found:
             name = f"{directory}/{entry.name}" if directory else entry.name
             mode = entry.stat(follow_symlinks=False).st_mode
             if entry.is_symlink():
-                target = os.readlink(entry.path)  # noqa: PTH115 - text
+                target = os.readlink(entry.path)
                 if not link_stays_inside(name, target):
                     msg = f"the link '{name}' leads out of {top}, or up behind a name: {target}"
                     raise ResourceError(msg)

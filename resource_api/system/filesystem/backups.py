@@ -61,7 +61,7 @@ def backup_directory() -> str:
 def list_backups(directory: str) -> list[Backup]:
     """Return the copies in a directory, the oldest first; none if it does not exist. Raise ``OSError``."""
     try:
-        with open(f"{directory}/{_INDEX}", "rb") as file:  # noqa: PTH123 - as elsewhere
+        with open(f"{directory}/{_INDEX}", "rb") as file:
             return list(_decoded(file))
     except FileNotFoundError:
         return []
@@ -131,7 +131,7 @@ class BackupStore:
                 msg = f"no copy is kept of directories more than {_DEEPEST} levels deep: {path}"
                 raise ResourceError(msg)
             with opened(name, DIRECTORY_FLAGS, parent) as fd:
-                for each in sorted(os.listdir(fd)):  # noqa: PTH208 - of an open directory
+                for each in sorted(os.listdir(fd)):
                     self._keep(fd, each, f"{path}/{each}", depth + 1)
 
     def _copy(self, file: FileIO, path: str) -> None:
@@ -144,7 +144,7 @@ class BackupStore:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         size = file.tell()
         place = self._place(digest)
-        if digest not in self._kept and not os.path.exists(place):  # noqa: PTH110 - as elsewhere
+        if digest not in self._kept and not os.path.exists(place):
             file.seek(0)
             parts = _verified(file, digest, f"{path} is being written by another process")
             self._batch.replace(place, parts, mode=0o600)
@@ -166,7 +166,7 @@ class BackupStore:
                 error.filename = path
                 raise error
             for digest in {each.sha256 for each in self._pending}:
-                os.stat(self._place(digest))  # noqa: PTH116 - it may have been the oldest copy of another run
+                os.stat(self._place(digest))
             self._append(_encoded(self._pending))
             os.fsync(directory)
         self._pending = []
@@ -210,9 +210,9 @@ class BackupStore:
             if len(kept) < len(found):
                 files.replace(f"{self.directory}/{_INDEX}", _encoded(kept), mode=0o600)
             wanted = {each.sha256 for each in kept}
-            for name in os.listdir(f"{self.directory}/{_CONTENTS}"):  # noqa: PTH208 - names only
+            for name in os.listdir(f"{self.directory}/{_CONTENTS}"):
                 if name not in wanted and _DIGEST.fullmatch(name):
-                    os.unlink(self._place(name))  # noqa: PTH108 - as elsewhere
+                    os.unlink(self._place(name))
 
 
 def within_bounds(backups: Sequence[Backup], now: float) -> list[Backup]:

@@ -20,6 +20,6 @@ def sha256(content: bytes) -> str:
     """Return the SHA-256 of a content, in hexadecimal digits."""
     if len(content) < _LARGE:
         return str(_sha256(content).hexdigest())
-    import hashlib  # noqa: PLC0415 - see above
+    import hashlib
 
     return hashlib.sha256(content).hexdigest()

@@ -96,7 +96,7 @@ class CodeTrust:
     def why_not_place(self, directory: str) -> str:
         """Return why others can add something to a directory, or make it; empty when they cannot. Raise ``OSError``."""
         while not os.path.lexists(directory or "."):
-            directory = os.path.dirname(directory)  # noqa: PTH120 - text
+            directory = os.path.dirname(directory)
         return self.why_not(directory or ".", holds_code=False)
 
     def why_not_tree(self, path: str, *, holds_code: bool = True) -> str:
@@ -107,7 +107,7 @@ class CodeTrust:
         sticky. Raise ``OSError``: EFBIG for a tree of a million names.
         """
         if not os.path.lexists(path):
-            return self.why_not_place(os.path.dirname(path))  # noqa: PTH120 - text
+            return self.why_not_place(os.path.dirname(path))
         todo, visited = [path], set[str]()
         while todo:
             with suppress(FileNotFoundError):  # a link that leads nowhere
@@ -119,7 +119,7 @@ class CodeTrust:
                     return why
                 visited.add(place.path)
                 if stat.S_ISDIR(found.st_mode) and not f"{place.path}/".startswith(_INSTALLED):
-                    todo += [f"{place.path.rstrip('/')}/{name}" for name in os.listdir(place.path)]  # noqa: PTH208 - text
+                    todo += [f"{place.path.rstrip('/')}/{name}" for name in os.listdir(place.path)]
             if len(visited) + len(todo) > _MOST_NAMES:
                 raise OSError(errno.EFBIG, f"more than {_MOST_NAMES} files", path)
         return ""
@@ -130,7 +130,7 @@ class CodeTrust:
         ``holds_code``: the last directory holds the file itself, and must not be sticky.
         """
         here, why, links = "/", "", 0
-        todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")  # noqa: PTH109 - text
+        todo = _names(path if path.startswith("/") else f"{os.getcwd()}/{path}")
         while todo:
             name = todo.pop()
             if name == "..":
@@ -145,7 +145,7 @@ class CodeTrust:
             links += 1
             if links > MAX_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-            target = os.readlink(at)  # noqa: PTH115 - text
+            target = os.readlink(at)
             here = "/" if target.startswith("/") else here
             todo += _names(target)
         return _Place(here, "" if self._is_exempt(here) else why)
@@ -217,8 +217,8 @@ class CodeTrust:
 
     def _is_private_group(self, gid: int) -> bool:
         """Return whether a group has members, and each is a trusted user."""
-        import grp  # noqa: PLC0415 - only for what a group can write
-        import pwd  # noqa: PLC0415 - the same
+        import grp
+        import pwd
 
         try:
             names = set(grp.getgrgid(gid).gr_mem)
@@ -257,7 +257,7 @@ def _describe(path: str, found: os.stat_result) -> str:
 
 
 def _user_name(uid: int) -> str:
-    import pwd  # noqa: PLC0415 - only for a refusal
+    import pwd
 
     try:
         return pwd.getpwuid(uid).pw_name
@@ -266,7 +266,7 @@ def _user_name(uid: int) -> str:
 
 
 def _group_name(gid: int) -> str:
-    import grp  # noqa: PLC0415 - only for a refusal
+    import grp
 
     try:
         return f"'{grp.getgrgid(gid).gr_name}'"
@@ -276,6 +276,6 @@ def _group_name(gid: int) -> str:
 
 def _has_acl(path: str) -> bool:
     """Return whether a file or directory has an ACL: the group's bits of its mode are then only a limit."""
-    from resource_api.system.filesystem import permissions  # noqa: PLC0415 - only for what a group can write
+    from resource_api.system.filesystem import permissions
 
     return permissions.ACL in permissions.attributes(path)

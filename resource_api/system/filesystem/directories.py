@@ -37,11 +37,11 @@ def everybody_can_read(path: str) -> bool:
     """Return whether everybody can read a file: by its mode, and by those of all directories above it."""
     try:
         path = os.path.realpath(path)
-        if not os.stat(path).st_mode & stat.S_IROTH:  # noqa: PTH116 - text
+        if not os.stat(path).st_mode & stat.S_IROTH:
             return False
         while path != "/":
-            path = os.path.dirname(path)  # noqa: PTH120 - text
-            if not os.stat(path).st_mode & stat.S_IXOTH:  # noqa: PTH116 - text
+            path = os.path.dirname(path)
+            if not os.stat(path).st_mode & stat.S_IXOTH:
                 return False
     except OSError:
         return False
@@ -66,7 +66,7 @@ def canonical_path(path: str) -> str:
 def make_directory(path: str, mode: int = 0o700) -> None:
     """Make a directory, and those above it, unless it exists; no link of others is followed. Raise ``OSError``."""
     with Directories() as directories:
-        directories.make(canonical_path(os.path.abspath(path)), mode)  # noqa: PTH100 - text
+        directories.make(canonical_path(os.path.abspath(path)), mode)
 
 
 class Directory(NamedTuple):

@@ -30,7 +30,7 @@ class Missing(ResourceError):  # noqa: N818 - reads as what it says
 
 def check(url: str) -> None:
     """Raise ``ValueError`` for a URL that is not HTTP or HTTPS, or that contains a user name or password."""
-    from urllib.parse import urlsplit  # noqa: PLC0415 - few manifests have URLs
+    from urllib.parse import urlsplit
 
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -47,9 +47,9 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
     Raise ``Missing`` when there is nothing, ``ResourceError`` when it cannot be fetched within ``timeout`` seconds, is
     larger than ``largest`` bytes, or has another SHA-256 than ``digest``; an empty ``digest`` is not compared.
     """
-    import tempfile  # noqa: PLC0415 - few runs use the network
-    from http.client import HTTPException  # noqa: PLC0415 - the same
-    from urllib.error import HTTPError  # noqa: PLC0415 - the same
+    import tempfile
+    from http.client import HTTPException
+    from urllib.error import HTTPError
 
     file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - the caller closes it
     try:
@@ -69,12 +69,12 @@ def fetch(url: str, digest: str = "", *, largest: int = LARGEST, timeout: float 
 
 def reopen(file: BinaryIO) -> BinaryIO:
     """Open a file without a name again, at its beginning, with an offset of its own."""
-    return open(f"/proc/self/fd/{file.fileno()}", "rb", buffering=0)  # noqa: PTH123 - a descriptor
+    return open(f"/proc/self/fd/{file.fileno()}", "rb", buffering=0)
 
 
 def _transfer(url: str, file: BinaryIO, expected: str, largest: int, timeout: float) -> None:
     """Write the content of ``url`` to ``file``."""
-    from hashlib import sha256  # noqa: PLC0415 - few runs use the network
+    from hashlib import sha256
 
     digest, size, end = sha256(), 0, time.monotonic() + timeout
     with _opener().open(url, timeout=IDLE_TIMEOUT) as response:
@@ -107,7 +107,7 @@ def _exceeds(digits: str, largest: int) -> bool:
 
 def _opener() -> OpenerDirector:
     """Return an opener that redirects only to HTTP and HTTPS, never to a local file."""
-    from urllib import request  # noqa: PLC0415 - few runs use the network
+    from urllib import request
 
     opener = request.OpenerDirector()
     for handler in (

@@ -87,7 +87,7 @@ def edit(
         except OSError as error:
             if error.errno == errno.EAGAIN:  # as of a file that is overwritten in place
                 continue
-            if error.filename is not None and not os.path.isabs(error.filename):  # noqa: PTH117 - a text
+            if error.filename is not None and not os.path.isabs(error.filename):
                 error.filename = before.path  # not the temporary file in its directory
             raise
         return

@@ -154,9 +154,9 @@ def write_output(path: str, content: bytes, mode: int = 0o600) -> None:
     A link that is there is followed unless another user could have put it there; what a pipe or terminal of the caller
     is gets the content. Raise ``OSError``.
     """
-    place = os.path.abspath(path)  # noqa: PTH100 - text
+    place = os.path.abspath(path)
     with suppress(FileNotFoundError):
-        seen = os.stat(place)  # noqa: PTH116 - text
+        seen = os.stat(place)
         if (stat.S_ISFIFO(seen.st_mode) or stat.S_ISCHR(seen.st_mode)) and seen.st_uid in {*ROOT, os.geteuid()}:
             with opened(place, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY) as stream:
                 if os.path.samestat(os.fstat(stream), seen):
@@ -174,7 +174,7 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
     Raise ``OSError``: ``FileExistsError`` where it exists.
     """
     with Directories() as directories:
-        directory, name = directories.place(canonical_path(os.path.abspath(path)))  # noqa: PTH100 - text
+        directory, name = directories.place(canonical_path(os.path.abspath(path)))
         with opened(name, _CREATE_FLAGS, directory.fd, 0o666 if mode is None else mode) as file:
             try:
                 if mode is not None:
@@ -193,7 +193,7 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
 
     ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
     """
-    from resource_api.system.filesystem import in_place  # noqa: PLC0415 - only for plans with changes
+    from resource_api.system.filesystem import in_place
 
     return in_place.why_not_replaced(paths, follow=follow)
 
@@ -276,7 +276,7 @@ class Batch:
         try:
             fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
         except OSError as error:
-            from resource_api.system.filesystem import in_place  # noqa: PLC0415 - few files cannot be replaced
+            from resource_api.system.filesystem import in_place
 
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
@@ -488,7 +488,7 @@ class Batch:
                 self._pending.entries(staged.directory)
                 return
         if staged.old is not None:
-            from resource_api.system.filesystem import in_place  # noqa: PLC0415 - as above
+            from resource_api.system.filesystem import in_place
 
             in_place.overwrite(directory, staged.name, staged.old, content, staged.wanted)
         self._discard([staged])

@@ -73,7 +73,7 @@ class PendingFlush:
 
 def _syncfs(fd: int) -> None:
     """Call syncfs(2), which reports write errors since ``fd`` was opened (Linux 5.8)."""
-    import ctypes  # noqa: PLC0415 - only for many files at once
+    import ctypes
 
     library = ctypes.CDLL(None, use_errno=True)
     if library.syncfs(fd) != 0:

@@ -41,9 +41,9 @@ def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str,
     mounted = mount_points() if places else frozenset()
     found = {}
     for path, place in places.items():
-        if not os.path.isfile(place) or os.path.islink(place):  # noqa: PTH113, PTH114 - texts
+        if not os.path.isfile(place) or os.path.islink(place):
             continue
-        parent = os.path.dirname(place)  # noqa: PTH120 - a text
+        parent = os.path.dirname(place)
         if place in mounted or os.path.realpath(place) in mounted:
             found[path] = f"'{path}' is a mount point"
         elif not os.access(parent, os.W_OK) and os.access(place, os.W_OK):
@@ -112,7 +112,7 @@ def _write(fd: int, content: bytes) -> None:
 @contextmanager
 def _locked(fd: int) -> Iterator[None]:
     """Hold the lock of an open file, which excludes other runs. Raise ``OSError`` (EBUSY)."""
-    import fcntl  # noqa: PLC0415 - few files are overwritten
+    import fcntl
 
     until = time.monotonic() + _PATIENCE
     while True:

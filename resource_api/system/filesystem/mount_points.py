@@ -15,7 +15,7 @@ _NO_FOLLOW: Final = 8  # umount2(2)
 
 def mount_points() -> frozenset[str]:
     """Return the paths of all mount points (proc_pid_mountinfo(5): fifth field, octal escapes). Raise ``OSError``."""
-    with open(_MOUNTS, "rb") as file:  # noqa: PTH123 - faster to import
+    with open(_MOUNTS, "rb") as file:
         return frozenset(os.fsdecode(_unescaped(line.split(b" ", 5)[4])) for line in file)
 
 
@@ -31,13 +31,13 @@ def mounts_beneath(directory: Directory) -> set[str]:
 
 def mount_id(fd: int) -> int:
     """Return the number of the mount that an open file is on (proc_pid_fdinfo(5)): a bind mount has one of its own."""
-    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:  # noqa: PTH123 - as elsewhere
+    with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as file:
         return next(int(line[7:]) for line in file if line.startswith("mnt_id:"))
 
 
 def unmount(directory: Directory, name: str) -> None:
     """Unmount what is mounted on ``name`` in an open directory, which nobody can redirect. Raise ``OSError``."""
-    import ctypes  # noqa: PLC0415 - few mount points are where others can write
+    import ctypes
 
     call = ctypes.CDLL(None, use_errno=True).umount2
     if call(os.fsencode(f"/proc/self/fd/{directory.fd}/{name}"), _NO_FOLLOW) != 0:

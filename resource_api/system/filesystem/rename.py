@@ -18,7 +18,7 @@ def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
     Raise ``OSError``: ``FileExistsError`` when the name exists. Without support by the filesystem, only an empty
     directory that appears at that moment is replaced, and only by a directory.
     """
-    import ctypes  # noqa: PLC0415 - few directories are made where others can write
+    import ctypes
 
     call = _renameat2()
     number = errno.ENOSYS
@@ -38,7 +38,7 @@ def rename_new(source: int, name: str, directory: int, new_name: str) -> None:
 
 @cache
 def _renameat2() -> Any:
-    import ctypes  # noqa: PLC0415 - as above
+    import ctypes
 
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is not None:

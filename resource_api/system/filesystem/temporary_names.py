@@ -69,7 +69,7 @@ def sweep(directory: Directory) -> None:
     """
     with opened(".", DIRECTORY_FLAGS, directory.fd) as fd:
         private = not os.fstat(fd).st_mode & OTHERS_WRITE
-        left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]  # noqa: PTH208 - a descriptor has no path
+        left = [name for name in os.listdir(fd) if name.endswith(SUFFIX)]
         for name in left:
             found = _NAME.fullmatch(name)
             with suppress(FileNotFoundError):

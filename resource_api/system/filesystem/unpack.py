@@ -203,7 +203,7 @@ def _state(member: Member, options: UnpackOptions) -> MemberState:
         mode = directory_mode(options.mode) if executable else options.mode
     if member.kind != "file":
         return MemberState(member.kind, mode, member.target)
-    from hashlib import sha256  # noqa: PLC0415 - only for archives
+    from hashlib import sha256
 
     digest = sha256()
     for part in member.parts:
@@ -332,10 +332,10 @@ def _content(directories: Directories, path: str, name: str, seen: os.stat_resul
     directory, last = directories.place(_place(path, name))
     if stat.S_ISLNK(seen.st_mode):
         return os.readlink(last, dir_fd=directory.fd)
-    from hashlib import file_digest  # noqa: PLC0415 - only for archives
+    from hashlib import file_digest
 
     fd = os.open(last, files.READ_FLAGS, dir_fd=directory.fd)
-    with open(fd, "rb", buffering=0) as file:  # noqa: PTH123 - a descriptor
+    with open(fd, "rb", buffering=0) as file:
         return file_digest(file, "sha256").hexdigest()
 
 

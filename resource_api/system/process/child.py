@@ -132,7 +132,7 @@ def execute(
 
 def close_all_but(kept: Container[int]) -> None:
     """Close all descriptors of this process but some."""
-    for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - bare names
+    for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
             with suppress(OSError):  # that of the listing is closed already
                 os.close(int(name))

@@ -112,13 +112,13 @@ def join_new_session_keyring() -> None:
 
 @cache
 def _libc() -> tuple[Any, Callable[[], int]]:
-    import ctypes  # noqa: PLC0415 - with the first program that is run as another user
+    import ctypes
 
     return ctypes.CDLL(None, use_errno=True), ctypes.get_errno
 
 
 @cache
 def _capset() -> Any:
-    import ctypes  # noqa: PLC0415 - with the first program that is run as another user
+    import ctypes
 
     return ctypes.CDLL(None).capset

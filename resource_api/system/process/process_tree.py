@@ -49,7 +49,7 @@ Scan = tuple["Mapping[int, Row]", "set[int] | None"]
 
 def table() -> dict[int, Row]:
     """Return all present processes by number."""
-    rows = (row(int(name)) for name in os.listdir("/proc") if name.isdecimal())  # noqa: PTH208 - bare names, fast
+    rows = (row(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return {found.pid: found for found in rows if found}
 
 
@@ -63,7 +63,7 @@ def row(pid: int) -> Row | None:
 
 def read(pid: int) -> Row:
     """Return one process. Raise ``OSError`` when it cannot be read."""
-    with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - faster, for hundreds of them
+    with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
     return Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
 
@@ -87,7 +87,7 @@ def end_with(parent: int) -> None:
 @cache
 def prepare() -> Any:
     """Return ``prctl``; to be called before a fork, since loading it in the child is not safe."""
-    import ctypes  # noqa: PLC0415 - with the first program
+    import ctypes
 
     function = ctypes.CDLL(None).prctl
     function.argtypes = (ctypes.c_int, *[ctypes.c_ulong] * 4)
@@ -112,7 +112,7 @@ def adopting() -> Iterator[None]:
 
 
 def _is_subreaper() -> int:
-    import ctypes  # noqa: PLC0415 - only when something has to be stopped
+    import ctypes
 
     answer = ctypes.c_int()
     prepare()(_GET_SUBREAPER, ctypes.addressof(answer), 0, 0, 0)

@@ -82,11 +82,11 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 @cache
 def _sh() -> Any:
     """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs arguments."""
-    import glob  # noqa: PLC0415 - as sh, with the first program
-    import logging  # noqa: PLC0415
+    import glob
+    import logging
 
     original, first = glob.glob, "sh" not in sys.modules
-    import sh  # noqa: PLC0415
+    import sh
 
     if first:
         glob.glob = original

@@ -76,7 +76,7 @@ def environment(name: str, added: Mapping[str, str]) -> dict[str, str]:
 
     Raise ``CommandError`` for a variable that is sensitive or not text.
     """
-    import pwd  # noqa: PLC0415 - with the first program
+    import pwd
 
     for variable, value in added.items():
         if not _text(name, "the name of a variable", variable) or "=" in variable:

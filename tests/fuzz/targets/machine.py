@@ -249,7 +249,7 @@ def openpgp(data: bytes) -> None:
 )
 def os_release(data: bytes) -> None:
     """The content of os-release and debian_version: the fact `os`."""
-    import platform  # noqa: PLC0415 - only here
+    import platform
 
     path = directory() / "os-release"
     path.write_bytes(data)

@@ -36,7 +36,7 @@ def passphrase_key(path: Path, name: str) -> str:
 
 def age_key(path: Path, name: str) -> str:
     """Create an identity file like age-keygen; return its URL."""
-    import pyrage  # noqa: PLC0415 - the library is what is under test
+    import pyrage
 
     identity = pyrage.x25519.Identity.generate()
     file = path / name

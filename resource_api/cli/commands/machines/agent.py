@@ -128,7 +128,7 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
     Each machine has its own time within the period. What was missed is made up for once, within 5 minutes.
     """
-    from resource_api.agent import loop, status  # noqa: PLC0415 - what sleeps is small
+    from resource_api.agent import loop, status
 
     _agent(settings)  # refuses what cannot be
     machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]])
@@ -143,20 +143,20 @@ def run(context: click.Context, /, **settings: Any) -> int:
 
 
 def _schedule(settings: Mapping[str, Any]) -> Schedule:
-    from resource_api.agent import loop, schedule  # noqa: PLC0415 - only for an agent
+    from resource_api.agent import loop, schedule
 
-    subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]  # noqa: PTH119 - text
+    subject = settings["project"] or os.path.basename(settings["manifest"]).partition(".")[0]
     return schedule.schedule(loop.machine_id(), subject, settings["every"], settings["splay"])
 
 
 def _agent(settings: Mapping[str, Any]) -> Agent:
     """Return what the options describe. Raise ``click.UsageError`` for a source, manifest or signers that cannot be."""
-    from resource_api.agent import sources  # noqa: PLC0415 - only for an agent
-    from resource_api.agent.converge import Agent  # noqa: PLC0415 - the same
-    from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
+    from resource_api.agent import sources
+    from resource_api.agent.converge import Agent
+    from resource_api.model.values.errors import UsageError
 
     manifest = settings["manifest"]
-    if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":  # noqa: PTH117 - text
+    if os.path.isabs(manifest) or ".." in manifest.split("/") or manifest == "-":
         msg = f"MANIFEST is a path in the source, such as site.yaml, not '{manifest}'"
         raise click.UsageError(msg)
     try:
@@ -176,20 +176,20 @@ def _agent(settings: Mapping[str, Any]) -> Agent:
 
 
 def _directory(settings: Mapping[str, Any]) -> str:
-    return os.path.abspath(settings["directory"] or f"{_base()}/agent")  # noqa: PTH100 - text
+    return os.path.abspath(settings["directory"] or f"{_base()}/agent")
 
 
 def _base() -> str:
-    from resource_api.state.open_store import default_path  # noqa: PLC0415 - only for an agent
+    from resource_api.state.open_store import default_path
 
-    return os.path.dirname(default_path(os.environ))  # noqa: PTH120 - text
+    return os.path.dirname(default_path(os.environ))
 
 
 @agent.command("once", examples=("resource-api agent once --from site site.yaml",), rare=_RARE)
 @_converging
 def once(**settings: Any) -> int:
     """Apply MANIFEST of SOURCE once, as 'agent run' does at each of its times; for a timer."""
-    from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
+    from resource_api.cli.session import Session
 
     doing, about = _agent(settings), dict[str, Any]()
     settings["reports"] = [_about(each, about) for each in settings["reports"] or _default_reports(settings)]
@@ -200,8 +200,8 @@ def once(**settings: Any) -> int:
 
 def _default_reports(settings: Mapping[str, Any]) -> Sequence[Target]:
     """Return the directory of reports: in the agent's own one if that is given, otherwise beside it."""
-    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - only for a run
-    from resource_api.runtime import reporters  # noqa: PLC0415 - the same
+    from resource_api.agent.root_only_files import make_directory
+    from resource_api.runtime import reporters
 
     target = reporters.report_directory(f"{_directory(settings) if settings['directory'] else _base()}/reports")
 
@@ -218,8 +218,8 @@ def _about(target: Target, about: Mapping[str, Any]) -> Target:
 
 
 def _once(session: Session, doing: Agent, about: dict[str, Any], settings: dict[str, Any]) -> int:
-    from resource_api.agent import converge, status  # noqa: PLC0415 - only for a run
-    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
+    from resource_api.agent import converge, status
+    from resource_api.agent.root_only_files import make_directory
 
     make_directory(doing.directory)
     with converge.locked(doing.directory):
@@ -244,16 +244,16 @@ def _once(session: Session, doing: Agent, about: dict[str, Any], settings: dict[
 
 def _apply(session: Session, found: Found, settings: Mapping[str, Any], keep: Callable[[Any], None]) -> int:
     """Apply what was found, as the command ``apply`` does, and return its exit code; ``keep`` gets its document."""
-    from resource_api.cli.commands.apply import apply  # noqa: PLC0415 - only for a run
-    from resource_api.model.values.errors import Problem  # noqa: PLC0415 - the same
-    from resource_api.runtime.reporters import Target  # noqa: PLC0415 - the same
+    from resource_api.cli.commands.apply import apply
+    from resource_api.model.values.errors import Problem
+    from resource_api.runtime.reporters import Target
 
     if found.error is not None:
         text = f"{found.error}; the last verified version stays in force"
         session.announce(Problem(None, text, code=str(found.about["trust"])))
     given = {
         **settings,
-        "manifest": os.path.join(str(found.directory), settings["manifest"]),  # noqa: PTH118 - text
+        "manifest": os.path.join(str(found.directory), settings["manifest"]),
         "module_path": [*settings["module_path"], *found.modules],
         "noop": settings["mode"] == "noop",
         "explain": (),
@@ -270,7 +270,7 @@ def _apply(session: Session, found: Found, settings: Mapping[str, Any], keep: Ca
 
 def _record(session: Session, write: Callable[[], None]) -> None:
     """Record a run; where that cannot be written, the run keeps its exit code."""
-    from resource_api.model.values.errors import Problem  # noqa: PLC0415 - only for a run
+    from resource_api.model.values.errors import Problem
 
     try:
         write()
@@ -283,14 +283,14 @@ def _record(session: Session, write: Callable[[], None]) -> None:
 @options.common
 def status(**settings: Any) -> int:
     """Show what the agent did last. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown."""
-    from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
+    from resource_api.cli.session import Session
 
     session = Session(settings)
     return session.execute(lambda: _status(session, _directory(settings)))
 
 
 def _status(session: Session, directory: str) -> int:
-    from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
+    from resource_api.agent import status as statuses
 
     last, pause_, now = statuses.last_run(directory), statuses.paused(directory), time.time()
     health = statuses.assess(last, pause_, now)
@@ -300,7 +300,7 @@ def _status(session: Session, directory: str) -> int:
 
 
 def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], now: float) -> list[str]:
-    from resource_api.model.values.text import escape  # noqa: PLC0415 - only here
+    from resource_api.model.values.text import escape
 
     found = []
     if last is not None:
@@ -319,9 +319,9 @@ def _status_lines(last: Mapping[str, Any] | None, reasons: Sequence[str], now: f
 @options.common
 def pause(reason: str, **settings: Any) -> int:
     """Let the agent make no more runs, for a REASON that 'agent status' shows; a running one ends."""
-    from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
-    from resource_api.agent.root_only_files import make_directory  # noqa: PLC0415 - the same
-    from resource_api.model.values.text import escape  # noqa: PLC0415 - the same
+    from resource_api.agent import status as statuses
+    from resource_api.agent.root_only_files import make_directory
+    from resource_api.model.values.text import escape
 
     if not reason.strip():
         msg = "REASON is empty"
@@ -340,15 +340,15 @@ def pause(reason: str, **settings: Any) -> int:
 @options.common
 def resume(**settings: Any) -> int:
     """Let a paused agent make runs again, from its next time on."""
-    from resource_api.agent import status as statuses  # noqa: PLC0415 - only here
+    from resource_api.agent import status as statuses
 
     return _changing(settings, lambda path: "Resumed." if statuses.resume(path) else "The agent was not paused.")
 
 
 def _changing(settings: Mapping[str, Any], work: Callable[[str], str]) -> int:
     """Do something with the agent's directory and print what was done."""
-    from resource_api.cli.session import Session  # noqa: PLC0415 - not for what sleeps
-    from resource_api.model.values.errors import ResourceError  # noqa: PLC0415 - the same
+    from resource_api.cli.session import Session
+    from resource_api.model.values.errors import ResourceError
 
     session = Session(settings)
 
@@ -373,8 +373,8 @@ def _changing(settings: Mapping[str, Any], work: Callable[[str], str]) -> int:
 @click.pass_context
 def unit(context: click.Context, /, **settings: Any) -> None:
     """Print the hardened systemd units of an agent with these options, to be written below /etc/systemd/system."""
-    from resource_api.agent import unit as units  # noqa: PLC0415 - only here
-    from resource_api.model.values.errors import UsageError  # noqa: PLC0415 - the same
+    from resource_api.agent import unit as units
+    from resource_api.model.values.errors import UsageError
 
     _agent(settings)  # refuses what cannot be
     arguments = [each for each in context.meta[_ARGUMENTS] if each != "--timer"]

@@ -82,7 +82,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     """
     path = os.path.realpath(out)
     collected = bundles.collect(directory, settings["module_path"], {path, path + signing.SUFFIX})
-    name = settings["name"] or os.path.basename(os.path.realpath(directory))  # noqa: PTH119 - text
+    name = settings["name"] or os.path.basename(os.path.realpath(directory))
     if not STACK_NAME.match(name):
         msg = f"'{name}' can be no name of a bundle; give one with --name"
         raise UsageError(msg)

@@ -167,7 +167,7 @@ def _document(host: Host) -> dict[str, Any]:
 
 def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
     """Yield the lines of a table; what all hosts have as it is without a setting has no column."""
-    from resource_api.render import table  # noqa: PLC0415 - only for a table
+    from resource_api.render import table
 
     rows = [
         {
@@ -193,9 +193,9 @@ def _reached(host: Host) -> str:
 
 def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import trust_host_keys  # noqa: PLC0415 - with asyncssh, which nothing else here needs
-    from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - the same
-    from resource_api.fleet.carriers.transport import Unreachable  # noqa: PLC0415 - with asyncio
+    from resource_api.fleet import trust_host_keys
+    from resource_api.fleet.carriers import asyncssh_transport
+    from resource_api.fleet.carriers.transport import Unreachable
 
     shown = []
     for host, key in zip(found, asyncssh_transport.host_keys(found, os.environ), strict=True):
@@ -218,8 +218,8 @@ def _key_line(each: _Key) -> str:
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import trust_host_keys  # noqa: PLC0415 - as above
-    from resource_api.fleet.carriers import asyncssh_transport  # noqa: PLC0415 - as above
+    from resource_api.fleet import trust_host_keys
+    from resource_api.fleet.carriers import asyncssh_transport
 
     file = asyncssh_transport.known_hosts_file(os.environ)
     try:

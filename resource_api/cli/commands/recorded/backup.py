@@ -95,7 +95,7 @@ def _place(directory: str | None) -> str:
 
 
 def _absolute(path: str) -> str:
-    return canonical_path(os.path.abspath(path))  # noqa: PTH100 - a link is not followed: it is kept by its own path
+    return canonical_path(os.path.abspath(path))
 
 
 def _copies(place: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:

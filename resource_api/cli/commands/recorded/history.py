@@ -40,7 +40,7 @@ def _lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]
     runs = text.with_projects(runs)
     if not (runs and session.output.stdout.isatty()):
         return map(text.run, runs)
-    import shutil  # noqa: PLC0415 - only for a terminal
+    import shutil
 
     return rendering.chart(runs, shutil.get_terminal_size().columns)
 

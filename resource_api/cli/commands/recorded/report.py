@@ -24,9 +24,9 @@ def _rehearsal(path: str, form: str) -> str:
     if form != "html":
         msg = f"{path}: a rehearsal is shown with --format html"
         raise UsageError(msg)
-    import json  # noqa: PLC0415 - only for a rehearsal
+    import json
 
-    from resource_api.render.html import rehearsal  # noqa: PLC0415 - only for a page
+    from resource_api.render.html import rehearsal
 
     try:
         with Path(path).open(encoding="utf-8") as file:
@@ -58,7 +58,7 @@ def report(session: Session, run: str | None, form: str, **_settings: Any) -> No
     if form == "json" or session.json:
         session.output.print_json(found)
     elif form == "html":
-        from resource_api.render.html import pages as html  # noqa: PLC0415 - only for a page
+        from resource_api.render.html import pages as html
 
         session.output.print(html.run(found).rstrip("\n"))
     else:

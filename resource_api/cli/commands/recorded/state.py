@@ -84,7 +84,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 @_on_hosts
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
-    from resource_api.cli.commands.recorded.history import show_runs  # noqa: PLC0415 - only for this subcommand
+    from resource_api.cli.commands.recorded.history import show_runs
 
     show_runs(session)
 
@@ -139,7 +139,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
 
 def _read(file: str) -> str:
     try:
-        with open(file, encoding="utf-8") as stream:  # noqa: PTH123 - pathlib costs more than the file
+        with open(file, encoding="utf-8") as stream:
             return stream.read()
     except (OSError, UnicodeDecodeError) as error:
         msg = f"cannot read {file}: {getattr(error, 'strerror', None) or error}"
@@ -165,7 +165,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
 @click.argument("target", metavar="TO")
 def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     """Record a resource under another title, everywhere."""
-    from resource_api.prior.former_names import Renames  # noqa: PLC0415 - only for this subcommand
+    from resource_api.prior.former_names import Renames
 
     def edit(known: StackState) -> Commit:
         found = find(known, source)
