@@ -3,7 +3,7 @@
     python examples/dns_api/server.py --port 8053 --token-file token --zone example.org --latency 0.05
 
 Lists come in pages of 20. Requests without the token are answered with 401, unknown things with 404, a second record
-of the same name and type with 409. ``--trouble N``: every N-th request is answered with 429, or with 500 after it was
+of the same name and type with 409. ``--trouble N``: every N-th request is answered with 429, or with 503 after it was
 carried out. A POST that is repeated with the same ``Idempotency-Key`` is carried out once.
 """
 
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
             self._authenticate()
             self._fail(HTTPStatus.TOO_MANY_REQUESTS, server.trouble)
             status, answer = self._do(body)
-            self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, server.trouble * 2)
+            self._fail(HTTPStatus.SERVICE_UNAVAILABLE, server.trouble * 2)
         except Refused as refused:
             status, answer = refused.status, {"error": str(refused)}
         text = b"" if answer is None else json.dumps(answer).encode()
@@ -154,7 +154,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(HTTPStatus.UNAUTHORIZED, "the token is wrong")
 
     def _fail(self, status: HTTPStatus, every: int) -> None:
-        """Fail every so many requests: odd multiples of ``trouble`` with 429, even ones with 500."""
+        """Fail every so many requests: odd multiples of ``trouble`` with 429, even ones with 503."""
         number, trouble = len(self.server.requests), self.server.trouble
         if every and number % every == 0 and (every > trouble or number // trouble % 2):
             raise Refused(status, "try again later")
@@ -164,7 +164,7 @@ class Handler(BaseHTTPRequestHandler):
         query = parse_qs(parts.query)
         match self.command, [unquote(part) for part in parts.path.strip("/").split("/")]:
             case "GET", ["zones"]:
-                return HTTPStatus.OK, page(account.zones, query)
+                return HTTPStatus.OK, page([{"name": zone} for zone in account.zones], query)
             case "GET", ["zones", zone, "records"]:
                 return HTTPStatus.OK, page(account.find(zone, query.get("name")), query)
             case "POST", ["zones", zone, "records"]:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import os
-import threading
 import uuid
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import Request, urlopen
+from urllib.parse import urlencode, urlsplit
 
-from resource_api import BaseProvider, Planned, Problem, ResourceError, Sensitive
+from resource_api import BaseProvider, Planned, Problem, ResourceError, http
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -25,15 +20,12 @@ if TYPE_CHECKING:
 
 #: The number of names that fit into the URL of one request.
 AT_ONCE = 50
+#: The form of the service's lists: the number of the next page is in each page.
+PAGING = http.Paging(items="items", next="next", cursor="page")
 
 
 class Provider(BaseProvider):
     """The records of one account."""
-
-    def __init__(self) -> None:
-        """Start without a configuration."""
-        self.config: Mapping[str, Any] = {}
-        self.stopped = threading.Event()
 
     def check_config(self, context: Context, config: dict[str, Any]) -> dict[str, Any]:
         """Take service and token from the environment if the manifest has none; refuse to send a token in clear."""
@@ -52,12 +44,10 @@ class Provider(BaseProvider):
         return ["url"] if is_.get("url") != should.get("url") else []
 
     def configure(self, context: Context, config: Mapping[str, Any]) -> None:
-        """Store the configuration; a wrong token is noticed at the first request."""
-        self.config = config
-
-    def cancel(self) -> None:
-        """End the waiting for another attempt."""
-        self.stopped.set()
+        """Create the client; a wrong token is noticed at the first request."""
+        retries = config["attempts"] - 1
+        self.client = http.Client(config["url"], token=config["token"], timeout=config["timeout"], retries=retries)
+        self.zones: list[str] | None = None
 
     def canonicalize(self, context: Context, resources: list[Resource]) -> list[Resource]:
         """Write names and addresses in their usual form, and sort the values, whose order means nothing."""
@@ -95,87 +85,40 @@ class Provider(BaseProvider):
         """Read the records of each zone with as few requests as possible."""
         for zone in self._zones():
             wanted = None if names is None else sorted({name for name, _ in names if self._zone(name) == zone})
+            path = http.expand("/zones/{zone}/records", zone=zone)
             starts = [0] if wanted is None else range(0, len(wanted), AT_ONCE)
             for start in starts:
                 chosen = [] if wanted is None else [("name", name) for name in wanted[start:][:AT_ONCE]]
-                for record in self._pages(f"zones/{quote(zone)}/records", chosen):
+                for record in self.client.items(f"{path}?{urlencode(chosen)}", PAGING):
                     yield row(record)
 
     def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
-        """Send one request for each change."""
+        """Send one request for each change; each may be repeated without harm."""
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
                 if should["ensure"] == "absent":
-                    self._delete(is_)
+                    self.client.delete(record_path(is_))
                 elif is_ is None:
-                    self._send("POST", f"zones/{quote(self._zone(name[0]))}/records", fields(should))
+                    path = http.expand("/zones/{zone}/records", zone=self._zone(name[0]))
+                    key = {"Idempotency-Key": uuid.uuid4().hex}  # the service carries out a repeated request once
+                    self.client.request("POST", path, fields(should), headers=key, repeat=True)
                 else:
-                    self._send("PATCH", f"records/{quote(is_['id'])}", fields(should))
+                    self.client.patch(record_path(is_), fields(should), repeat=True)
 
     def zone_of(self, context: Context, name: str) -> str:
         """Return the zone of a name."""
         return self._zone(host(name))
 
-    def _delete(self, is_: Resource) -> None:
-        """Delete a record; one that somebody else has deleted meanwhile is no failure."""
-        try:
-            self._send("DELETE", f"records/{quote(is_['id'])}")
-        except NotFoundError:
-            return
-
     def _zones(self) -> list[str]:
         """Return the zones of the account, read once in a run."""
-        if not hasattr(self, "zones"):
-            self.zones = list(self._pages("zones"))
+        if self.zones is None:
+            self.zones = [zone["name"] for zone in self.client.items("/zones", PAGING)]
         return self.zones
 
     def _zone(self, name: str) -> str:
         """Return the longest zone that contains ``name``; empty if none does. A change there is refused."""
         zones = [zone for zone in self._zones() if f".{name}".endswith(f".{zone}")]
         return max(zones, key=len, default="")
-
-    def _pages(self, path: str, query: Collection[tuple[str, str]] = ()) -> Iterator[Any]:
-        """Yield the items of every page of a list."""
-        number = 1
-        while number is not None:
-            answer = self._send("GET", f"{path}?{urlencode([*query, ('page', number)])}")
-            yield from answer["items"]
-            number = answer["next"]
-
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Return the answer to a request, which is repeated while the service cannot answer it."""
-        headers = {
-            "Authorization": f"Bearer {self.config['token'].reveal()}",
-            "Content-Type": "application/json",
-            "Idempotency-Key": uuid.uuid4().hex,  # the service carries out a repeated request once
-        }
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self.config['url']}/{path}", data, headers, method=method)  # noqa: S310 - http(s) by its type
-        for left in reversed(range(self.config["attempts"])):
-            try:
-                with urlopen(request, timeout=self.config["timeout"]) as answer:  # noqa: S310 - as above
-                    return json.loads(answer.read() or b"null")
-            except HTTPError as error:
-                with error:
-                    reason = json.loads(error.read() or b"{}").get("error", error.reason)
-                    self._wait_or_raise(error, f"{method} {path.partition('?')[0]}: {reason}", repeat=left > 0)
-            except URLError as error:
-                msg = f"the service at {self.config['url']} cannot be reached: {error.reason}"
-                raise ResourceError(msg) from error
-        return None
-
-    def _wait_or_raise(self, error: HTTPError, request: str, *, repeat: bool) -> None:
-        """Wait before another attempt of a request that failed; raise its error if there must be none."""
-        passing = error.code == HTTPStatus.TOO_MANY_REQUESTS or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-        if repeat and passing and not self.stopped.wait(float(error.headers.get("Retry-After", 1))):
-            return
-        kind = NotFoundError if error.code == HTTPStatus.NOT_FOUND else ResourceError
-        msg = f"the service answers {error.code} to {request}"
-        raise kind(msg) from error
-
-
-class NotFoundError(ResourceError):
-    """What a request is about does not exist."""
 
 
 def host(name: str) -> str:
@@ -208,7 +151,11 @@ def row(record: Mapping[str, Any]) -> Resource:
     return {"ensure": "present", **{key: value for key, value in record.items() if key != "zone"}}
 
 
+def record_path(record: Resource) -> str:
+    """Return the path of a record of the service."""
+    return http.expand("/records/{id}", id=record["id"])
+
+
 def fields(should: Resource) -> dict[str, Any]:
-    """Return the declared attributes as the service takes them, with secrets unwrapped."""
-    plain = {key: value.reveal() if isinstance(value, Sensitive) else value for key, value in should.items()}
-    return {key: value for key, value in plain.items() if key != "ensure"}
+    """Return the declared attributes as the service takes them; the client unwraps secrets."""
+    return {key: value for key, value in should.items() if key != "ensure"}
