@@ -19,7 +19,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 
 from tests.bundled import types_with_resources
 from tests.faults.bundled import CASES
-from tests.providers.odd_files import ODD_FILES
+from tests.providers.odd_files import ODD_FILES, kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -72,8 +72,8 @@ def cells(name: str, laws: set[str]) -> dict[str, str]:
 
 @cache
 def odd_types() -> frozenset[str]:
-    """Return the types that list, and edit, a file of the corpus of odd files."""
-    return frozenset(odd.resource.partition("[")[0].lower() for odd in ODD_FILES if odd.resource)
+    """Return the types that list, and edit where something can be declared, a file of the corpus of odd files."""
+    return frozenset(map(kind, ODD_FILES))
 
 
 def _checks_directory(name: str) -> bool:

@@ -25,6 +25,27 @@ ALTERNATIVES = "/var/lib/dpkg/alternatives"
 ROOT = b"root:x:0:0:root:/root:/bin/bash\n"
 HOSTS, RESOLVER, NAME, MOUNTS = "/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/etc/fstab"
 KEYS, KNOWN, SETTINGS = "/root/.ssh/authorized_keys", "/etc/ssh/ssh_known_hosts", "/srv/settings"
+#: The type that manages a file, by the beginning of its path.
+TYPES = {
+    SOURCES: "apt_source",
+    PINS: "apt_pin",
+    RULES: "sudo_rule",
+    LOGS: "logrotate_rule",
+    UNITS: "systemd_unit",
+    PARAMETERS: "sysctl",
+    JOBS: "cron",
+    HOSTS: "host",
+    RESOLVER: "resolver",
+    NAME: "hostname",
+    MOUNTS: "mount",
+    KEYS: "ssh_authorized_key",
+    KNOWN: "known_host",
+    SETTINGS: "ini_setting",
+    "/etc/passwd": "user",
+    "/etc/group": "group",
+    "/etc/locale.gen": "locale",
+    ALTERNATIVES: "alternatives",
+}
 RSA = "AAAAB3NzaC1yc2EAAAADAQABAAAAgQ" + "C" * 128
 ED25519 = "AAAAC3NzaC1lZDI1NTE5AAAAI" + "A" * 43
 
@@ -336,3 +357,8 @@ ODD_FILES = [
     *ODD_KEYS,
     *ODD_SETTINGS,
 ]
+
+
+def kind(odd: OddFile) -> str:
+    """Return the type that manages the file."""
+    return next(name for directory, name in TYPES.items() if odd.path.startswith(directory))

@@ -20,44 +20,20 @@ from tests.providers.odd_files import (
     HOSTS,
     JOBS,
     KEYS,
-    KNOWN,
-    LOGS,
     MOUNTS,
-    NAME,
     ODD_FILES,
-    PARAMETERS,
     PINS,
     RESOLVER,
     RULES,
     SETTINGS,
     SOURCES,
-    UNITS,
     OddFile,
+    kind,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TYPES = {
-    SOURCES: "apt_source",
-    PINS: "apt_pin",
-    RULES: "sudo_rule",
-    LOGS: "logrotate_rule",
-    UNITS: "systemd_unit",
-    PARAMETERS: "sysctl",
-    JOBS: "cron",
-    HOSTS: "host",
-    RESOLVER: "resolver",
-    NAME: "hostname",
-    MOUNTS: "mount",
-    KEYS: "ssh_authorized_key",
-    KNOWN: "known_host",
-    SETTINGS: "ini_setting",
-    "/etc/passwd": "user",
-    "/etc/group": "group",
-    "/etc/locale.gen": "locale",
-    ALTERNATIVES: "alternatives",
-}
 #: crontab(1) of Debian writes it above a table.
 HEADER = re.compile(rb"\A# DO NOT EDIT.*\n(# \(.*\n){2}")
 
@@ -107,11 +83,6 @@ def placed(odd: OddFile) -> Iterator[Path]:
         yield path
     finally:
         path.unlink() if before is None else path.write_bytes(before)
-
-
-def kind(odd: OddFile) -> str:
-    """Return the type that manages the file."""
-    return next(name for directory, name in TYPES.items() if odd.path.startswith(directory))
 
 
 @pytest.mark.usefixtures("_private_directories")
