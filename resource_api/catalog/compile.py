@@ -1,33 +1,38 @@
-"""A manifest and its types → a catalog: validated, canonical resources in the order of execution.
+"""Compile a manifest and its types to a catalog: validated, canonical resources in the order of execution.
 
-The stages are the modules of this package, in this order: function calls, names, entries, values, configured
-providers, edges, order. Every problem is collected with its position, and all are raised at once. Pure: no clock, no
-random, no log, no input or output; types come in as functions. A catalog and its entries are not changed afterwards.
+The stages are function calls, names, entries, values, configured providers, relationships, order. Every problem is
+collected with its position, and all are raised at once. Pure: types come in as functions. A catalog and its entries are
+not changed afterwards.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog import defaults, graph, provider_config
+from resource_api.catalog import graph, provider_config
 from resource_api.catalog.diagnostics import Diagnostics
-from resource_api.catalog.edges import build_edges
-from resource_api.catalog.entries import EntryBuilder, ResourceTable
+from resource_api.catalog.entries import EntryBuilder
 from resource_api.catalog.entry_values import Evaluator
-from resource_api.catalog.name_expressions import NameEvaluator
+from resource_api.catalog.expression_scope import NameEvaluator
+from resource_api.catalog.graph import Edge
+from resource_api.catalog.resource_table import ResourceTable, has_unsuitable_identity
+from resource_api.model.entry import NO_META
+from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError, Problem
+from resource_api.model.values.errors import ManifestError, Problem, nearest, reason
 from resource_api.model.values.reference import split_component
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from resource_api.catalog.entries import Definitions
     from resource_api.catalog.expression_scope import Scope
-    from resource_api.catalog.graph import Edge, Order
+    from resource_api.catalog.graph import Order
+    from resource_api.catalog.resource_table import Definitions
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
 
 
@@ -63,9 +68,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
-        from resource_api.catalog.functions import find_calls
-
-        scope.calls = find_calls(diagnostics, definitions)
+        scope.calls = provider_config.find_calls(diagnostics, definitions)
     names = NameEvaluator(diagnostics, scope)
     manifest = names.evaluate_name_changes(manifest)
     table = ResourceTable(scope, definitions)
@@ -91,7 +94,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
         except ValueError as error:
             diagnostics.output_error(name, str(error))
     evaluator.check_unused_values()
-    defaults.check_unused(table, evaluator, diagnostics)
+    evaluator.check_unused_defaults()
     if diagnostics.problems:
         _warn_of_missing(table, diagnostics)
         raise ManifestError(diagnostics.distinct)
@@ -178,3 +181,181 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
 def _yielded_note(entries: Sequence[Entry], edge: Edge) -> str:
     pair = f"{entries[edge.first].reference} before {entries[edge.then].reference}"
     return f"the automatic relationship {pair} gives way to explicit ones that contradict it"
+
+
+#: Metaparameter → whether its target comes first, and whether it refreshes.
+_RELATIONSHIPS: Final = {
+    "require": (True, False),
+    "before": (False, False),
+    "subscribe": (True, True),
+    "notify": (False, True),
+}
+
+
+def build_edges(
+    table: ResourceTable, references: Mapping[Entry, Sequence[Entry]], diagnostics: Diagnostics
+) -> list[Edge]:
+    """Return every edge among the entries of ``table``, by their indexes; report invalid references.
+
+    ``references``: entry → the entries that its values use.
+    """
+    return list(_EdgeBuilder(table, diagnostics).edges(references))
+
+
+class _EdgeBuilder:
+    def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
+        self._table = table
+        self._diagnostics = diagnostics
+        self._error = diagnostics.resource_error
+        self._types = {entry.definition.name for entry in table.entries}
+        #: Reference as text → its resources. Many resources have relationships to the same few.
+        self._resolved: dict[str, Sequence[Entry]] = {}
+        #: The same for automatic relationships: (type, titles) → resources.
+        self._titled: dict[tuple[str, tuple[str, ...]], Sequence[Entry]] = {}
+        self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
+
+    def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
+        for entry, targets in references.items():
+            yield from (Edge(target.index, entry.index) for target in targets)
+        for entry in self._table.entries:
+            if entry.declaration.meta:
+                yield from self._explicit(entry, [entry])
+        for component in dict.fromkeys(self._table.components.values()):
+            yield from self._explicit(component, component.members)
+        for entry in self._table.entries:
+            if relationships := self._automatic_relationships(entry.definition):
+                yield from self._automatic(entry, relationships)
+
+    def _explicit(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges of metaparameters; ``subjects``: the resource itself, or all resources of a component."""
+        meta = declared.declaration.meta
+        for word, (first, refresh) in _RELATIONSHIPS.items():
+            if (value := meta.get(word)) is None:
+                continue
+            for text in (value,) if type(value) is str else value:
+                for target in self._resolved.get(text) or self._resolve(declared, word, text):
+                    for each in subjects:
+                        before, after = (target, each) if first else (each, target)
+                        yield Edge(before.index, after.index, refresh)
+        if declared.meta is not NO_META:
+            yield from self._lifecycle(declared, subjects)
+
+    def _lifecycle(self, declared: Entry | ComponentInstance, subjects: Sequence[Entry]) -> Iterator[Edge]:
+        """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
+        for text in self._triggers(declared):
+            for target in self._resolve(declared, "lifecycle", text):
+                yield from (Edge(target.index, each.index) for each in subjects)
+        host = self._host(declared)
+        if host is not None:
+            yield from (Edge(host.index, each.index, automatic=True) for each in subjects if each is not host)
+
+    def _triggers(self, declared: Entry | ComponentInstance) -> Sequence[str]:
+        """Return ``replace_triggered_by`` without what is inherited: the component around it yields these edges."""
+        triggers = declared.meta.lifecycle.replace_triggered_by
+        outer = self._component_around(declared)
+        inherited = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
+        return [text for text in triggers if text not in inherited] if inherited else triggers
+
+    def _component_around(self, declared: Entry | ComponentInstance) -> ComponentInstance | None:
+        return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
+
+    def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
+        """Return the resource of ``deleted_with``; None where it is not declared, or inherited from a component."""
+        text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
+        if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
+            return None
+        try:
+            wanted = reference.parse(text)
+        except ValueError as error:
+            self._error(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference")
+            return None
+        if wanted in self._table.components:
+            message = f"lifecycle.deleted_with: {wanted} is a component; name one of its resources"
+            self._error(declared, "lifecycle", message, "reference")
+        return self._table.find(wanted)
+
+    def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
+        """Return the resources that a reference in a metaparameter means; report an invalid one."""
+        try:
+            wanted = reference.parse(text)
+        except ValueError as error:
+            hint = _split(text) or self._by_title(text, declared)
+            self._error(declared, word, f"{word}: {error}", "reference", hint)
+            return ()
+        if (component := self._table.components.get(wanted)) is not None:
+            return component.members
+        target = self._table.find(wanted)
+        if target is None:
+            if not self._table.is_broken(wanted.type):
+                names = () if self._diagnostics.many else self._table.references()
+                hint = _split(text) or nearest(str(wanted), map(str, names))
+                self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+            return ()
+        self._resolved[text] = [target]
+        return self._resolved[text]
+
+    def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
+        """Return the hint with the resources that have a title, for one that is written without its type."""
+        others = (entry for entry in self._table.entries if entry is not declared)
+        found = [f"'{entry.reference}'" for entry in others if entry.title == title]
+        return f"did you mean {' or '.join(found)}?" if found else ""
+
+    def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
+        """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
+        if definition not in self._automatic_of:
+            self._automatic_of[definition] = [
+                (word, type_name, titles)
+                for word, wanted in definition.automatic.items()
+                for type_name, titles in wanted.items()
+                if type_name in self._types
+            ]
+        return self._automatic_of[definition]
+
+    def _automatic(self, entry: Entry, relationships: Sequence[tuple[str, str, Any]]) -> Iterator[Edge]:
+        """Yield the edges that the type declares to resources in the catalog."""
+        for word, type_name, titles in relationships:
+            first, refresh = _RELATIONSHIPS[word]
+            for target in self._find_titled(type_name, self._titles(entry, word, titles)):
+                if target is not entry:
+                    # A resource that should be absent goes after those that need it, not before them.
+                    target_first = first and not target.absent
+                    before, after = (target, entry) if target_first else (entry, target)
+                    yield Edge(before.index, after.index, refresh, automatic=True)
+
+    def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
+        """Return the titles of an automatic relationship: a function's answer, or those that are declared."""
+        if not callable(titles):
+            return tuple(_declared_titles(titles, entry.should))
+        try:
+            return tuple(titles(entry.should))
+        except Exception as error:  # noqa: BLE001 - an author's function may raise anything
+            # With an unknown value there may be no title.
+            if not (any(map(is_unknown, entry.should.values())) or has_unsuitable_identity(entry)):
+                self._error(entry, None, f"auto{word} of its type failed: {reason(error)}", "type")
+            return ()
+
+    def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
+        key = type_name, titles
+        if key not in self._titled:
+            found = (self._table.find(reference.Reference(type_name, title)) for title in titles)
+            self._titled[key] = [target for target in found if target is not None]
+        return self._titled[key]
+
+
+def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
+    """Yield titles, with ``$name`` replaced by the value of an attribute, or by each item of it."""
+    for title in [titles] if isinstance(titles, str) else titles:
+        if not title.startswith("$"):
+            yield title
+            continue
+        value = should.get(title[1:])
+        value = value.reveal() if isinstance(value, Sensitive) else value
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None and item is not UNKNOWN:
+                yield str(item)
+
+
+def _split(text: str) -> str:
+    """Return the hint for several references in one text, as ``Package[a], Package[b]``."""
+    parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
+    return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""

@@ -1,4 +1,4 @@
-"""Entries → the values that they should have: expressions evaluated, values checked and canonical, identities set.
+"""Evaluate the values of entries, check and canonicalize them, and set identities.
 
 A value that only the state of another resource yields stays pending. Pure.
 """
@@ -9,26 +9,27 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from resource_api.catalog import canonicalize
-from resource_api.catalog.defaults import defaults_of
-from resource_api.catalog.identity import identify
+from resource_api.catalog.resource_table import identify
+from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.entry import EMPTY
 from resource_api.model.implied_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.columnar import batches
-from resource_api.model.values.errors import hint
+from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
 from resource_api.model.values.expression import Expression, Path
-from resource_api.model.values.reference import Reference
+from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import UNKNOWN, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.expression_scope import Scope
+    from resource_api.catalog.resource_table import ResourceTable
     from resource_api.model.attribute import Attribute
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Resource
+
 
 T = TypeVar("T")
 
@@ -137,6 +138,43 @@ class Evaluator:
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._invalid(_named_value(name), resolve)):
                 self._diagnostics.value_error(name, (), message, "expression")
+
+    def check_unused_defaults(self) -> None:
+        """Report the invalid ``defaults`` that no declaration inherits, as far as their values are known."""
+        manifest = self._diagnostics.manifest
+        inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
+        for file, defaults in manifest.defaults.items():
+            for type_name, values in defaults.items():
+                for problem in () if (file, type_name) in inherited else self._default_problems(type_name, values):
+                    position = manifest.defaults_place(file, type_name, *filter(None, [problem.attribute]))
+                    message = f"defaults of {capitalize_type(type_name)}: {problem.message}"
+                    self._diagnostics.problems.append(problem._replace(message=message, **position._asdict()))
+
+    def _default_problems(self, type_name: str, defaults: Mapping[str, Any]) -> Iterator[Problem]:
+        try:
+            declared = AttributeSet(self._table.attributes(type_name))
+        except DefinitionError as error:
+            yield Problem(None, str(error), code="type")
+            return
+        for name, written in defaults.items():
+            if name not in declared.attributes:
+                advice = nearest(name, declared.attributes.keys() | METAPARAMETERS, "attribute", type_name)
+                yield Problem(name, f"unknown attribute '{name}'", code="unknown_attribute", hint=advice)
+            elif declared.attributes[name].kind == "read_only":
+                yield Problem(name, f"'{name}' is read_only; it is reported, never set", code="read_only")
+            else:
+                yield from self._default_value_problems(declared, name, written)
+
+    def _default_value_problems(self, declared: AttributeSet, name: str, written: Any) -> Iterator[Problem]:
+        try:
+            value = self.evaluate(written)
+        except ValueError as error:
+            yield Problem(name, str(error), code="expression")
+            return
+        datatype = declared.attributes[name].datatype
+        # Assets and archives are made for resources only: a default is still their description.
+        if not is_unknown(value) and not datatype.holds_contents:
+            yield from canonicalize.check_values(declared, {name: datatype.conceal(value)}, {name: written})
 
     def evaluate(self, value: Any, resolve: Callable[[Path], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
@@ -291,7 +329,7 @@ class Evaluator:
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
         """Return the values of an entry with their references."""
-        return {**defaults_of(self._diagnostics.manifest, entry.declaration), **entry.declaration.attributes}
+        return {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
 
     def _fill_defaults(self, entry: Entry) -> Resource:
         """Return the values of an entry with its type's defaults; keep what was written, mostly only the names."""

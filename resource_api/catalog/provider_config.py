@@ -1,32 +1,36 @@
-"""The configured providers of a manifest: their configurations, checked, and which resources must come before them.
+"""Build the configured providers of a manifest and the calls of their functions, and check both.
 
-A value that only the state of a resource yields stays pending. Pure: the provider's ``check_config`` comes in as a
-plain function.
+``values: {address: {invoke: free_address, with: {network: 10.0.0.0/24}}}``. A configuration value that only the state
+of a resource yields stays pending; the plan and the transaction decide when a function is called. Pure: methods of
+providers come in as plain functions.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
+from resource_api.model.function import Call
 from resource_api.model.provider_instance import ProviderInstance
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
 from resource_api.model.values.reference import capitalize_type, split_instance
-from resource_api.model.values.values import UNKNOWN, copy_resource, is_unknown
+from resource_api.model.values.values import UNKNOWN, copy_resource, is_secret, is_unknown, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
-    from resource_api.catalog.entries import ResourceTable
     from resource_api.catalog.entry_values import Evaluator
+    from resource_api.catalog.resource_table import Definitions, ResourceTable
     from resource_api.model.attribute import Attribute
     from resource_api.model.declaration import ConfiguredProvider, Input, Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.function import Call
     from resource_api.model.provider_functions import ProviderFunctions
+
+    #: Calls a function with inputs; the third argument: whether its answer is a secret in any case.
+    Ask = Callable[[Call, Mapping[str, Any], bool], Any]
 
 
 def build_instances(
@@ -174,15 +178,13 @@ class _InstanceBuilder:
 
         The keys are those of the values that are made from ephemeral inputs.
         """
-        from resource_api.model.datatypes.referred_values import with_texts
-
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}
         ephemeral: list[str] = []
         for key, value in config.items():
             try:
                 targets = self._evaluator.prerequisites(value)
-                values[key] = with_texts(known[key].datatype, value, self._evaluator.evaluate(value))
+                values[key] = canonicalize.with_texts(known[key].datatype, value, self._evaluator.evaluate(value))
                 ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
             except ValueError as error:
                 report(("config", key), str(error))
@@ -248,3 +250,97 @@ def validate_config(
 def _missing(provider: ProviderFunctions, config: Mapping[str, Any]) -> list[Problem]:
     absent = [name for name in provider.definition.config.mandatory if name not in config]
     return [Problem(None, f"'{name}' is missing; it is mandatory") for name in absent]
+
+
+_KEYS: Final = ("invoke", "with", "provider")
+
+
+def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, Call | None]:
+    """Return the named values that are function calls; None for an invalid one, which is reported."""
+    found: dict[str, Call | None] = {}
+    for name, body in diagnostics.manifest.values.items():
+        if type(body) is dict and "invoke" in body:
+            try:
+                call = found[name] = _call(body, diagnostics, definitions)
+            except (ValueError, DefinitionError) as error:
+                diagnostics.value_error(name, (), str(error))
+                found[name] = None
+                continue
+            for path, message in _input_problems(call):
+                diagnostics.value_error(name, path, message)
+    return found
+
+
+def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> Call:
+    if unknown := [key for key in body if key not in _KEYS]:
+        msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
+        raise ValueError(msg)
+    function, given, provider = body["invoke"], body.get("with") or {}, body.get("provider")
+    if type(function) is not str or type(given) is not dict:
+        msg = "write {invoke: FUNCTION, with: {INPUT: VALUE}}"
+        raise ValueError(msg)
+    type_name, _, name = function.rpartition(".")
+    type_name = type_name[:1].lower() + type_name[1:]
+    if provider is not None:
+        instance = select_instance(provider, type_name, diagnostics.manifest)
+    else:
+        instance = type_name or _type_with_function(name, definitions)
+    functions = definitions.provider(instance).definition.functions
+    if name not in functions:
+        msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
+        raise ValueError(msg)
+    return Call(instance, name, functions[name], given)
+
+
+def _type_with_function(name: str, definitions: Definitions) -> str:
+    """Return the only type on the module path that has a function of this name."""
+    types = definitions.functions(name)
+    if len(types) == 1:
+        return types[0]
+    if types:
+        msg = f"several types have a function '{name}'; write one of {', '.join(f'{each}.{name}' for each in types)}"
+        raise ValueError(msg)
+    msg = f"no type on the module path has a function '{name}'; write TYPE.FUNCTION"
+    raise ValueError(msg)
+
+
+def _input_problems(call: Call) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what is wrong with the literal inputs of a call: the path in the named value, and a message."""
+    inputs = call.function.inputs
+    for name in call.given:
+        if name not in inputs.attributes:
+            yield ("with", name), f"function '{call}' has no input '{name}'{hint(name, inputs.attributes)}"
+    for name in inputs.mandatory:
+        if call.given.get(name) is None:
+            yield ("with",), f"function '{call}' needs the input '{name}'"
+    known = inputs.attributes.keys() & call.given.keys()
+    literal = {name: call.given[name] for name in known if expression.is_literal(call.given[name])}
+    for problem in _check(call, literal)[1]:
+        yield ("with", problem.attribute or ""), problem.message
+
+
+def _check(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+    inputs = call.function.inputs
+    filled = canonicalize.fill_defaults(inputs, dict(given))
+    return filled, canonicalize.check_values(inputs, filled, call.given)
+
+
+def _with_texts(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+    known = call.function.inputs.attributes
+    return {
+        name: canonicalize.with_texts(known[name].datatype, call.given[name], value) if name in known else value
+        for name, value in given.items()
+    }
+
+
+def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
+    """Return a function's answer to known inputs; it is sensitive if an input is or the function declares it so.
+
+    Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.
+    """
+    inputs, problems = _check(call, _with_texts(call, given))
+    if problems:
+        msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
+        raise ValueError(msg)
+    plain = {name: value if name in call.function.inputs.sensitive else reveal(value) for name, value in inputs.items()}
+    return ask(call, plain, any(map(is_secret, given.values())))

@@ -12,7 +12,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.model.values.document import Document
     from resource_api.model.values.errors import Problem
@@ -229,9 +229,13 @@ class Manifest(NamedTuple):
         best = max(candidates, key=lambda each: _depth(each.data, path), default=None)
         return Origin(best, path).place() if best else Place(file or self.file)
 
+    def defaults_of(self, declared: Declaration) -> Mapping[str, Any]:
+        """Return the values that a declaration of a resource or component inherits, by attribute."""
+        return self.defaults.get(declared.file, {}).get(declared.type, {})
+
     def inherits(self, declared: Declaration, attribute: str) -> bool:
         """Return whether a declaration has an attribute, or a place in one, from its file's ``defaults`` alone."""
-        of_type = self.defaults.get(declared.file, {}).get(declared.type, {})
+        of_type = self.defaults_of(declared)
         if attribute not in of_type:
             attribute = attribute.partition(".")[0].partition("[")[0]
         own = attribute in declared.attributes or attribute in declared.meta

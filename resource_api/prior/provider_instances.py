@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog import provider_config
+from resource_api.catalog import canonicalize, provider_config
 from resource_api.model.provider_instance import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
@@ -288,14 +288,12 @@ def deferred_configuration(
 
     Raises ``ConfigurationError``.
     """
-    from resource_api.model.datatypes.referred_values import with_texts
-
     prefix = f"the configuration of its provider '{instance.name}'"
     values: dict[str, Any] = {}
     for name, value in instance.pending.items():
         try:
             found = expression.evaluate(value, resolve)
-            values[name] = with_texts(functions.definition.config.attributes[name].datatype, value, found)
+            values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, found)
         except ValueError as error:
             msg = f"{prefix}: {error}"
             raise ConfigurationError(msg) from error

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize, provider_config
-from resource_api.catalog.functions import invoke
+from resource_api.catalog.provider_config import invoke
 from resource_api.manifest import read as reading
 from resource_api.model.record import StackState
 from resource_api.model.values import expression

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.catalog.identity import names_entry
+from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import exists
 from resource_api.model.record import Commit, Record, RecordedLifecycle
 from resource_api.model.report import Summary

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import provider_config
 from resource_api.catalog.compile import compile_catalog
-from resource_api.catalog.entries import Definitions
 from resource_api.catalog.expression_scope import Scope
+from resource_api.catalog.resource_table import Definitions
 from resource_api.manifest import read as reading
 from resource_api.model.declaration import Manifest
 from resource_api.model.values.document import MAX_BYTES

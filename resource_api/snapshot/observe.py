@@ -99,7 +99,7 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
-        from resource_api.catalog.functions import invoke
+        from resource_api.catalog.provider_config import invoke
         from resource_api.plugins.functions import call_function
 
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))

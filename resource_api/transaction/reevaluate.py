@@ -11,8 +11,8 @@ from copy import copy
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.functions import invoke
 from resource_api.catalog.graph import reverse
+from resource_api.catalog.provider_config import invoke
 from resource_api.model.change import CREATING, Action, exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import SAME, Decision, ReplacementReason

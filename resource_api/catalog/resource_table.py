@@ -1,0 +1,198 @@
+"""The symbol table of a manifest: resources by title and by canonical name, components, and the definitions in use.
+
+A resource's identity is its canonical name: the canonical value of its namevar, or the tuple of several namevars, which
+may come from the title. No two resources of a provider instance have the same one. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from resource_api.model.provider_functions import canonical_name
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import DefinitionError
+from resource_api.model.values.reference import Reference, child_reference, split_instance
+from resource_api.model.values.text import show
+from resource_api.model.values.values import is_secret, is_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from resource_api.catalog.diagnostics import Diagnostics
+    from resource_api.catalog.expression_scope import Scope
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.component import LoadedComponent
+    from resource_api.model.entry import ComponentInstance, Entry
+    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.type_definition import Name, TypeDefinition
+
+
+class Definitions(NamedTuple):
+    """Looks types and components up by name; each function may raise ``DefinitionError``."""
+
+    #: Provider instance → its type's definition and pure functions.
+    provider: Callable[[str], ProviderFunctions]
+    #: Name → component; None where no component has that name.
+    component: Callable[[str], LoadedComponent | None] = lambda _name: None
+    #: Name of a function → the types that have it.
+    functions: Callable[[str], Sequence[str]] = lambda _name: ()
+
+
+class ResourceTable:
+    """The symbol table of a manifest: entries and components by name, and the definitions that they use."""
+
+    def __init__(self, scope: Scope, definitions: Definitions) -> None:
+        """Begin empty."""
+        self.entries: list[Entry] = []
+        #: Type → title or alias → entry.
+        self.by_title: dict[str, dict[str, Entry]] = {}
+        #: Provider instance → canonical name → entry.
+        self.by_name: dict[str, dict[Any, Entry]] = {}
+        #: Components by reference and alias.
+        self.components: dict[Reference, ComponentInstance] = scope.components
+        #: The types and components of which a declaration is invalid: references to them are not reported.
+        self.incomplete: set[str] = set()
+        self._definitions = definitions
+        self._providers: dict[str, ProviderFunctions] = {}
+        self._broken: dict[str, DefinitionError] = {}
+        #: Provider instance → why its provider cannot be made before something is installed.
+        self.missing: dict[str, str] = {}
+
+    def find(self, wanted: Reference) -> Entry | None:
+        """Return the entry with this title, alias, or canonical name."""
+        type_name, title = wanted
+        return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
+
+    def references(self) -> list[Reference]:
+        """Return every reference by title or alias that means a resource or a component."""
+        titles = self.by_title.items()
+        return [*(Reference(name, title) for name, entries in titles for title in entries), *self.components]
+
+    def instances(self) -> Mapping[str, TypeDefinition]:
+        """Return the provider instances that are in use, with their types."""
+        return {name: provider.definition for name, provider in self._providers.items()}
+
+    def is_broken(self, type_name: str) -> bool:
+        """Whether a type or component is broken, or a declaration of it: its resources may be missing."""
+        return type_name in self.incomplete or any(split_instance(name)[0] == type_name for name in self._broken)
+
+    def attributes(self, name: str) -> Mapping[str, Attribute]:
+        """Return the attributes of a type, or the inputs of a component. Raises ``DefinitionError``."""
+        component = None if name in self._providers else self._definitions.component(name)
+        return (component or self.provider(name)).definition.attributes
+
+    def provider(self, instance: str) -> ProviderFunctions:
+        """Return the pure functions of a provider instance. Raises ``DefinitionError``, each time the same."""
+        found = self._providers.get(instance)
+        if found is None:
+            if instance in self._broken:
+                raise self._broken[instance]
+            try:
+                found = self._providers[instance] = self._definitions.provider(instance)
+            except DefinitionError as error:
+                self._broken[instance] = error
+                raise
+            if found.missing:
+                self.missing[instance] = found.missing
+        return found
+
+    def component(self, name: str) -> LoadedComponent | None:
+        """Return a component; None where the name is a type's. Raises ``DefinitionError``."""
+        if name in self._providers or name in self._broken:
+            return None
+        try:
+            return self._definitions.component(name)
+        except DefinitionError as error:
+            self._broken[name] = error
+            raise
+
+    def add_title(self, entry: Entry) -> Entry:
+        """Add an entry by its title; return the first one with that title."""
+        parent, type_name, title = entry.declaration.parent, entry.declaration.type, entry.title
+        if parent:
+            type_name, title = child_reference(parent, type_name, title)
+        return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
+
+
+def add_namevars(entry: Entry, given: dict[str, Any], diagnostics: Diagnostics) -> None:
+    """Add the namevars that are not given, from the title (Puppet Resource API, "Composite namevars").
+
+    ``given``: the declared attributes of ``entry``. A title that matches no pattern, and a namevar that is in neither,
+    are reported.
+    """
+    definition = entry.definition
+    if None not in map(given.get, definition.namevars):
+        return
+    if definition.title_is_name and "${" not in entry.title:
+        given[definition.namevars[0]] = entry.title
+        return
+    captured = definition.namevars_from_title(entry.title)
+    if captured is None:
+        patterns = " or ".join(regex.pattern for regex in definition.title_regexes)
+        diagnostics.resource_error(entry, None, f"the title matches no title pattern ({patterns})", "title")
+        return
+    for namevar in definition.namevars:
+        if given.get(namevar) is not None:
+            continue
+        attribute = definition.attributes[namevar]
+        if namevar in captured:
+            value = captured[namevar]
+            # The title has been evaluated already: its text is never an expression again.
+            given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
+        elif not attribute.datatype.optional and not attribute.has_default:
+            diagnostics.resource_error(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
+
+
+def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
+    """Set the canonical name of an entry and add it to ``table``; report one that is unsuitable or not the only one.
+
+    The name is the canonical value of the namevar, or the tuple of several. Where it is made from a value that has been
+    reported as invalid in ``scope``, it is not reported again.
+    """
+    definition, names = entry.definition, entry.definition.namevars
+    name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
+    if type(name) is not str and (problem := _name_problem(name)):
+        if not any(scope.uses_invalid(entry.pending.get(each)) for each in names):
+            diagnostics.resource_error(entry, None, *problem)
+        return
+    entry.name = name
+    first = table.by_name.setdefault(definition.instance, {}).setdefault(name, entry)
+    if first is not entry:
+        message = f"is the same resource as {first.reference} at {diagnostics.location(first)}"
+        diagnostics.resource_error(entry, None, message, "duplicate")
+    imported = entry.meta.lifecycle.import_
+    if imported is not None and not names_entry(imported, entry, table.provider(definition.instance)):
+        # The identity must not change when this line is removed again.
+        declared = definition.title_of(definition.absent_row(name))
+        message = f"lifecycle.import: it is declared as {show(declared)}, not {show(imported)}"
+        hint = f"to import that, write {names[0]}: {show(imported)} too" if len(names) == 1 else "name it so"
+        diagnostics.resource_error(entry, "lifecycle", message, "import", hint)
+
+
+def names_entry(text: str, entry: Entry, tools: ProviderFunctions) -> bool:
+    """Return whether a text names an entry, spelt in any way of which its canonical name is the canonical form."""
+    if text in entry.own_names:
+        return True
+    try:
+        return bool(canonical_name(tools, text) == entry.name)
+    except Exception:  # noqa: BLE001 - what the provider cannot canonicalize is another name
+        return False
+
+
+def _name_problem(name: Name) -> tuple[str, str] | None:
+    """Return why a value cannot be an identity, and the problem's code; None when it can."""
+    if is_unknown(name):
+        return "a namevar must be known before anything is done", "unknown"
+    if is_secret(name):
+        return "a namevar cannot be a secret: it is shown and recorded wherever its resource is", "secret"
+    return None
+
+
+def has_unsuitable_identity(entry: Entry) -> bool:
+    """Return whether a namevar is missing or a secret, which has been reported."""
+    identity = {name: entry.should.get(name) for name in entry.definition.namevars}
+    attributes = entry.definition.attributes
+    return any(
+        is_secret(value) or (value is None and not attributes[name].datatype.optional)
+        for name, value in identity.items()
+    )
