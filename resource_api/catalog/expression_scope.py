@@ -1,4 +1,4 @@
-"""Resolve the names in expressions (``${inputs.x}``, ``${values.x}``, ``${facts.x}`` ...), and the expressions in names.
+"""Resolve the names in expressions (``${inputs.x}``, ``${values.x}``, ``${facts.x}``), and the expressions in names.
 
 The values of resources and the results of functions come in as plain functions, facts as a mapping.
 """
