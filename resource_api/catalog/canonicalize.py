@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
-from resource_api.model.values.nested import place_text
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
@@ -108,6 +107,7 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
 def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
     """Yield why the data type of an attribute refuses a value; ``written`` is the value with its references."""
     from resource_api.model.datatypes import json_schema as schemas
+    from resource_api.model.values.nested import place_text
 
     for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")
