@@ -12,8 +12,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from resource_api.cli import hosted_run
 from resource_api.cli.main import run
-from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers.carrier import HostEvent, end
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from benchmarks import simulated_hosts
 from benchmarks.ssh_hosts import Hosts
+from resource_api.cli import hosted_run
 from resource_api.cli.main import run
-from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers import carrier
 from tests.fleet.sshd import started_server
 

@@ -473,7 +473,7 @@ def test_each_directory_of_code_is_checked_once(tmp_path: Path) -> None:
     assert looks == [1, 1, 2]
 
 
-_MANY_HOSTS: Final = ("asyncio", "asyncssh", "resource_api.fleet", "resource_api.cli.on_hosts")
+_MANY_HOSTS: Final = ("asyncio", "asyncssh", "resource_api.fleet", "resource_api.cli.hosted")
 
 
 @pytest.mark.usefixtures("_unmeasured")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-#: Group → command → its summary. ``--help`` prints these without importing any command; the command NAME is defined in
-#: the module NAME of its group's package (with a trailing underscore where the name is a Python keyword).
+#: Group → command → its summary. ``--help`` prints these without importing any command.
 COMMAND_GROUPS: Final = {
     "First steps": {
         "resource": "List, show or change resources without a manifest.",
@@ -65,8 +64,15 @@ COMMAND_GROUPS: Final = {
         "completion": "Let a shell complete commands, options and names.",
     },
 }
-#: Group → the package of its commands' modules, where it is not ``commands``.
-_PACKAGES: Final = {"Many machines": "commands.machines", "What is recorded": "commands.recorded"}
+#: Module of ``cli/commands/`` → the commands that it defines beside, or instead of, the one of its own name.
+_MODULES: Final = {
+    "history": ("report",),
+    "manifest": ("validate", "inputs", "eval", "facts", "graph"),
+    "plan": ("show",),
+    "refresh": ("import",),
+    "stack": ("output",),
+    "types": ("describe", "schema"),
+}
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 
@@ -83,10 +89,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - see above
         if cmd_name not in COMMANDS:
             return None
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        group = next(title for title, commands in COMMAND_GROUPS.items() if cmd_name in commands)
-        package = f"resource_api.cli.{_PACKAGES.get(group, 'commands')}"
-        command: click.Command = getattr(import_module(f"{package}.{name}"), name)
+        module = next((module for module, names in _MODULES.items() if cmd_name in names), cmd_name)
+        function = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
+        command: click.Command = getattr(import_module(f"resource_api.cli.commands.{module}"), function)
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
@@ -115,9 +120,9 @@ def cli() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
     if _COMPLETE in os.environ:
-        from resource_api.cli.completion import shells
+        from resource_api.cli import completion
 
-        shells.register()
+        completion.register()
     try:
         code: Any = cli.main(args=arguments, prog_name="resource-api", complete_var=_COMPLETE, standalone_mode=False)
     except click.ClickException as error:

@@ -87,15 +87,15 @@ def together(*decorators: Callable[[F], F]) -> Callable[[F], F]:
     return decorate
 
 
-def complete(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
-    """Return what click calls to complete a parameter: the function ``what`` of ``cli/completion/candidates.py``."""
+def complete(candidates: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """Return the callback that completes a parameter: the function ``candidates`` of ``cli/completion.py``."""
 
-    def found(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
-        from resource_api.cli.completion import candidates
+    def items(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Any:
+        from resource_api.cli import completion
 
-        return getattr(candidates, what)(context, incomplete)
+        return getattr(completion, candidates)(context, incomplete)
 
-    return found
+    return items
 
 
 def checked_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:

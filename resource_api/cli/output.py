@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.cli.live_lines import LiveLines
+    from resource_api.cli.progress import LiveLines
     from resource_api.model.values.errors import Problem
     from resource_api.render.changes import Style
     from resource_api.system.process.output_filter import OutputFilter
@@ -170,7 +170,7 @@ class Output:
         None unless it is a terminal that can show them, for a person who looks at it.
         """
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
-            from resource_api.cli.live_lines import LiveLines
+            from resource_api.cli.progress import LiveLines
 
             self._live = LiveLines(self.stderr.fileno())
         return self._live

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.errors import Problem
-    from resource_api.runtime.queries.selected_resources import Listed
+    from resource_api.runtime.resource_selection import Listed
 
 #: The name that problems of the text have.
 _FILE: Final = "resources.yaml"

@@ -33,7 +33,7 @@ from resource_api.model.values.reference import TYPE_NAME, capitalize_type
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.provider.context import RunContext
-from resource_api.runtime.resource_reader import ResourceReader
+from resource_api.runtime.resource_access import ResourceReader
 from resource_api.runtime.signals import Interrupts, exit_despite_threads
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Session:
         """
         if not options.is_hosted(self.settings):
             return None
-        from resource_api.cli.on_hosts.command import carry
+        from resource_api.cli.hosted_run import carry
 
         return carry(self, command, manifest, **special)
 

@@ -30,7 +30,7 @@ from resource_api.prior import match as matching
 from resource_api.provider.context import RunContext
 from resource_api.runtime.manifest_compiler import ManifestCompiler
 from resource_api.runtime.plan_notices import log_lost_order, report_findings
-from resource_api.runtime.resource_reader import ResourceReader
+from resource_api.runtime.resource_access import ResourceReader
 from resource_api.runtime.results import Plan, Report
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.observe import observe
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from resource_api.prior.match import Prior
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.runtime.option_types import ExecutionOptions, PlanOptions, SelectionOptions
-    from resource_api.runtime.policies import PolicyEvaluator
+    from resource_api.runtime.plan_checks import PolicyEvaluator
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore
 
@@ -356,9 +356,9 @@ class Runtime(ResourceReader):
         return compiler
 
     def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
-        from resource_api.runtime.queries import stack_outputs
+        from resource_api.runtime import recorded_stack
 
-        found = stack_outputs.outputs(self.store, StackName(self.project or project, self.stack), name)
+        found = recorded_stack.stack_outputs(self.store, StackName(self.project or project, self.stack), name)
         self.log.mask.add(found)
         return found
 
@@ -513,16 +513,16 @@ class Runtime(ResourceReader):
     def _check_prerequisites(self, plan: Plan, providers: ProviderPool) -> None:
         """Report what the changes of a plan need and this machine lacks."""
         if any(step.decision is not SAME and "preflight" in step.definition.features for step in plan.steps):
-            from resource_api.runtime import preflight
+            from resource_api.runtime import plan_checks
 
-            for warning in preflight.warnings(plan, providers):
+            for warning in plan_checks.preflight_warnings(plan, providers):
                 self.notify(Diagnosed(warning))
 
     def _policies(self) -> PolicyEvaluator | None:
         """Return the evaluator of the policies, None where there are none. Raise ``DefinitionError``."""
         if not (policies := self.registry.policies()):
             return None
-        from resource_api.runtime.policies import PolicyEvaluator
+        from resource_api.runtime.plan_checks import PolicyEvaluator
 
         return PolicyEvaluator(policies, self.notify)
 

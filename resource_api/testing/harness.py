@@ -27,7 +27,7 @@ from resource_api.plugins.definitions import ExecutableProvider
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.provider.context import Context, RunContext
 from resource_api.provider.outcomes import Subject
-from resource_api.runtime import preflight
+from resource_api.runtime import plan_checks
 from resource_api.runtime.runtime import Runtime
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system import process_guard
@@ -250,7 +250,7 @@ class Harness:
 
     def preflight(self, *resources: Mapping[str, Any]) -> list[str]:
         """Return the warnings of ``preflight`` in a plan of ``resources``."""
-        return [problem.message for problem in preflight.warnings(self.plan(*resources), self._providers())]
+        return [problem.message for problem in plan_checks.preflight_warnings(self.plan(*resources), self._providers())]
 
     def context(self, *, reading: bool = False) -> Context:
         """Return the context of a call of its own."""

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from resource_api.cli import hosted_run
 from resource_api.cli.main import run
-from resource_api.cli.on_hosts import hosted_run
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import HostEvent
 from resource_api.fleet.carriers.pipe import PipeCarrier

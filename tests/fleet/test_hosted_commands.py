@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.cli.on_hosts.command import ShownPlans
+from resource_api.cli.hosted_run import ShownPlans
 from tests import json_schemas
 from tests.command import environment_of
 from tests.scenarios.conftest import Outcome

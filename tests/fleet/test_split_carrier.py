@@ -373,7 +373,7 @@ def test_only_runs_over_many_hosts_are_split() -> None:
     assert process_count(2001, 1) == 1
     code = """
 import sys
-from resource_api.cli.on_hosts import hosted_run
+from resource_api.cli import hosted_run
 from resource_api.fleet.payload import Payloads
 for processes in (1, 2):
     carrier = hosted_run.make_carrier(Payloads(), {"at_once": 500}, ["asyncssh"], processes)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceError, UsageError
-from resource_api.runtime.import_resource import import_resource
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.refresh import import_resource, refresh
 from tests.lifecycle.world import acted, calls, manifest, planned
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ import pytest
 from resource_api.model.record import Commit
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import UNKNOWN
-from resource_api.runtime.import_resource import import_resource
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.refresh import import_resource, refresh
 from resource_api.state.store import StackName
 from tests.lifecycle.world import PROJECT, acted, manifest, planned
 

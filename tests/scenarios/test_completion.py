@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.cli.completion import shells
+from resource_api.cli import completion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +68,7 @@ class Shell:
             "TERM": "dumb",
             "XDG_RUNTIME_DIR": str(bench.home),
         }
-        bench.write("script", shells.SCRIPTS[name])
+        bench.write("script", completion.SCRIPTS[name])
         words, prepare = _STARTED[name]
         pid, self._terminal = pty.fork()
         if pid == 0:

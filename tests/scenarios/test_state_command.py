@@ -90,7 +90,7 @@ def command(empty: Command) -> Command:
 def test_every_command_is_there() -> None:
     """``state`` has the documented subcommands and no others."""
     assert {"state", "output"} <= COMMANDS.keys()
-    from resource_api.cli.commands.recorded.state import state
+    from resource_api.cli.commands.state import state
 
     assert set(state.commands) == set("list show rm mv taint untaint export import check recover history rekey".split())  # noqa: SIM905 - as documented
 

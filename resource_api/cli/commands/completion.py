@@ -34,7 +34,7 @@ _shell = click.argument("shell", metavar="[SHELL]", type=click.Choice(_SHELLS), 
 @with_session()
 def show(session: Session, shell: str | None, **_settings: Any) -> None:
     """Print the script of SHELL: bash, zsh or fish; without SHELL, that of your login shell."""
-    from resource_api.cli.completion.shells import SCRIPTS
+    from resource_api.cli.completion import SCRIPTS
 
     name = shell or _login_shell()
     session.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
@@ -46,7 +46,7 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
 @with_session()
 def install(session: Session, shell: str | None, **_settings: Any) -> None:
     """Write the script to where SHELL looks for yours; without SHELL, that of your login shell."""
-    from resource_api.cli.completion.shells import SCRIPTS
+    from resource_api.cli.completion import SCRIPTS
     from resource_api.system.filesystem.directories import make_directory
     from resource_api.system.filesystem.files import replace
 

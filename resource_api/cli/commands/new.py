@@ -1,17 +1,27 @@
-"""``new``: write the files of a new type, component or key."""
+"""``new``: write the files of a new type, component or key, from ``templates/`` or random bytes.
+
+A type comes with a provider and a test by the compliance suite, a component with a test that rehearses it. An existing
+file is never overwritten.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from resource_api.cli import options
 from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError
+from resource_api.model.values.reference import TYPE_NAME, capitalize_type
+from resource_api.plugins.module_path import BUNDLED
+from resource_api.system.filesystem import directories, files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from resource_api.cli.session import Session
 
@@ -31,11 +41,9 @@ _directory = click.option("--directory", type=click.Path(file_okay=False), defau
 @click.option("--http", is_flag=True, help="Write a provider that asks a service with a JSON API.")
 @options.common
 @with_session()
-def new_type(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: Any) -> None:
+def type_(session: Session, name: str, directory: str, *, shared: bool, http: bool, **_settings: Any) -> None:
     """Write types/NAME.py, providers/NAME.py and a test."""
-    from resource_api.cli import scaffold
-
-    _show(session, scaffold.new_type(name, Path(directory), shared=shared, http=http))
+    _show_written(session, write_type(name, Path(directory), shared=shared, http=http))
 
 
 @new.command("component", examples=("resource-api new component website --directory modules",))
@@ -43,14 +51,12 @@ def new_type(session: Session, name: str, directory: str, *, shared: bool, http:
 @_directory
 @options.common
 @with_session()
-def new_component(session: Session, name: str, directory: str, **_settings: Any) -> None:
+def component(session: Session, name: str, directory: str, **_settings: Any) -> None:
     """Write components/NAME.py and a test."""
-    from resource_api.cli import scaffold
-
-    _show(session, scaffold.new_component(name, Path(directory)))
+    _show_written(session, write_component(name, Path(directory)))
 
 
-def _show(session: Session, paths: Sequence[Path]) -> None:
+def _show_written(session: Session, paths: Sequence[Path]) -> None:
     written = list(map(str, paths))
     session.show(lambda: {"written": written}, lambda: written)
 
@@ -59,7 +65,7 @@ def _show(session: Session, paths: Sequence[Path]) -> None:
 @click.argument("path", type=click.Path(dir_okay=False))
 @options.common
 @with_session()
-def new_key(session: Session, path: str, **_settings: Any) -> None:
+def key(session: Session, path: str, **_settings: Any) -> None:
     """Write a new key file at PATH, that only you can read; --key file:PATH encrypts with it."""
     from resource_api.state.encryption import keys
 
@@ -68,3 +74,92 @@ def new_key(session: Session, path: str, **_settings: Any) -> None:
         lambda: {"written": [path], "key": f"file:{path}"},
         lambda: [path, "Keep a copy elsewhere: without it what it encrypts is lost."],
     )
+
+
+#: The longest name of a type, in characters.
+LONGEST: Final = 64
+TEMPLATES: Final = Path(__file__).parent.parent / "templates"
+#: File to be written → its template. In both, ``sample`` stands for the name, in the spelling of the place.
+_TYPE: Final = {
+    "types/sample.py": "type.py.template",
+    "providers/sample.py": "provider.py.template",
+    "tests/test_sample.py": "test.py.template",
+}
+#: The same, with a provider that uses code in ``lib/``.
+_SHARING_TYPE: Final = {**_TYPE, "providers/sample.py": "shared_provider.py.template"}
+#: The same for what a service has: the provider asks it over HTTP.
+_HTTP_TYPE: Final = {file: f"http_{template}" for file, template in _TYPE.items()}
+_LIB: Final = {"lib/json_files.py": "json_files.py.template"}
+_COMPONENT: Final = {
+    "components/sample.py": "component.py.template",
+    "tests/test_sample.py": "component_test.py.template",
+}
+
+
+def write_type(name: str, directory: Path, *, shared: bool = False, http: bool = False) -> list[Path]:
+    """Write ``types/NAME.py``, ``providers/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
+
+    With ``shared``, the provider uses ``lib/json_files.py``, which is written too unless it exists; with ``http``, it
+    asks a service.
+
+    Raise ``UsageError`` for a name that no type can have or that a bundled type has, and when one of the files exists
+    or cannot be written; nothing is written then.
+    """
+    if shared and http:
+        msg = "--shared and --http exclude each other"
+        raise UsageError(msg)
+    if not shared:
+        return _write(name, directory, _HTTP_TYPE if http else _TYPE)
+    has_lib = any((directory / file).exists() for file in _LIB)
+    return _write(name, directory, _SHARING_TYPE if has_lib else {**_SHARING_TYPE, **_LIB})
+
+
+def write_component(name: str, directory: Path) -> list[Path]:
+    """Write ``components/NAME.py`` and ``tests/test_NAME.py`` into ``directory``; return the files.
+
+    Raise ``UsageError`` as ``new_type`` does.
+    """
+    return _write(name, directory, _COMPONENT)
+
+
+def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Path]:
+    if reason := _refusal(name):
+        raise UsageError(reason)
+    paths = {directory / file.replace("sample", name): TEMPLATES / template for file, template in templates.items()}
+    for path in paths:
+        if path.exists() or path.is_symlink():
+            msg = f"{path} exists already and is never overwritten; nothing was written"
+            raise UsageError(msg)
+    written: list[Path] = []
+    try:
+        for path, template in paths.items():
+            directories.make_directory(str(path.parent), 0o777)
+            files.write_new(str(path), _with_name(template.read_text(encoding="utf-8"), name).encode())
+            written.append(path)
+    except OSError as error:
+        for path in written:
+            with suppress(OSError):
+                path.unlink()
+        msg = f"{error.filename or directory}: cannot be written: {error.strerror}"
+        raise UsageError(msg) from error
+    return written
+
+
+def _refusal(name: str) -> str:
+    """Return why a type cannot have this name and what to do; empty when it can."""
+    if not TYPE_NAME.match(name):
+        words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")
+        hint = f"; did you mean '{words}'?" if TYPE_NAME.match(words) else ""
+        return f"'{name}' cannot be the name of a type: it takes lower case letters, digits and underscores{hint}"
+    if len(name) > LONGEST:
+        return f"the name of a type has at most {LONGEST} characters, this one has {len(name)}"
+    if Path(BUNDLED, "types", f"{name}.py").exists():
+        return f"'{name}' is a type that comes with the package; choose another name"
+    return ""
+
+
+def _with_name(text: str, name: str) -> str:
+    """Return a template with the name as references, classes and environment variables spell it."""
+    camel = "".join(word.capitalize() for word in name.split("_"))
+    words = {"TestSample": f"Test{camel}", "Sample": capitalize_type(name), "SAMPLE": name.upper(), "sample": name}
+    return re.sub("|".join(words), lambda found: words[found[0]], text)

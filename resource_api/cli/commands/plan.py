@@ -1,4 +1,4 @@
-"""``plan``: show what ``apply`` would do, and save it."""
+"""``plan`` and ``show``: a plan, to be saved, and a saved plan."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime import saved_plan
+from resource_api.runtime import saved_plan, shown_plan
 from resource_api.runtime.plan_notices import report_findings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 
-def _file(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def _check_out(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
     """Refuse Terraform's ``-out=FILE``, which would be a file called ``ut=FILE``."""
     if value and value.startswith("ut="):
         msg = f"write -o {value[3:]} or --out {value[3:]}"
@@ -33,7 +33,7 @@ out_option = click.option(
     "-o",
     "--out",
     type=click.Path(),
-    callback=_file,
+    callback=_check_out,
     help="Save the plan, to be applied later; with --on into a directory.",
 )
 
@@ -88,3 +88,24 @@ def _refuse_declared(settings: Mapping[str, Any]) -> None:
     if name := next((name for name in options.ABOUT_DECLARED if settings.get(name)), ""):
         msg = f"--{name.replace('_', '-')} does not go with --destroy, which deletes all that is recorded as ours"
         raise UsageError(msg)
+
+
+@options.command(examples=("resource-api plan site.yaml -o later.json", "resource-api show later.json"))
+@click.argument("plan", type=click.Path(), metavar="PLAN.json")
+@options.diff
+@options.state
+@options.common
+@with_session()
+def show(session: Session, plan: str, **_settings: Any) -> None:
+    """Show a saved plan as it was planned; nothing of the machine is read.
+
+    A warning says if state has changed since, so that apply would refuse the plan.
+    """
+    document = saved_plan.load(plan)
+    shown = shown_plan.from_document(document, plan, session.registry)
+    session.show(
+        lambda: {name: value for name, value in document.items() if name != "manifest"},
+        lambda: session.plan_lines(shown),
+    )
+    if why := shown_plan.find_stale(document, session.runtime.store):
+        session.log.write("warning", "", f"{plan}: the plan is stale: {why}; plan again")

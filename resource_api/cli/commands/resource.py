@@ -13,16 +13,17 @@ from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
-from resource_api.runtime.queries import one_resource
+from resource_api.runtime import resource_access
+from resource_api.runtime.resource_selection import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.cli.session import Session
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.runtime.configured_provider import SelectedProvider
-    from resource_api.runtime.queries.selected_resources import Listed
+    from resource_api.runtime.resource_selection import Listed, Rows
 
     #: Returns the canonical name of the only resource, in a list.
     Identity = Callable[[ProviderFunctions], list[Name]]
@@ -90,15 +91,17 @@ def resource(
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
     if settings["filters"]:
-        from resource_api.runtime.queries.selected_resources import filter_tests
+        from resource_api.runtime.resource_selection import filter_tests
 
         filter_tests(settings["filters"], [definition])  # before anything is read
     name, given = (
-        one_resource.named(definition, name, changes, given_inputs.secret_value) if name is not None else (None, {})
+        resource_access.parse_name(definition, name, changes, given_inputs.secret_value)
+        if name is not None
+        else (None, {})
     )
     if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
-    identity, code = partial(one_resource.identity, definition, name, given), 0
+    identity, code = partial(resource_access.canonical_identity, definition, name, given), 0
     if not given.keys() <= set(definition.namevars):
         _refuse_with_changes(settings)
         code = _change(session, definition, Reference(definition.name, name), identity, given, selected=selected)
@@ -129,8 +132,8 @@ def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
 
 def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
-    from resource_api.runtime.queries import types_of_resources
-    from resource_api.runtime.queries.selected_resources import filter_tests
+    from resource_api.runtime import resource_selection
+    from resource_api.runtime.resource_selection import filter_tests
 
     every_type, settings = session.settings["every_type"], session.settings
     if every_type and text is not None:
@@ -143,9 +146,9 @@ def _list_types(session: Session, text: str | None, *, several: bool) -> int:
         msg = "NAME and ATTR=VALUE need exactly one TYPE"
         raise UsageError(msg)
     reader = session.reader
-    definitions, named = types_of_resources.find_types(reader, "*" if every_type else text or "")
+    definitions, named = resource_selection.find_types(reader, "*" if every_type else text or "")
     filter_tests(settings["filters"], definitions)
-    listed, complete = types_of_resources.read_types(reader, definitions, named, strict=settings["strict"])
+    listed, complete = resource_selection.read_types(reader, definitions, named, strict=settings["strict"])
     code = _finish(session, listed, None, None, listing=True)
     return code if complete else code or 1
 
@@ -186,17 +189,15 @@ def _finish(
     """
     settings = session.settings
     if pattern or settings["filters"]:
-        from resource_api.runtime.queries.selected_resources import select
+        from resource_api.runtime.resource_selection import select_resources
 
-        listed = select(listed, pattern, settings["filters"])
+        listed = select_resources(listed, pattern, settings["filters"])
     if settings["edit"]:
         from resource_api.cli.resource_edit import edit
 
         return edit(session, listed, selected.section if selected is not None else {})
     if session.json or settings["form"] not in (None, "yaml"):
-        from resource_api.cli import resource_list
-
-        resource_list.show(session, listed, settings["form"] or "json")
+        _show_documents(session, listed, settings["form"] or "json")
         return 0
     unlisted: dict[str, str] = {}
     for definition, rows in listed if listing else ():
@@ -247,9 +248,42 @@ def _change(
     """Change one resource to the ``given`` attributes; return the exit code."""
     (row,) = _read(session, definition, identity, selected)
     how = {name: session.settings[name] for name in ("noop", "strict")}
-    report = one_resource.change(session.runtime, definition, reference, row, given, selected=selected, **how)
+    report = resource_access.change_resource(
+        session.runtime, definition, reference, row, given, selected=selected, **how
+    )
     session.log.write("info", "", str(report))
     code = session.exit_code(report)
     if code not in {0, 2}:
         session.end_failed(report, code)
     return code
+
+
+def _show_documents(session: Session, listed: Listed, form: str) -> None:
+    """Print resources as ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
+    if session.json:
+        session.output.print_json(documents(listed))
+        return
+    from resource_api.render import table
+
+    terminal = session.output.stdout.isatty()
+    if form == "csv":
+        lines = list(table.comma_separated(documents(listed), terminal=terminal))
+    else:
+        width = session.output.columns
+        lines = list(_tables(listed, lambda rows: table.table(rows, width)))
+    session.output.print_paged(lines)
+
+
+def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
+    """Yield the lines of a table for each type that has resources, of several types below its name."""
+    filled = [each for each in listed if each[1]]
+    for number, (definition, rows) in enumerate(filled):
+        if len(listed) > 1:
+            yield from [""] * bool(number)
+            yield f"{capitalize_type(definition.name)}:"
+        namevars = definition.namevars if len(definition.namevars) > 1 else ()
+        others = (name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive})
+        reported = definition.names_of_kind("read_only")
+        order = ["title", *namevars, *sorted(others, key=reported.__contains__)]
+        plain_rows = documents([(definition, rows)])
+        yield from lay_out([{name: row.get(name) for name in order} for row in plain_rows])

@@ -1,7 +1,8 @@
-"""``types``: list the types and components on the module path."""
+"""``types``, ``describe`` and ``schema``: the types and components on the module path."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,7 +11,8 @@ from resource_api.cli import options
 from resource_api.cli.session import with_session
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.text import escape
-from resource_api.render import describe
+from resource_api.render import describe as rendering
+from resource_api.render.manifest_schema import manifest_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.plugins.implementations import Suitability
     from resource_api.render.describe import Definition
+
 
 #: The fewest columns beside the names in which a summary is wrapped.
 _NARROWEST: Final = 20
@@ -35,29 +38,29 @@ def types(session: Session, *, notes: bool, **_settings: Any) -> None:
     }
     width = max((len(each.name) for each in found), default=0)
     session.show(
-        lambda: [_document(session, each, providers[each.name]) for each in found],
+        lambda: [_list_document(session, each, providers[each.name]) for each in found],
         lambda: [
             line
             for each in found
-            for line in _lines(
+            for line in _list_lines(
                 session.output.columns,
                 f"{each.name:{width}}  ",
-                _summary(session, each, providers[each.name]) if notes else describe.summary(each),
+                _list_summary(session, each, providers[each.name]) if notes else rendering.summary(each),
             )
         ],
     )
 
 
-def _lines(columns: int | None, name: str, text: str) -> list[str]:
+def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
     """Return the line of a type; on a terminal that is too narrow for it, its parts below each other."""
     if columns is None or columns < len(name) + _NARROWEST:
         return [name + text]
-    return describe.wrapped(text, columns, " " * len(name), name)
+    return rendering.wrapped(text, columns, " " * len(name), name)
 
 
-def _summary(session: Session, each: Definition, providers: Sequence[Suitability]) -> str:
+def _list_summary(session: Session, each: Definition, providers: Sequence[Suitability]) -> str:
     """Return the summary of a type, and in brackets what else is of interest, its origin last."""
-    several = f" ({'; '.join(describe.implementations(providers))})" if providers else ""
+    several = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
     if isinstance(each, TypeDefinition):
         notes += [f"version {each.version}"] if each.version is not None else []
@@ -67,15 +70,52 @@ def _summary(session: Session, each: Definition, providers: Sequence[Suitability
     else:
         several = " (component)"
     notes.append(escape(str(session.registry.origin(each.name))))
-    return f"{describe.summary(each)}{several} ({'; '.join(notes)})"
+    return f"{rendering.summary(each)}{several} ({'; '.join(notes)})"
 
 
-def _document(session: Session, each: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
+def _list_document(session: Session, each: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
     found: dict[str, Any] = {"name": each.name, "docs": each.docs}
-    found["origin"] = describe.origin_document(session.registry.origin(each.name))
+    found["origin"] = rendering.origin_document(session.registry.origin(each.name))
     if isinstance(each, TypeDefinition):
         found |= {"version": each.version, "schema_version": each.schema_version}
         found |= {"config": list(each.config.attributes), "functions": list(each.functions)}
     else:
         found["component"] = True
-    return found | ({"providers": describe.provider_documents(providers)} if providers else {})
+    return found | ({"providers": rendering.provider_documents(providers)} if providers else {})
+
+
+@options.command(examples=("resource-api describe file",))
+@click.argument("type_name", metavar="TYPE", shell_complete=options.complete("types_and_components"))
+@click.option("--format", "form", type=options.Choice(["text", "markdown"]), default="text", help="How to write it.")
+@click.option("--all", "expressions", is_flag=True, help="Show the regular expressions of values and titles too.")
+@options.common
+@with_session()
+def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: Any) -> None:
+    """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
+    found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
+    component = session.registry.component(found.name) is not None
+    providers = () if component else session.suitability(found.name)
+    origin = session.registry.origin(found.name)
+    columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
+    session.show(
+        lambda: rendering.document(found, providers, origin),
+        lambda: (
+            rendering.markdown(found, providers, origin, expressions=expressions)
+            if form == "markdown"
+            else rendering.text(found, columns, providers, origin, expressions=expressions)
+        ),
+    )
+
+
+@options.command(examples=("resource-api schema > schema.json",))
+@options.common
+@with_session()
+def schema(session: Session, **_settings: Any) -> None:
+    """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
+    definitions = session.definitions()
+    implementations = {
+        each.name: session.registry.implementations(each.name, load=False)
+        for each in definitions
+        if isinstance(each, TypeDefinition)
+    }
+    session.output.print(json.dumps(manifest_schema(definitions, implementations), indent=2))

@@ -1,7 +1,7 @@
 """``watch``: plan again whenever a file of the manifest changes.
 
-Each plan is made by a process of its own, which is forked from this one: it loads types, providers and components as
-they are then, and whatever it does to itself ends with it.
+The files of a plan are recorded as they are opened, by an audit hook that stays until the process ends, and are polled
+later: that needs no library and no descriptors, and notices replaced, vanished and new files on every file system.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
-from resource_api.cli import options, watched_files
+from resource_api.cli import options
 from resource_api.cli.commands.plan import plan
-from resource_api.runtime import runtime as _preloaded  # noqa: F401 - for every process that makes a plan
+from resource_api.plugins.module_path import BUNDLED, OWN
 from resource_api.system import log
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
     from types import FrameType
 
-    from resource_api.cli.watched_files import Signatures
+    #: Path → time of the last change, size and inode, as JSON has them; None: there is no such file.
+    Signatures = dict[str, list[int] | None]
+
 
 _SIGNALS: Final[dict[int, Any]] = {
     signal.SIGINT: signal.default_int_handler,
@@ -59,11 +63,11 @@ def watch(manifest: str, **settings: Any) -> int:
             signal.signal(number, _stop)
     base = os.getcwd()
     path = os.path.join(base, manifest)
-    known: Signatures = {path: watched_files.signature(path)}
+    known: Signatures = {path: signature(path)}
     try:
         while True:
             known = _plan({**settings, "manifest": manifest}, base, known)
-            watched_files.wait_for_change(known)
+            wait_for_change(known)
             if not settings["json"]:
                 _separate(manifest)
     except _Stopped as stopped:
@@ -99,7 +103,7 @@ def _plan(settings: dict[str, Any], base: str, before: Signatures) -> Signatures
     if os.waitstatus_to_exitcode(status) in {0, 2}:
         return found
     # The plan may have ended before it came to the rest of its files.
-    return {**{path: watched_files.signature(path) for path in before}, **found}
+    return {**{path: signature(path) for path in before}, **found}
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
@@ -111,10 +115,10 @@ def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn
                 signal.signal(number, handler)
         with suppress(OSError):
             os.chdir(base)  # which may have been removed and made again
-        files = watched_files.record(lambda: log.bound().get("phase") not in _MACHINE, base)
+        files = record_files(lambda: log.bound().get("phase") not in _MACHINE, base)
         code = plan.callback(**settings, out=None, uncached=True) if plan.callback is not None else code
         if code not in {0, 2}:
-            files |= watched_files.directories(files, settings["module_path"])
+            files |= directories(files, settings["module_path"])
         with open(report, "w", encoding="utf-8", closefd=False) as file:
             json.dump(files, file)
     finally:
@@ -125,3 +129,56 @@ def _separate(manifest: str) -> None:
     """Clear the terminal for the next plan; elsewhere write a line before it."""
     sys.stdout.write(_CLEAR if sys.stdout.isatty() else f"--- {manifest} has changed ---\n")
     sys.stdout.flush()
+
+
+#: What is not the user's: the program, the interpreter with its libraries, and the kernel's own file systems.
+_FOREIGN: Final = tuple(f"{each}/" for each in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
+_EVENTS: Final = frozenset(("open", "os.listdir", "os.scandir"))
+_KINDS: Final = ("types", "providers", "components", "policies", "lib")
+#: Seconds between two looks at the files, and after a change until they are seen to be complete.
+_INTERVAL: Final = 0.5
+_PAUSE: Final = 0.05
+
+
+def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
+    """Return a mapping that receives every file that this process opens for reading from now on while ``relevant()``.
+
+    Each signature is that of the moment before the file is opened first. ``base`` is the working directory.
+    """
+    found: Signatures = {}
+
+    def note(event: str, arguments: Any) -> None:
+        if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
+            return
+        if (event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY) and relevant():
+            path = os.path.join(base, os.fsdecode(arguments[0]))
+            if path not in found and not path.startswith(_FOREIGN) and not path.endswith(".pyc"):
+                found[path] = signature(path)
+
+    sys.addaudithook(note)
+    return found
+
+
+def directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
+    """Return the directories where a missing file may appear: those of ``files``, and those of types and components."""
+    places = {os.path.dirname(path) for path in files}
+    roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
+    return {path: signature(path) for path in (*places, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
+
+
+def signature(path: str) -> list[int] | None:
+    """Return what differs after a change of a file, or of the entries of a directory; None: there is none."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return [found.st_mtime_ns, found.st_size, found.st_ino]
+
+
+def wait_for_change(known: Mapping[str, Any]) -> None:
+    """Return when a file has another signature than the ``known`` one, and is not being written any more."""
+    while (before := {path: signature(path) for path in known}) == known:
+        time.sleep(_INTERVAL)
+    while (now := {path: signature(path) for path in known}) != before:
+        before = now
+        time.sleep(_PAUSE)

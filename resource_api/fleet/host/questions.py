@@ -12,7 +12,7 @@ from resource_api.fleet.host.commands import report
 from resource_api.model.codec import plain
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import Reference
-from resource_api.runtime.queries import one_resource, recorded_stack, selected_resources, types_of_resources
+from resource_api.runtime import recorded_stack, resource_access, resource_selection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.host.run import HostRun
     from resource_api.model.record import StackState
     from resource_api.runtime.configured_provider import SelectedProvider
-    from resource_api.runtime.queries.selected_resources import Listed
+    from resource_api.runtime.resource_selection import Listed
 
 
 def output(run: HostRun) -> int:
@@ -28,7 +28,7 @@ def output(run: HostRun) -> int:
     store, reveal = run.runtime.store, bool(run.options.get("reveal"))
     outputs = dict(_recorded(run).outputs) if not recorded_stack.none_recorded(store, run.options) else {}
     if (name := run.options.get("name")) is not None:
-        found = recorded_stack.output(outputs, name, reveal=reveal)
+        found = recorded_stack.find_output(outputs, name, reveal=reveal)
     else:
         found = recorded_stack.revealed(outputs) if reveal else outputs
     run.result(plain(found), reveal=reveal)
@@ -43,10 +43,10 @@ def state(run: HostRun) -> int:
     elif recorded_stack.none_recorded(store, run.options):
         run.result([])
     elif subcommand == "history":
-        run.result(recorded_stack.runs(store, recorded_stack.all_selected(store, run.options)))
+        run.result(recorded_stack.finished_runs(store, recorded_stack.all_selected(store, run.options)))
     elif subcommand == "list":
         known = _recorded(run)
-        run.result([recorded_stack.summary(known, each) for each in known.records.values()])
+        run.result([recorded_stack.resource_summary(known, each) for each in known.records.values()])
     else:
         msg = f"'state {subcommand}' cannot be asked of other hosts"
         raise UsageError(msg)
@@ -64,27 +64,27 @@ def resource(run: HostRun) -> int:
     every_type, strict = bool(options.get("every_type")), options.get("strict") or "error"
     filters, changes = list(options.get("filters") or ()), list(options.get("changes") or ())
     if every_type or any(mark in (text or ",") for mark in ",*?"):
-        types = types_of_resources
-        listed, complete = types.read_types(
-            run.runtime, *types.find_types(run.runtime, "*" if every_type else text or ""), strict=strict
-        )
+        types = resource_selection.find_types(run.runtime, "*" if every_type else text or "")
+        listed, complete = resource_selection.read_types(run.runtime, *types, strict=strict)
         return _send(run, listed, None, filters, complete=complete)
-    definition = types_of_resources.find_type(run.runtime, str(text))
+    definition = resource_selection.find_type(run.runtime, str(text))
     selected = _selected(run, definition.name)
     if selected is not None:
         definition = run.registry.type(definition.name, selected.version).for_instance(selected.instance)
-    if name is None or (types_of_resources.is_pattern(name) and not changes):
+    if name is None or (resource_selection.is_pattern(name) and not changes):
         rows, failures = run.runtime.read(definition.name, strict=strict, selected=selected)
         for reference, why in failures.items():
             run.log.write("err", reference, why, definition.name, reference=reference, status="failed")
         return _send(run, [(definition, rows)], name, filters, complete=not failures)
-    name, given = one_resource.named(definition, name, changes, _refuse_secret)
-    identity = partial(one_resource.identity, definition, name, given)
+    name, given = resource_access.parse_name(definition, name, changes, _refuse_secret)
+    identity = partial(resource_access.canonical_identity, definition, name, given)
     read = partial(run.runtime.read_all, definition.name, identity, strict=strict, selected=selected)
     if not given.keys() <= set(definition.namevars):
         named = Reference(definition.name, name)
         how: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict}
-        changed = one_resource.change(run.runtime, definition, named, read()[0], given, selected=selected, **how)
+        changed = resource_access.change_resource(
+            run.runtime, definition, named, read()[0], given, selected=selected, **how
+        )
         if code := report(run, changed):
             return code
     return _send(run, [(definition, read())], None, filters, complete=True)
@@ -97,7 +97,7 @@ def _refuse_secret(attribute: str, _text: str) -> NoReturn:
 
 def _send(run: HostRun, listed: Listed, pattern: str | None, filters: Sequence[str], *, complete: bool) -> int:
     """Send the resources that are selected; what could not be read is in the exit code."""
-    run.result(selected_resources.documents(selected_resources.select(listed, pattern, filters)))
+    run.result(resource_selection.documents(resource_selection.select_resources(listed, pattern, filters)))
     return 0 if complete else 1
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from resource_api.cli.completion import bash_words, shells
+from resource_api.cli import completion
 
 #: What a shell treats specially, and some that it does not.
 _CHARACTERS: Final = "ab \t\n'\"\\$`(){}[]<>|&;*?#~=:@^!%,./-+\x01\x1b\x7f\x85é→😀"
@@ -24,7 +24,7 @@ def texts(count: int) -> list[str]:
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_bash_reads_a_quoted_value_as_it_is(quote: str) -> None:
     """Behind an open quote and without one; what cannot be typed there is left out, and nothing else."""
-    pairs = [(text, bash_words.quoted(text, quote)) for text in texts(400)]
+    pairs = [(text, completion.quote_word(text, quote)) for text in texts(400)]
     typed = {text: f"{quote}{each}{quote}" for text, each in pairs if each is not None}
     words = " ".join(typed.values())
     done = subprocess.run(
@@ -32,19 +32,19 @@ def test_bash_reads_a_quoted_value_as_it_is(quote: str) -> None:
     )
     assert done.stdout.decode().split("\0")[:-1] == list(typed)
     left_out = {text for text, each in pairs if each is None}
-    assert all(quote and (bash_words._CONTROL.search(text) or (quote == '"' and "!" in text)) for text in left_out)
+    assert all(quote and (completion._CONTROL.search(text) or (quote == '"' and "!" in text)) for text in left_out)
 
 
 @pytest.mark.parametrize("quote", ["", "'", '"'])
 def test_a_line_is_split_as_bash_does(quote: str) -> None:
     """A value that was inserted is found again as one word, complete or not."""
     for text in texts(400):
-        typed = bash_words.quoted(text, quote)
-        if typed is None or bash_words._CONTROL.search(text):
+        typed = completion.quote_word(text, quote)
+        if typed is None or completion._CONTROL.search(text):
             continue
-        words, word = bash_words.split(f"resource-api x {quote}{typed}{quote} next")
+        words, word = completion.split_words(f"resource-api x {quote}{typed}{quote} next")
         assert (words, word.text, word.quote) == (["resource-api", "x", text], "next", "")
-        words, word = bash_words.split(f"resource-api x {quote}{typed}")
+        words, word = completion.split_words(f"resource-api x {quote}{typed}")
         assert (words, word.text, word.quote) == (["resource-api", "x"], text, quote)
 
 
@@ -63,11 +63,11 @@ def test_a_line_is_split_as_bash_does(quote: str) -> None:
 )
 def test_what_bash_takes_for_words_of_their_own_stays(typed: str, kept: str) -> None:
     """Bash replaces only what follows the last of its word breaks, or an open quote."""
-    _, word = bash_words.split(f"resource-api {typed}")
+    _, word = completion.split_words(f"resource-api {typed}")
     assert word.kept(" \t\n\"'@><=;|&(:") == kept
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\udc80b"])
 def test_a_name_that_no_program_can_get_is_left_out(value: str) -> None:
     """Arguments of programs have neither NUL nor what is no text."""
-    assert not shells._can_be_passed(value)
+    assert not completion._can_be_passed(value)

@@ -6,7 +6,7 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
-from resource_api.cli.on_hosts.display import plan_lines
+from resource_api.cli.hosted_display import plan_lines
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.render.changes import Style

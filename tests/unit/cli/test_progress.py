@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.cli import progress
-from resource_api.cli.live_lines import LiveLines, cut, cut_inside, width
-from resource_api.cli.progress import ProgressDisplay
+from resource_api.cli.progress import LiveLines, ProgressDisplay, cut, cut_inside, width
 from tests.terminal import Terminal
 
 if TYPE_CHECKING:

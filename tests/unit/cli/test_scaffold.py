@@ -13,11 +13,11 @@ from typing import Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.cli import scaffold
+from resource_api.cli.commands import new
 from resource_api.model.values.errors import UsageError
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * scaffold.LONGEST]
+NAMES: Final = ["note", "x", "apt_key2", "sample", "class", "n" * new.LONGEST]
 
 
 def run(directory: Path, *arguments: str) -> str:
@@ -44,7 +44,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def test_three_files_are_written_where_the_loader_finds_them(name: str, tmp_path: Path) -> None:
     """The type and its provider are found by that name; the name of the template is replaced everywhere."""
     directory = tmp_path / "new" / "modules"
-    written = scaffold.new_type(name, directory)
+    written = new.write_type(name, directory)
     assert [str(path.relative_to(directory)) for path in written] == [
         f"types/{name}.py",
         f"providers/{name}.py",
@@ -62,12 +62,12 @@ SHARED = pytest.mark.parametrize("shared", [False, True], ids=["alone", "with sh
 @SHARED
 def test_shared_code_is_written_once(shared: bool, tmp_path: Path) -> None:  # noqa: FBT001 - a parameter of the test
     """The second type uses the file that the first has brought, as its author has changed it since."""
-    written = {path.relative_to(tmp_path).as_posix() for path in scaffold.new_type("note", tmp_path, shared=shared)}
+    written = {path.relative_to(tmp_path).as_posix() for path in new.write_type("note", tmp_path, shared=shared)}
     lib = tmp_path / "lib" / "json_files.py"
     assert ("lib/json_files.py" in written) is lib.exists() is shared
     if shared:
         lib.write_text(lib.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
-    scaffold.new_type("memo", tmp_path, shared=shared)
+    new.write_type("memo", tmp_path, shared=shared)
     registry = Registry.from_path(tmp_path)
     assert all(registry.provider(name) for name in ("note", "memo"))
     assert not shared or lib.read_text(encoding="utf-8").endswith("# changed\n")
@@ -78,7 +78,7 @@ def test_shared_code_is_written_once(shared: bool, tmp_path: Path) -> None:  # n
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_written_is_linted_and_formatted(name: str, options: dict[str, bool], tmp_path: Path) -> None:
     """It passes the checks of this project, and its formatter changes nothing, whatever the name's length."""
-    scaffold.new_type(name, tmp_path, **options)
+    new.write_type(name, tmp_path, **options)
     config = str(ROOT / "pyproject.toml")
     assert run(tmp_path, "ruff", "check", "--no-cache", "--config", config, ".") == ""
     assert run(tmp_path, "ruff", "format", "--no-cache", "--config", config, "--diff", ".") == ""
@@ -88,10 +88,10 @@ def test_what_is_written_is_linted_and_formatted(name: str, options: dict[str, b
 @pytest.mark.timeout(180)
 def test_what_is_written_is_typed(tmp_path: Path) -> None:
     """It passes mypy and pyright, both strict, without exceptions."""
-    scaffold.new_type("note", tmp_path)
-    scaffold.new_type("memo", tmp_path, shared=True)
-    scaffold.new_type("zone", tmp_path, http=True)
-    scaffold.new_component("page", tmp_path)
+    new.write_type("note", tmp_path)
+    new.write_type("memo", tmp_path, shared=True)
+    new.write_type("zone", tmp_path, http=True)
+    new.write_component("page", tmp_path)
     arguments = ["--strict", "--explicit-package-bases", "--no-error-summary", "--follow-imports=silent"]
     assert run(tmp_path, "mypy", *arguments, "types", "providers", "components", "tests", "lib") == ""
     config = {"typeCheckingMode": "strict", "extraPaths": [".", str(ROOT)]}
@@ -103,10 +103,10 @@ def test_what_is_written_is_typed(tmp_path: Path) -> None:
 @pytest.mark.timeout(180)
 def test_a_type_of_a_service_passes_its_own_test(tmp_path: Path) -> None:
     """The laws of providers hold for it, against the service that its test runs."""
-    scaffold.new_type("zone", tmp_path, http=True)
+    new.write_type("zone", tmp_path, http=True)
     assert run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests") == ""
     with pytest.raises(UsageError, match="--shared and --http exclude each other"):
-        scaffold.new_type("memo", tmp_path, http=True, shared=True)
+        new.write_type("memo", tmp_path, http=True, shared=True)
     assert not (tmp_path / "types" / "memo.py").exists()
 
 
@@ -114,7 +114,7 @@ def test_a_type_of_a_service_passes_its_own_test(tmp_path: Path) -> None:
 def test_what_is_written_converges(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001 - a parameter of the test
     """It creates, changes, lists and deletes; a second run changes nothing, and undeclared resources remain."""
     monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path / "notes"))
-    scaffold.new_type("note", tmp_path, shared=shared)
+    new.write_type("note", tmp_path, shared=shared)
     runtime = Runtime(Registry.from_path(tmp_path))
     assert runtime.resources("note") == []
     both = {"Note[a]": {"content": "one", "priority": 3}, "Note[b]": {"content": "two"}}
@@ -132,7 +132,7 @@ def test_what_is_written_converges(shared: bool, tmp_path: Path, monkeypatch: py
 def test_a_file_that_cannot_be_read_is_not_an_absent_resource(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A damaged file is an error that names the file."""
     monkeypatch.setenv("NOTE_DIRECTORY", str(tmp_path))
-    scaffold.new_type("note", tmp_path)
+    new.write_type("note", tmp_path)
     (tmp_path / "a.json").write_text("{", encoding="utf-8")
     report = Runtime(Registry.from_path(tmp_path)).apply({"resources": {"Note[a]": {"content": "one"}}})
     assert report.exit_code == 1
@@ -144,7 +144,7 @@ def test_a_file_that_cannot_be_read_is_not_an_absent_resource(tmp_path: Path, mo
 @pytest.mark.timeout(180)
 def test_its_own_test_runs(tmp_path: Path) -> None:
     """The compliance suite passes for the example, and fails for a broken one."""
-    scaffold.new_type("new_note", tmp_path)
+    new.write_type("new_note", tmp_path)
     done = run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests")
     assert done == ""
     (tmp_path / "providers" / "new_note.py").write_text(
@@ -168,14 +168,14 @@ def test_its_own_test_runs(tmp_path: Path) -> None:
         ("x/y", "lower case letters"),
         ("x\n", "lower case letters"),
         ("", "lower case letters"),
-        ("n" * (scaffold.LONGEST + 1), "at most 64"),
+        ("n" * (new.LONGEST + 1), "at most 64"),
         ("user", "comes with the package"),
     ],
 )
 def test_a_name_that_no_type_can_have_is_refused(name: str, reason: str, tmp_path: Path) -> None:
     """The reason and the nearest valid name are shown before anything is written."""
     with pytest.raises(UsageError, match=reason.replace("?", r"\?")):
-        scaffold.new_type(name, tmp_path)
+        new.write_type(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -186,12 +186,12 @@ def test_nothing_is_overwritten(taken: str, tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_text("mine", encoding="utf-8")
     with pytest.raises(UsageError, match="exists already"):
-        scaffold.new_type("note", tmp_path)
+        new.write_type("note", tmp_path)
     assert contents(tmp_path) == {taken: b"mine"}
     path.unlink()
     path.symlink_to("nowhere")
     with pytest.raises(UsageError, match="exists already"):
-        scaffold.new_type("note", tmp_path)
+        new.write_type("note", tmp_path)
     assert contents(tmp_path) == {}
 
 
@@ -199,13 +199,13 @@ def test_no_part_of_it_remains_after_a_failure(tmp_path: Path) -> None:
     """When the last file cannot be written, the first ones are removed, and the message names it."""
     (tmp_path / "tests").write_text("no directory", encoding="utf-8")
     with pytest.raises(UsageError, match="cannot be written"):
-        scaffold.new_type("note", tmp_path)
+        new.write_type("note", tmp_path)
     assert contents(tmp_path) == {"tests": b"no directory"}
 
 
 def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
     """It is found, formatted, rehearsed and applied; a second one of that name is refused, and a type's name too."""
-    written = [path.relative_to(tmp_path).as_posix() for path in scaffold.new_component("new_note", tmp_path)]
+    written = [path.relative_to(tmp_path).as_posix() for path in new.write_component("new_note", tmp_path)]
     assert written == ["components/new_note.py", "tests/test_new_note.py"]
     assert run(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "tests") == ""
     config = str(ROOT / "pyproject.toml")
@@ -217,7 +217,7 @@ def test_a_new_component_works_as_it_stands(tmp_path: Path) -> None:
     assert (tmp_path / "here" / "greeting").read_text(encoding="utf-8") == "Hello!\n"
     for name, reason in (("new_note", "exists already"), ("user", "comes with the package")):
         with pytest.raises(UsageError, match=reason):
-            scaffold.new_component(name, tmp_path)
+            new.write_component(name, tmp_path)
 
 
 def test_the_templates_are_part_of_an_installation() -> None:
@@ -230,4 +230,4 @@ def test_the_templates_are_part_of_an_installation() -> None:
     }
     data = {path for path in package.rglob("*") if path.is_file() and path.suffix not in {".py", ".pyc"}}
     assert listed == data
-    assert set(scaffold.TEMPLATES.iterdir()) <= listed
+    assert set(new.TEMPLATES.iterdir()) <= listed

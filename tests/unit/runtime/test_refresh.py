@@ -8,8 +8,7 @@ import pytest
 
 from resource_api import Registry, Runtime, Sensitive
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.import_resource import import_resource
-from resource_api.runtime.refresh import refresh
+from resource_api.runtime.refresh import import_resource, refresh
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.recorded import Stack, find_record, find_records, none_recorded, parse_reference
 from resource_api.cli.session import with_session
-from resource_api.cli.stack import Stack, find, find_all, none_recorded, parse
 from resource_api.model.record import Commit
 from resource_api.model.values import document
 from resource_api.model.values.errors import UsageError
 from resource_api.model.values.reference import split_component
 from resource_api.model.values.text import escape
 from resource_api.render import text
-from resource_api.runtime.queries import recorded_stack
+from resource_api.runtime import recorded_stack
 from resource_api.state import export as state_export
 from resource_api.state.store import StackName
 
@@ -64,7 +64,7 @@ def list_(session: Session, **_settings: Any) -> None:
     stack = Stack(session)
     known = stack.state
     session.show_list(
-        lambda: [recorded_stack.summary(known, each) for each in known.records.values()],
+        lambda: [recorded_stack.resource_summary(known, each) for each in known.records.values()],
         lambda: (escape(str(each.reference)) for each in known.records.values()),
         f"no resource is recorded of {stack.name}",
     )
@@ -75,7 +75,7 @@ def list_(session: Session, **_settings: Any) -> None:
 def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
     known = Stack(session).state
-    found = find(known, ref)
+    found = find_record(known, ref)
     session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
 
 
@@ -84,7 +84,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
 @_on_hosts
 def history(session: Session, **_settings: Any) -> None:
     """List the finished runs, the oldest first; another name of the command ``history``."""
-    from resource_api.cli.commands.recorded.history import show_runs
+    from resource_api.cli.commands.history import show_runs
 
     show_runs(session)
 
@@ -155,7 +155,7 @@ def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
     def edit(known: StackState) -> Commit:
-        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in find_all(known, ref))))
+        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in find_records(known, ref))))
 
     _edit(session, "state rm", edit)
 
@@ -168,8 +168,8 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     from resource_api.prior.former_names import Renames
 
     def edit(known: StackState) -> Commit:
-        found = find(known, source)
-        wanted = parse(target, known)
+        found = find_record(known, source)
+        wanted = parse_reference(target, known)
         if problem := document.character_problem(wanted.title, key=True, what="a title"):
             raise UsageError(problem)
         parent, own = split_component(wanted, found.type)
@@ -196,7 +196,7 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
     """Have a resource replaced by the next apply."""
 
     def edit(known: StackState) -> Commit:
-        found = find(known, ref)
+        found = find_record(known, ref)
         return Commit() if found.status == "tainted" else Commit([found._replace(status="tainted")])
 
     _edit(session, "state taint", edit)
@@ -208,7 +208,7 @@ def untaint(session: Session, ref: str, **_settings: Any) -> None:
     """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
 
     def edit(known: StackState) -> Commit:
-        found = find(known, ref)
+        found = find_record(known, ref)
         if found.status not in {"tainted", "partial", "unconfirmed"}:
             msg = f"{found.reference} is not tainted, partial or unconfirmed: its status is {found.status}"
             raise UsageError(msg)

@@ -1,7 +1,7 @@
-"""What an argument or option can be completed to: names of types, attributes, inputs and recorded resources.
+"""Completion in bash, zsh and fish: the scripts, the words of a line, and the candidates.
 
-Manifests are read as text and state is read without its key: no manifest, component or provider is executed, nothing is
-decrypted. Each function takes the context of the command that is typed, and the incomplete value.
+A script calls the command itself, with ``_RESOURCE_API_COMPLETE`` in its environment. A candidate is data: a shell gets
+it quoted, or quotes it itself, and never evaluates it. After any error the answer is empty.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, Final
+import sys
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, ShellComplete, add_completion_class
 
 from resource_api.model.datatypes import parser
+from resource_api.model.values.text import escape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import click
 
@@ -27,6 +29,257 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName
 
     Items = list[CompletionItem[str]]
+
+
+_BASH: Final = r"""# Completion of resource-api for bash.
+_resource_api() {
+    local reply
+    mapfile -t reply < <(
+        _RESOURCE_API_COMPLETE=bash_complete _RESOURCE_API_LINE="${COMP_LINE:0:COMP_POINT}" \
+            _RESOURCE_API_BREAKS="$COMP_WORDBREAKS" "${1/#\~\//$HOME/}" 2>/dev/null </dev/null
+    )
+    COMPREPLY=("${reply[@]:1}")
+    case ${reply[0]-} in
+        file) compopt -o default ;;
+        dir) compopt -o dirnames ;;
+        nospace) compopt -o nospace ;;
+    esac
+}
+complete -o nosort -F _resource_api resource-api
+"""
+
+_ZSH: Final = r"""#compdef resource-api
+# Completion of resource-api for zsh.
+_resource_api() {
+    local current=$PREFIX value
+    local -a reply values shown space
+    [[ -z $compstate[quote] ]] && current=${(Q)PREFIX}
+    reply=("${(@0)"$(_RESOURCE_API_COMPLETE=zsh_complete "${words[1]/#\~\//$HOME/}" \
+        "${(@Q)words[2,CURRENT-1]}" "$current" 2>/dev/null </dev/null)"}")
+    case $reply[1] in
+        file) _files; return ;;
+        dir) _files -/; return ;;
+        nospace) space=(-S '') ;;
+    esac
+    shift reply
+    while (( $#reply >= 2 )); do
+        values+=("$reply[1]")
+        shown+=("${reply[2]:0:$((COLUMNS - 1))}")
+        shift 2 reply
+    done
+    (( $#values )) && compadd -U -V resource-api -l -d shown "${space[@]}" -a values
+}
+if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+    _resource_api "$@"
+else
+    compdef _resource_api resource-api
+fi
+"""
+
+_FISH: Final = r"""# Completion of resource-api for fish.
+function __resource_api_complete
+    set -l words (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program (string replace -r '^~/' "$HOME/" -- $words[1])
+    set -lx _RESOURCE_API_COMPLETE fish_complete
+    set -l reply ($program $words[2..-1] "$current" 2>/dev/null </dev/null | string split0)
+    switch "$reply[1]"
+        case file
+            __fish_complete_path "$current"
+        case dir
+            __fish_complete_directories "$current"
+        case '*'
+            test (count $reply) -gt 2; and string join0 -- $reply[2..-2] | string split0
+    end
+end
+complete -c resource-api -f -a '(__resource_api_complete)'
+"""
+
+
+class _Complete(ShellComplete):
+    """What the three shells have in common."""
+
+    script: ClassVar[str]
+
+    def source(self) -> str:
+        """Return the script of this shell."""
+        return self.script
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the incomplete one, and that word, as the shell has passed them."""
+        *words, incomplete = [*sys.argv[1:], ""] if len(sys.argv) == 1 else sys.argv[1:]
+        return words, incomplete
+
+    def complete(self) -> str:
+        """Return what the script gets: how to go on, and each value in the form that the shell needs."""
+        try:
+            words, incomplete = self.get_completion_args()
+            option, equals, _ = incomplete.partition("=")
+            attached = f"{option}=" if equals and option.startswith("--") else ""
+            items = [item for item in self.get_completions(words, incomplete) if _can_be_passed(item.value)]
+            files = next((item.type for item in items if item.type in {"file", "dir"}), "")
+            for item in items:
+                item.value = attached + item.value
+            nospace = bool(items) and all(item.value.endswith(("=", "=@")) for item in items)
+            return self.answer(files or ("nospace" if nospace else "plain"), [] if files else items, incomplete)
+        except Exception:  # noqa: BLE001 - an error would be shown in the middle of the line that is typed
+            return ""
+
+    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:  # noqa: ARG002 - bash's
+        """Return the answer in one text. ``then``: ``file``, ``dir``, ``nospace`` or ``plain``."""
+        # Click adds the end of a line, which must not become part of the last value.
+        return "\0".join([then, *map(self.format_completion, items), ""])
+
+
+class _Bash(_Complete):
+    """Bash: values are quoted here as the word under the cursor is, because bash inserts them as they are."""
+
+    name = "bash"
+    script = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words of the line up to the cursor, without their quotes."""
+        words, self._word = split_words(os.environ.get("_RESOURCE_API_LINE", ""))
+        return words[1:], self._word.text
+
+    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
+        """Return a line for each value: the part of it that takes the place of what bash takes for the word."""
+        kept = self._word.kept(os.environ.get("_RESOURCE_API_BREAKS", ""))
+        values = [item.value for item in items if item.value.startswith(incomplete)]
+        quoted = [quote_word(value[len(kept) :], self._word.quote) for value in values]
+        return "\n".join([then, *(each for each in quoted if each is not None)])
+
+
+class _Zsh(_Complete):
+    """Zsh quotes what it inserts; what it shows is escaped here."""
+
+    name = "zsh"
+    script = _ZSH
+
+    def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
+        """Return the answer, in which the descriptions are aligned."""
+        self._width = max((len(escape(item.value)) for item in items if item.help), default=0)
+        return super().answer(then, items, incomplete)
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Return the value, and how it is shown."""
+        shown = escape(item.value)
+        return f"{item.value}\0" + (f"{shown:{self._width}}  -- {escape(item.help)}" if item.help else shown)
+
+
+class _Fish(_Complete):
+    """Fish quotes what it inserts and escapes what it shows."""
+
+    name = "fish"
+    script = _FISH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words; fish passes the incomplete one with its quotes."""
+        words, incomplete = super().get_completion_args()
+        return words, split_words(incomplete)[1].text
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        """Return the value and its description; a tab would be taken for the separator of both."""
+        return item.value.replace("\t", " ") + (f"\t{item.help}" if item.help else "")
+
+
+def _can_be_passed(value: str) -> bool:
+    """Return whether a program can get ``value`` as an argument: without NUL, and as UTF-8."""
+    return not re.search("[\\0\\ud800-\\udfff]", value)
+
+
+def register() -> None:
+    """Have click use these classes in place of its own."""
+    for shell in (_Bash, _Zsh, _Fish):
+        add_completion_class(shell)
+
+
+#: Shell → its script.
+SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
+
+
+class Word:
+    """The incomplete word of a line: its text without quotes, and what of it stands before the last break."""
+
+    def __init__(self) -> None:
+        """Begin with no text and no quote."""
+        self.text = ""
+        #: The quote that is open at the end, or empty.
+        self.quote = ""
+        #: How much of the text stands before the open quote.
+        self._quoted_from = 0
+        #: The positions in the text of characters that are not quoted.
+        self._plain: set[int] = set()
+
+    def open(self, quote: str) -> None:
+        """Begin a quoted part."""
+        self.quote, self._quoted_from = quote, len(self.text)
+
+    def add(self, character: str, *, plain: bool) -> None:
+        """Add a character; ``plain``: it is neither quoted nor escaped."""
+        if plain:
+            self._plain.add(len(self.text))
+        self.text += character
+
+    def kept(self, breaks: str) -> str:
+        """Return what stays of the text where bash replaces what follows the open quote, or the last of ``breaks``."""
+        if self.quote:
+            return self.text[: self._quoted_from]
+        last = max((place for place in self._plain if self.text[place] in breaks), default=-1)
+        return self.text[: last + 1]
+
+
+def split_words(line: str) -> tuple[list[str], Word]:
+    """Return the complete words of a line, and the incomplete one at its end, which may be empty."""
+    words: list[str] = []
+    word, begun, rest = Word(), False, iter(line)
+    for character in rest:
+        if word.quote == "'" and character != "'":
+            word.add(character, plain=False)
+        elif character == word.quote:
+            word.quote = ""
+        elif character == "\\":
+            escaped = next(rest, "")
+            kept = "\\" if word.quote and escaped not in '"\\$`' else ""
+            for each in kept + escaped:
+                word.add(each, plain=False)
+            begun = True
+        elif word.quote:
+            word.add(character, plain=False)
+        elif character in "'\"":
+            word.open(character)
+            begun = True
+        elif character.isspace():
+            if begun:
+                words.append(word.text)
+            word, begun = Word(), False
+        else:
+            word.add(character, plain=True)
+            begun = True
+    return words, word
+
+
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
+
+
+def quote_word(text: str, quote: str) -> str | None:
+    """Return a text as it is typed in bash after ``quote``; None where it cannot be typed there."""
+    if _CONTROL.search(text):
+        return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"
+    if quote == "'":
+        return text.replace("'", "'\\''")
+    if quote:
+        return None if "!" in text else re.sub(r'[$`"\\]', r"\\\g<0>", text)
+    return _SPECIAL.sub(r"\\\g<0>", text)
+
+
+def _ansi_c(character: str) -> str:
+    """Return a character between the quotes of ``$'...'``."""
+    if _CONTROL.match(character):
+        return "".join(f"\\{byte:03o}" for byte in character.encode())
+    return f"\\{character}" if character in "'\\" else character
+
 
 #: A larger manifest is not read while something is typed.
 _MAX_BYTES: Final = 1 << 20

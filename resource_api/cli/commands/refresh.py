@@ -1,4 +1,4 @@
-"""``refresh``: read every recorded resource again and record what has changed."""
+"""``refresh`` and ``import``: record resources as they exist; no resource is changed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import click
 
 from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
+from resource_api.model.values.text import escape
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text
 from resource_api.runtime import refresh as refreshing
+from resource_api.runtime.refresh import import_resource
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
@@ -39,3 +41,21 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
         lambda: plan_text.refresh_lines(found.resources, found.outputs, session.output.style, noop=settings["noop"]),
     )
     return exit_codes.of_refresh([*found.resources, *found.outputs], detailed=detailed_exitcodes)
+
+
+@options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))
+@options.manifest
+@click.argument("reference", shell_complete=options.complete("declared_references"))
+@click.argument("name", required=False)
+@options.manifest_inputs
+@options.provider_calls
+@with_session()
+def import_(session: Session, manifest: str, reference: str, name: str | None, **_settings: Any) -> None:
+    """Take over the existing resource that MANIFEST declares as REFERENCE into state, as ours."""
+    summary = import_resource(
+        session.runtime, session.source(manifest), reference, name, given_inputs.inputs(session.settings)
+    )
+    session.show(
+        lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
+        lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",
+    )

@@ -19,8 +19,8 @@ from resource_api.system.process import interactive
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.cli.live_lines import LiveLines
-    from resource_api.cli.on_hosts.work import Work
+    from resource_api.cli.hosted_work import Work
+    from resource_api.cli.progress import LiveLines
     from resource_api.cli.session import Session
     from resource_api.fleet.carriers.carrier import Host
     from resource_api.fleet.merge import Group, HostReport, Merge

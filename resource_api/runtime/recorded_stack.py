@@ -1,4 +1,4 @@
-"""What is recorded of a stack, as commands show it: which stack is meant, its outputs, its resources, its runs."""
+"""Queries about recorded stacks: which one a command selects, its outputs, its resources, its runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def no_record(known: StackState, wanted: Reference) -> str:
     return f"{wanted} is not recorded in project {known.project}, stack {known.stack}{near}"
 
 
-def output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
+def find_output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
     """Return one output. Raise ``ResourceAPIError`` where there is none, and as ``revealed`` does."""
     if name not in outputs:
         msg = f"there is no output '{name}'{hint(name, outputs)}"
@@ -91,7 +91,7 @@ def revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def summary(known: StackState, record: Record) -> dict[str, Any]:
+def resource_summary(known: StackState, record: Record) -> dict[str, Any]:
     """Return a recorded resource as ``state list`` shows it."""
     return {
         "reference": str(record.reference),
@@ -104,10 +104,30 @@ def summary(known: StackState, record: Record) -> dict[str, Any]:
     }
 
 
-def runs(store: StateStore, names: Sequence[StackName]) -> list[dict[str, Any]]:
+def finished_runs(store: StateStore, names: Sequence[StackName]) -> list[dict[str, Any]]:
     """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
     kept: Sequence[str] = ()
     with suppress(OSError):
         kept = store.saved_runs()
     found = (run for run in store.history() if (run["project"], run["stack"]) in names)
     return [{**run, "kept": run.get("run") in kept} for run in found]
+
+
+def stack_outputs(store: StateStore, own: StackName, name: str) -> Mapping[str, Any]:
+    """Return the outputs of the stack that a manifest calls ``name``, by name; ``own``: the stack of the manifest.
+
+    A name is that of a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded
+    stays sealed. Raise ``ValueError`` with a message for users.
+    """
+    project, slash, stack = name.rpartition("/")
+    wanted = StackName(project if slash else own.project, stack)
+    if wanted == own:
+        msg = "this is the stack itself; refer to its resources"
+        raise ValueError(msg)
+    if wanted not in (known := store.stacks()):
+        names = [each.stack if each.project == own.project else "/".join(each) for each in known if each != own]
+        advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
+        msg = f"unknown stack '{name}'; {advice}"
+        raise ValueError(msg)
+    found: Mapping[str, Any] = open_sealed(store.load(wanted).outputs)
+    return found

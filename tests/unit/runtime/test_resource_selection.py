@@ -8,7 +8,7 @@ import pytest
 
 from resource_api import Attribute, Sensitive, TypeDefinition
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.queries import resource_filter
+from resource_api.runtime import resource_selection
 
 WIDGET: Final = TypeDefinition(
     name="widget",
@@ -54,7 +54,7 @@ ROWS: Final[list[dict[str, Any]]] = [
 )
 def test_a_filter_keeps_the_resources_that_pass_it(condition: str, names: str) -> None:
     """Numbers are compared as numbers; a value that is secret passes no filter, and none equals no value."""
-    test = resource_filter.parse(condition).for_type(WIDGET)
+    test = resource_selection.parse_filter(condition).for_type(WIDGET)
     assert [row["name"] for row in ROWS if test(row)] == names.split()
 
 
@@ -74,5 +74,5 @@ def test_a_filter_keeps_the_resources_that_pass_it(condition: str, names: str) -
 def test_a_wrong_filter_is_refused(condition: str, message: str) -> None:
     """The message says what to write; a secret cannot be guessed by its beginning."""
     with pytest.raises(UsageError) as caught:
-        resource_filter.parse(condition).for_type(WIDGET)
+        resource_selection.parse_filter(condition).for_type(WIDGET)
     assert message in str(caught.value)

@@ -1,4 +1,4 @@
-"""``stack``: list, rename and forget recorded stacks; no resource is changed."""
+"""``stack`` and ``output``: list, rename and forget recorded stacks, and show their outputs; no resource is changed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.recorded import Stack, none_recorded
 from resource_api.cli.session import with_session
-from resource_api.cli.stack import Stack
+from resource_api.model.codec import plain
 from resource_api.model.values.errors import UsageError
+from resource_api.render import text
 from resource_api.render.table import table
 from resource_api.render.text import time_of
-from resource_api.runtime.queries.recorded_stack import selected
+from resource_api.runtime import recorded_stack
+from resource_api.runtime.recorded_stack import selected
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -99,3 +102,24 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
             raise UsageError(msg)
         store.remove(found)
     session.show(lambda: {**found._asdict(), "forgotten": count}, lambda: f"{found}: forgotten, with {count} resources")
+
+
+@options.command(examples=("resource-api output", "resource-api output checksum --json"))
+@click.argument("name", required=False)
+@click.option("--reveal", is_flag=True, help="Show sensitive ones too.")
+@options.state
+@options.common
+@options.hosted
+@with_session()
+def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
+    """Show the outputs of a stack, or the one called NAME, as they are recorded."""
+    if (code := session.carried("output", name=name, reveal=reveal)) is not None:
+        return code
+    outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
+    if name is None:
+        shown = recorded_stack.revealed(outputs) if reveal else outputs
+        session.show_list(lambda: shown, lambda: text.outputs(shown), "no output is recorded")
+        return 0
+    value = recorded_stack.find_output(outputs, name, reveal=reveal)
+    session.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
+    return 0

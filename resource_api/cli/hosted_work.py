@@ -1,20 +1,22 @@
-"""What the hosts of a command with `--on` are to do, read and checked before any of them is touched."""
+"""The work of a command with ``--on``: its hosts, manifest, inputs and options, checked before any host is touched."""
 
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.cli import given_inputs, options
 from resource_api.cli.output import threshold
-from resource_api.fleet import manifest_files
+from resource_api.fleet import host_names, manifest_files
 from resource_api.fleet.host_inputs import Given, HostInputs
 from resource_api.fleet.ledger import digest_of
+from resource_api.fleet.selection import Selection, beside
 from resource_api.manifest.input_values import EnvironmentInput
 from resource_api.manifest.sections import assemble, project_name
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import ManifestError, Problem, UsageError
+from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
 from resource_api.runtime import saved_plan
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from resource_api.fleet.ledger import Recorded
     from resource_api.model.declaration import Manifest
     from resource_api.model.values.document import Document
+
 
 #: Parameters of commands that a job has as options, as they are, beside those of ``options.run_options``.
 _PASSED: Final = (
@@ -161,3 +164,46 @@ def check_earlier(earlier: Recorded, work: Work, digest: str, key: bytes) -> Non
         what = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {other[0]}"
         message = f"--rerun {earlier.id}: {what} is not what that run had; without --rerun, --on names the hosts"
         raise ManifestError([Problem(None, message, code="rerun")])
+
+
+#: How many addresses that no inventory names are compared with its names.
+_COMPARED: Final = 20
+
+
+def select_hosts(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:
+    """Return the hosts and the inventory of each; of an earlier run those that it has left."""
+    settings, trust = session.settings, session.registry.trust
+    where = settings["on"] or (earlier.about["on"] if earlier is not None else ())
+    file = settings["hosts_file"] or (earlier.about["hosts_file"] if earlier is not None else None)
+    selection = Selection(file or beside(manifest), trust)
+    found = selection.find(where)
+    for path in selection.files:
+        if why := trust.who_can_change(path):
+            session.report_problem(Problem(None, f"others can change this inventory: {why}", "warning", file=path))
+    _warn_of_addresses(session, selection, found)
+    _warn_of_unused(session, selection, where)
+    if earlier is None:
+        return found
+    left = {name: of for name, of in found.items() if name in earlier.left}
+    if not left:
+        msg = f"--rerun {earlier.id}: that run has left none of these hosts"
+        raise UsageError(msg)
+    return left
+
+
+def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[str, Inventory]) -> None:
+    """Warn once of the addresses that are nearly the same name of an inventory."""
+    by_hint: dict[str, list[str]] = {}
+    for name, known in islice(selection.suggestions(found), _COMPARED):
+        if near := nearest(name, known):
+            by_hint.setdefault(near, []).append(name)
+    for near, names in by_hint.items():
+        words = "is in no inventory and taken as an address" if len(names) == 1 else "are in no inventory: addresses"
+        session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {near}")
+
+
+def _warn_of_unused(session: Session, selection: Selection, where: Sequence[str]) -> None:
+    """Warn of what is to leave hosts out and is likely mistyped: the hosts that were meant are not left out."""
+    for name, known in islice(selection.unused(where), _COMPARED):
+        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{hint(name, known)}"
+        session.log.write("warning", "", text)

@@ -1,0 +1,121 @@
+"""``history`` and ``report``: the recorded runs, one of them, and the differences between two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import options
+from resource_api.cli.recorded import Runs, none_recorded
+from resource_api.cli.session import with_session
+from resource_api.model.values.errors import UsageError
+from resource_api.render import text
+from resource_api.render.runs import history as rendering
+from resource_api.render.runs import text as run_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from resource_api.cli.session import Session
+
+
+@options.group(examples=("resource-api history", "resource-api history show"), invoke_without_command=True)
+@options.state
+@options.common
+@click.pass_context
+def history(context: click.Context, /, **settings: Any) -> int | None:
+    """List the finished runs, the oldest first, with their durations, changes and drift."""
+    return None if context.invoked_subcommand else with_session()(show_runs)(**settings)
+
+
+def show_runs(session: Session, **_settings: Any) -> None:
+    """Print the finished runs of the stacks that a command's options select."""
+    runs = [] if none_recorded(session) else Runs(session).all
+    session.show_list(lambda: runs, lambda: _history_lines(session, runs), "no run is recorded yet")
+
+
+def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Return a chart for a terminal; elsewhere a line for each run."""
+    runs = text.with_projects(runs)
+    if not (runs and session.output.stdout.isatty()):
+        return map(text.run, runs)
+    import shutil
+
+    return rendering.chart(runs, shutil.get_terminal_size().columns)
+
+
+@history.command("show", examples=("resource-api history show",))
+@click.argument("run", required=False)
+@options.diff
+@options.state
+@options.common
+@with_session()
+def show_run(session: Session, run: str | None, **_settings: Any) -> None:
+    """Show what RUN did, its failures first; without RUN the last one that changed or failed something."""
+    found = Runs(session).document(run)
+    session.show(lambda: found, lambda: run_text.run(found, session.output.style))
+
+
+@history.command("diff", examples=("resource-api history diff last-1 last",))
+@click.argument("first", metavar="A")
+@click.argument("second", metavar="B")
+@options.diff
+@options.state
+@options.common
+@with_session()
+def diff(session: Session, first: str, second: str, **_settings: Any) -> None:
+    """Show what was different between the runs A and B: references, outcomes and attributes."""
+    runs = Runs(session)
+    found = rendering.differences(runs.document(first), runs.document(second))
+    session.show(lambda: found, lambda: rendering.difference_lines(found))
+
+
+_REPORT_FORMS: Final = ("text", "json", "html")
+
+
+def _rehearsal(path: str, form: str) -> str:
+    """Return the page of a rehearsal that was written to a file. Raise ``UsageError`` for any other."""
+    if form != "html":
+        msg = f"{path}: a rehearsal is shown with --format html"
+        raise UsageError(msg)
+    import json
+
+    from resource_api.render.html import rehearsal
+
+    try:
+        with Path(path).open(encoding="utf-8") as file:
+            return rehearsal.page(json.load(file)).rstrip("\n")
+    except OSError as error:
+        msg = f"{path}: {error.strerror}"
+        raise UsageError(msg) from error
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        msg = f"{path} is not what 'rehearse --json' has written"
+        raise UsageError(msg) from error
+
+
+@options.command(examples=("resource-api report", "resource-api report last --format html > run.html"))
+@click.argument("run", required=False)
+@click.option("--format", "form", type=options.Choice(_REPORT_FORMS), default="text", help="How to write it.")
+@options.diff
+@options.state
+@options.common
+@with_session()
+def report(session: Session, run: str | None, form: str, **_settings: Any) -> None:
+    """Print what RUN did; without RUN the last one that changed or failed something.
+
+    RUN may be a file that ``rehearse --json`` has written, with ``--format html``.
+    """
+    if run is not None and run.endswith(".json"):
+        session.output.print(_rehearsal(run, form))
+        return
+    found = Runs(session).document(run)
+    if form == "json" or session.json:
+        session.output.print_json(found)
+    elif form == "html":
+        from resource_api.render.html import pages as html
+
+        session.output.print(html.run(found).rstrip("\n"))
+    else:
+        session.output.print(run_text.run(found, session.output.style))

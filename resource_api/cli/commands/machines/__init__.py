@@ -1,1 +1,0 @@
-"""The commands for many machines, a module each."""

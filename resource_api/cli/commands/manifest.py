@@ -1,0 +1,179 @@
+"""``validate``, ``inputs``, ``eval``, ``facts``, ``graph``: a manifest's values and relationships, without a plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from resource_api.cli import given_inputs, options
+from resource_api.cli.session import with_session
+from resource_api.model.codec import plain
+from resource_api.model.values.errors import ResourceAPIError, hint
+from resource_api.model.values.text import escape
+from resource_api.model.values.text import show as show_value
+from resource_api.model.values.values import is_unknown
+from resource_api.render import graph as rendering
+from resource_api.render import text
+from resource_api.runtime.manifest_values import expression_value, list_inputs
+from resource_api.system.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from resource_api.cli.session import Session
+    from resource_api.render.graph import Form
+    from resource_api.runtime.manifest_compiler import Source
+    from resource_api.runtime.manifest_values import InputValue
+
+
+@options.command(examples=("resource-api validate site.yaml",))
+@options.manifest
+@options.manifest_inputs
+@options.state
+@options.common
+@options.hosted
+@with_session()
+def validate(session: Session, manifest: str, **_settings: Any) -> int:
+    """Check everything in MANIFEST that can be checked without touching the system."""
+    if (code := session.carried("validate", manifest)) is not None:
+        return code
+    catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
+    count, file = len(catalog.entries), catalog.manifest.file
+    session.show(
+        lambda: {"valid": True, "resources": count, "diagnostics": session.warnings()},
+        lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
+    )
+    return 0
+
+
+#: The width up to which places stand in one column.
+_WIDEST: Final = 60
+
+
+@options.group(examples=("resource-api inputs show site.yaml", "resource-api inputs show site.yaml --stack production"))
+def inputs() -> None:
+    """Show the inputs of a manifest, and where each is from."""
+
+
+@inputs.command("show", examples=("resource-api inputs show site.yaml",))
+@options.manifest
+@options.manifest_inputs
+@options.stack
+@options.common
+@with_session()
+def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
+    """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
+    found = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
+    session.show(lambda: [_input_document(each) for each in found], lambda: _input_lines(found))
+
+
+def _input_document(found: InputValue) -> dict[str, Any]:
+    return {**found._asdict(), "place": found.place or None}
+
+
+def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
+    cells = [f"{escape(value.name)}: {show_value(value.value) if value.place else '(not given)'}" for value in values]
+    width = max((len(cell) for cell in cells if len(cell) <= _WIDEST), default=0)
+    for cell, value in zip(cells, values, strict=True):
+        yield f"{cell:{width}}  {escape(value.place)}".rstrip()
+
+
+@options.command(
+    examples=("resource-api eval '${inputs.port}' site.yaml", "resource-api eval '${facts.os.family}'"),
+)
+@click.argument("expression")
+@click.argument("manifest", required=False, type=click.Path())
+@options.manifest_inputs
+@options.state
+@options.common
+@with_session()
+def eval(session: Session, expression: str, manifest: str | None, **_settings: Any) -> None:  # noqa: A001 - its name
+    """Show what EXPRESSION comes to in MANIFEST; secrets are masked.
+
+    Attributes of resources are those that are recorded. Without MANIFEST there are facts, recorded resources and
+    outputs of stacks.
+    """
+    source = _without_manifest(session) if manifest is None else session.source(manifest)
+    found = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
+    value = plain(found)
+    if is_unknown(found):
+        session.show(lambda: value, lambda: "(known after apply)")
+    else:
+        session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+
+
+def _without_manifest(session: Session) -> Source:
+    """Return an empty manifest, of the only recorded project unless one is named."""
+    recorded = {name.project for name in session.runtime.store.stacks()}
+    project = session.settings["project"] or (recorded.pop() if len(recorded) == 1 else "none")
+    return {"project": project, "resources": {}}
+
+
+@options.command(examples=("resource-api facts", "resource-api facts os.family", "resource-api facts os --json"))
+@click.argument("name", required=False, shell_complete=options.complete("facts"))
+@options.common
+@with_session()
+def facts(session: Session, name: str | None, **_settings: Any) -> None:
+    """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
+    value = _all_facts() if name is None else _find_fact(name)
+    if isinstance(value, dict):
+        session.show(lambda: value, lambda: _fact_lines(value, name or ""))
+    else:
+        session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+
+
+def _all_facts() -> dict[str, Any]:
+    known = Facts()
+    return {name: known[name] for name in known.names()}
+
+
+def _find_fact(name: str) -> Any:
+    """Return the fact of a dotted name. Raise ``ResourceAPIError``, with the nearest name, for an unknown one."""
+    known = Facts()
+    root, *keys = name.split(".")
+    value: Any = known[root] if root in known.names() else None
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    if value is not None:
+        return value
+    names = [known for known, _ in _dotted_facts(_all_facts(), "")]
+    msg = f"there is no fact '{name}'{hint(name, names, 'fact')}"
+    raise ResourceAPIError(msg)
+
+
+def _fact_lines(found: dict[str, Any], above: str) -> Iterator[str]:
+    """Yield ``os.name: Debian`` for each fact that is no mapping."""
+    for name, value in _dotted_facts(found, above):
+        if not isinstance(value, dict):
+            yield f"{escape(name)}: {show_value(value)}"
+
+
+def _dotted_facts(found: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """Yield each fact by its dotted name, a mapping before what is in it."""
+    for key, value in found.items():
+        name = f"{above}.{key}" if above else key
+        yield name, value
+        if isinstance(value, dict):
+            yield from _dotted_facts(value, name)
+
+
+_FORMS: Final = ("dot", "mermaid", "json", "html")
+
+
+@options.command(
+    examples=(
+        "resource-api graph site.yaml --format dot > site.dot",
+        "resource-api graph site.yaml --format html > site.html",
+    )
+)
+@options.manifest
+@click.option("--format", "form", type=options.Choice(_FORMS), default="dot", help="How to write it.")
+@options.manifest_inputs
+@options.state
+@options.common
+@with_session()
+def graph(session: Session, manifest: str, form: Form, **_settings: Any) -> None:
+    """Print the relationships in MANIFEST."""
+    catalog = session.runtime.compile(session.source(manifest), given_inputs.inputs(session.settings))
+    session.output.print(rendering.render(catalog, "json" if session.json else form).rstrip("\n"))

@@ -1,1 +1,0 @@
-"""The commands about what is recorded, a module each."""

@@ -1,0 +1,276 @@
+"""Types and resources that the command ``resource`` lists: by name, pattern and ``--filter 'ATTR OP VALUE'``."""
+
+from __future__ import annotations
+
+import operator
+import re
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.codec import plain
+from resource_api.model.datatypes import from_text
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import CannotList, DefinitionError, ProviderError, UnknownType, UsageError, hint
+from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.values import is_secret, same_value
+from resource_api.runtime.resource_access import check_has_resources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from resource_api.model.attribute import Attribute
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.runtime.resource_access import ResourceReader
+
+    Rows = Sequence[dict[str, Any]]
+
+    Listed = Sequence[tuple[TypeDefinition, Rows]]
+
+
+def is_pattern(text: str) -> bool:
+    """Return whether a name or type of the command line has wildcards."""
+    return "*" in text or "?" in text
+
+
+def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
+    """Return the type of a name of the command line. Raise ``UsageError`` for an unknown one."""
+    try:
+        return reader.registry.type(name[:1].lower() + name[1:])
+    except UnknownType as error:
+        raise UsageError(str(error)) from error
+
+
+def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
+    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the names of those that are named.
+
+    A pattern, such as ``*`` for all types, means those that can be listed; why one is left out is an info line, of one
+    whose file is broken a warning. Raise ``UsageError`` where there is none, and for the name of a type that has no
+    resources.
+    """
+    found: dict[str, TypeDefinition] = {}
+    named = set[str]()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        if is_pattern(part):
+            found |= {definition.name: definition for definition in _matching_types(reader, part)}
+        else:
+            definition = find_type(reader, part)
+            check_has_resources(definition)
+            found[definition.name] = definition
+            named.add(definition.name)
+    if not found:
+        nothing = f"{text} matches no type that can be listed (-v says why)"
+        msg = nothing if is_pattern(text) else "name a type, several as TYPE,TYPE, or all with --all"
+        raise UsageError(msg)
+    return list(found.values()), named
+
+
+def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
+    from resource_api.catalog.targets import matcher
+
+    matches = matcher(pattern)
+    if not (names := [name for name in reader.registry.names() if matches(capitalize_type(name))]):
+        msg = f"{pattern} matches no type"
+        raise UsageError(msg)
+    return list(_listable_types(reader, names))
+
+
+def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[TypeDefinition]:
+    log = reader.run.log
+    for name in names:
+        try:
+            definition = reader.registry.type(name)
+        except DefinitionError as error:
+            log.write("warning", name, str(error), name)
+            continue
+        if why := _left_out(reader, definition):
+            log.write("info", name, f"is left out: {why}", name)
+        else:
+            yield definition
+
+
+def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
+    """Return why resources of a type cannot be listed without further information; empty: they can, as far as known."""
+    if not definition.attributes:
+        return "it has functions and no resources"
+    if definition.config.attributes:
+        return "its provider has a configuration"
+    if "imperative" in definition.features:
+        return "what it does cannot be read back"
+    try:
+        several = reader.suitability(definition.name)
+    except DefinitionError as error:
+        reader.run.log.write("warning", definition.name, str(error), definition.name)
+        return ""
+    return "" if not several or any(not each.reason for each in several) else several[0].reason
+
+
+def read_types(
+    reader: ResourceReader, definitions: Sequence[TypeDefinition], named: Collection[str], *, strict: str
+) -> tuple[Listed, bool]:
+    """Return the resources of each type, and whether all could be read; what could not is an error in the log.
+
+    A type that cannot be listed is an error only if it is ``named``, or if there is no other.
+    """
+    log = reader.run.log
+    listed: list[tuple[TypeDefinition, Rows]] = []
+    complete = True
+    for definition in definitions:
+        name = definition.name
+        try:
+            rows, failures = reader.read(name, strict=strict)
+        except (DefinitionError, ProviderError) as error:
+            if isinstance(error, CannotList) and len(definitions) == 1:
+                raise
+            if isinstance(error, CannotList) and name not in named:
+                log.write("info", name, f"is left out: {error}", name)
+                continue
+            rows, failures = [], {name: str(error)}
+        listed.append((definition, rows))
+        for reference, why in failures.items():
+            log.write("err", reference, why, name, reference=reference, status="failed")
+        complete = complete and not failures
+    return listed, complete
+
+
+def filter_tests(
+    filters: Sequence[str], definitions: Sequence[TypeDefinition]
+) -> dict[str, list[Callable[[Mapping[str, Any]], bool]]]:
+    """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
+    conditions = [parse_filter(text) for text in filters]
+    check_attributes(conditions, definitions)
+    return {each.name: [condition.for_type(each) for condition in conditions] for each in definitions}
+
+
+def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Listed:
+    """Return the resources that ``pattern`` names and that pass every filter. Raise ``UsageError``.
+
+    A pattern that is the title of a resource names that alone; else ``*`` and ``?`` are wild in it.
+    """
+    if not (pattern or filters):
+        return listed
+    tests_of = filter_tests(filters, [definition for definition, _ in listed])
+    found = []
+    for definition, rows in listed:
+        tests = [*tests_of[definition.name]]
+        if pattern is not None:
+            tests.append(_title_test(definition, pattern, rows))
+        found.append((definition, [row for row in rows if all(test(row) for test in tests)]))
+    return found
+
+
+def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
+    if any(definition.title_of(row) == pattern for row in rows):
+        return lambda row: definition.title_of(row) == pattern
+    from resource_api.catalog.targets import matcher
+
+    matches = matcher(str(Reference(definition.name, pattern)))
+    return lambda row: matches(str(Reference(definition.name, definition.title_of(row))))
+
+
+def documents(listed: Listed) -> list[dict[str, Any]]:
+    """Return the resources as flat objects, sorted by type and title; of several types each with its reference."""
+    found = []
+    for definition, rows in listed:
+        titled = ((definition.title_of(row), row) for row in rows)
+        for title, row in sorted(titled, key=itemgetter(0)):
+            reference = {"reference": str(Reference(definition.name, title))} if len(listed) > 1 else {}
+            found.append({**reference, "title": title, **plain(row)})
+    return found
+
+
+_FORM: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([=!<>~]+)\s*(.*?)\s*\Z", re.DOTALL)
+_ORDERS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_OPERATORS: Final = ("=", "!=", *_ORDERS, "~")
+#: Operators of other languages → ours.
+_FOREIGN: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
+
+
+class Filter(NamedTuple):
+    """One condition, as it is written."""
+
+    attribute: str
+    operator: str
+    value: str
+
+    def for_type(self, definition: TypeDefinition) -> Callable[[Mapping[str, Any]], bool]:
+        """Return the test for rows of a type; none passes where the type does not have the attribute.
+
+        Raise ``UsageError`` where the attribute is secret, or its data type has no such value or no order.
+        """
+        if (attribute := definition.attributes.get(self.attribute)) is None:
+            return lambda _row: False
+        if self.attribute in definition.secret:
+            why = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
+            raise self._wrong(why)
+        test = self._pattern() if self.operator == "~" else self._comparison(attribute)
+        return lambda row: not is_secret(row.get(self.attribute)) and test(row.get(self.attribute))
+
+    def _pattern(self) -> Callable[[Any], bool]:
+        """Return whether the text of a value, or of one of its elements, contains the regular expression."""
+        try:
+            search = re.compile(self.value).search
+        except re.error as error:
+            why = f"this is no regular expression: {error}"
+            raise self._wrong(why) from error
+
+        def test(value: Any) -> bool:
+            if isinstance(value, list):
+                return any(map(test, value))
+            return value is not None and search(_text(value)) is not None
+
+        return test
+
+    def _comparison(self, attribute: Attribute) -> Callable[[Any], bool]:
+        try:
+            wanted = from_text.coerce(attribute.datatype, self.value)
+        except ValueError as error:
+            raise self._wrong(str(error)) from error
+        if self.operator in {"=", "!="}:
+
+            def equal(value: Any) -> bool:
+                # What a number may be given for is text, once it is canonical.
+                return value == self.value if isinstance(value, str) else same_value(wanted, value)
+
+            return equal if self.operator == "=" else lambda value: not equal(value)
+        kind: Any = (int, float) if _is_number(wanted) else str
+        if not isinstance(wanted, kind):
+            why = f"{self.attribute} has no order; compare it with =, != or ~"
+            raise self._wrong(why)
+        compare = _ORDERS[self.operator]
+        return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, wanted))
+
+    def _wrong(self, why: str) -> UsageError:
+        return UsageError(f"--filter '{self.attribute} {self.operator} {self.value}': {why}")
+
+
+def parse_filter(text: str) -> Filter:
+    """Return the condition that a text of the command line means. Raise ``UsageError``."""
+    found = _FORM.match(text)
+    if found is None or found[2] not in _OPERATORS:
+        meant = _FOREIGN.get(found[2]) if found is not None else None
+        advice = f"; did you mean '{meant}'?" if meant else ""
+        msg = f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}"
+        raise UsageError(msg)
+    return Filter(*found.groups())
+
+
+def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
+    """Raise ``UsageError`` for an attribute that none of the types has."""
+    known = {name for definition in definitions for name in definition.attributes}
+    for each in filters:
+        if each.attribute not in known:
+            types = ", ".join(capitalize_type(definition.name) for definition in definitions)
+            where = f"of {types}" if len(definitions) == 1 else "of any of these types"
+            msg = f"--filter: unknown attribute '{each.attribute}' {where}{hint(each.attribute, known)}"
+            raise UsageError(msg)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _text(value: Any) -> str:
+    """Return a value as it is written on the command line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else str(plain(value))
