@@ -1,8 +1,8 @@
 """The conclusion of a run in which nothing was to be done, and which of its resources need no new plan.
 
 A resource can be left out of a later plan if its declaration, its row and its record alone decide about it, all three
-are unchanged, and nothing that it depends on has changed. Of each row a digest is kept, never a value. Pure: whether a
-conclusion is still valid is decided by ``fingerprints``.
+are unchanged, and no resource that is planned in every run names it. Of each row a digest is kept, never a value.
+Pure: whether a conclusion is still valid is decided by ``fingerprints``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.graph import descendants, reverse
+from resource_api.catalog.graph import descendants
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
+    from resource_api.model.record import Key
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
@@ -30,147 +31,125 @@ if TYPE_CHECKING:
 _WITHOUT_REFERENCES: Final = 2
 _DIGEST_BYTES: Final = 12
 _EXPRESSION: Final = "${"
-#: Sections that do not decide about a resource that is declared without expressions.
-_NEUTRAL_SECTIONS: Final = frozenset({"project", "include", "resources"})
 
 
 class InstanceRows(NamedTuple):
-    """The resources of one provider instance that were read together, and digests of their rows."""
+    """The resources of one provider instance, in the order of execution, and digests of their rows."""
 
     instance: str
     names: Sequence[Name]
-    #: Their places in the order of execution.
-    numbers: Sequence[int]
     #: By resource, the digest of its row; empty: it is planned in every run.
     digests: Sequence[str]
 
 
 class Conclusion(NamedTuple):
-    """The resources of a manifest as a run has left them, by their number in the order of execution."""
+    """Which resources of a manifest a later run plans in any case, and which only if a row changed."""
 
-    project: str
-    project_given: bool
-    #: Whether the manifest has no section that could decide about a resource from elsewhere.
-    neutral: bool
-    #: The file that relative names in the manifest refer to, as it was named.
-    file: str
-    #: By number, the key in the manifest; None: the resource is planned in every run.
-    keys: Sequence[str | None]
+    #: The keys in the manifest of the resources that are left out of a later plan.
+    left_out: Sequence[str]
     rows: Sequence[InstanceRows]
-    #: The numbers of the recorded resources, in this order; after them so many configured providers are recorded.
-    recorded: Sequence[int]
-    providers: int
-    #: number → the numbers of the resources that directly come after it.
-    dependents: Mapping[int, Sequence[int]]
-    #: number → the numbers of the resources that its declaration names.
-    named: Mapping[int, Sequence[int]]
+    #: The positions, among the recorded keys, of the resources planned in every run and of configured providers.
+    positions: Sequence[int]
 
     @classmethod
     def from_json(cls, values: Sequence[Any]) -> Conclusion:
         """Return the conclusion that was written as JSON. Raises ``ValueError`` or ``TypeError`` for anything else."""
-        *frame, rows, recorded, providers, dependents, named = values
-        groups = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in rows]
-        return cls._make((*frame, groups, recorded, providers, _numbered(dependents), _numbered(named)))
+        left_out, rows, positions = values
+        groups = [InstanceRows(instance, list(map(_name, names)), digests) for instance, names, digests in rows]
+        return cls(left_out, groups, positions)
 
-    def positions(self, numbers: Collection[int]) -> list[int]:
-        """Return where, among what was recorded, the resources with these numbers stand, and all providers."""
-        places = [place for place, number in enumerate(self.recorded) if number in numbers]
-        return [*places, *range(len(self.recorded), len(self.recorded) + self.providers)]
+    def always_planned(self) -> set[Key]:
+        """Return the keys of the resources that are planned in every run."""
+        return {
+            (group.instance, name)
+            for group in self.rows
+            for name, digest in zip(group.names, group.digests, strict=True)
+            if not digest
+        }
 
-    def names_to_read(self, declared: Collection[tuple[str, Name]]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance of which anything may be left out, with the names that must be read to decide that.
+    def names_to_read(self, declared: Collection[Key]) -> Iterator[tuple[str, list[Name]]]:
+        """Yield each instance of which any resource is left out, with the names that must be read to decide that.
 
-        ``declared``: the keys of what is planned in every run; an expression may have given it another name since.
+        ``declared``: the keys of the resources planned in every run; an expression may have changed their names.
         """
         for group in self.rows:
             if any(group.digests):
                 pairs = zip(group.names, group.digests, strict=True)
                 yield group.instance, [name for name, digest in pairs if digest or (group.instance, name) in declared]
 
-    def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
-        """Return the numbers of the resources whose row has changed, and of all that come after them.
-
-        ``rows``: what was read, by instance and name.
-        """
-        changed: set[int] = set()
+    def match(self, rows: Mapping[str, Mapping[Name, Resource]]) -> bool:
+        """Return whether every row, by instance and name, is unchanged, except those planned in every run."""
         for group in self.rows:
-            if (read := rows.get(group.instance)) is None:
-                continue
-            digests = row_digests([read.get(name, {}) for name in group.names])
-            if digests != group.digests:
-                triples = zip(group.numbers, group.digests, digests, strict=True)
-                changed.update(number for number, before, after in triples if before and before != after)
-        return descendants(changed, self.dependents)
-
-    def to_plan(self, affected: Collection[int]) -> set[int]:
-        """Return the numbers to plan: the affected, what is planned in every run, and all that these name."""
-        always = (number for number, key in enumerate(self.keys) if key is None)
-        return descendants({*affected, *always}, self.named)
-
-    def left_out(self, planned: Collection[int]) -> set[str]:
-        """Return the keys of the resources that are left out where those with these numbers are planned."""
-        return {key for number, key in enumerate(self.keys) if key is not None and number not in planned}
+            if any(group.digests):
+                digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
+                if digests != group.digests and any(map(_differ, group.digests, digests)):
+                    return False
+        return True
 
 
 def conclude(plan: Plan) -> Conclusion | None:
-    """Return the conclusion of a plan that had nothing to do; None: nothing could be left out of a later plan."""
-    catalog, manifest = plan.catalog, plan.catalog.manifest
-    variable = _types_with_variable_defaults(manifest)
-    keys: list[str | None] = [None] * len(catalog.entries)
-    by_instance: dict[str, list[tuple[Entry, Mapping[str, Any]]]] = {}
+    """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
+    catalog = plan.catalog
+    digests, keys = _digests(plan.steps), [""] * len(catalog.entries)
+    variable = _types_with_variable_defaults(catalog.manifest)
     for step in plan.steps:
-        entry, definition = step.entry, step.entry.definition
-        by_instance.setdefault(definition.instance, []).append((entry, step.is_ or {}))
-        if entry.index in plan.in_sync and not (definition.name in variable or entry.parent) and _stands_alone(step):
+        entry = step.entry
+        if (
+            entry.index in plan.in_sync
+            and not (entry.type in variable or entry.parent)
+            and digests[entry.index]
+            and _stands_alone(step)
+        ):
             keys[entry.index] = _manifest_key(entry)
-    for entry in _in_outputs(catalog):
-        keys[entry.index] = None
-    rows = [_instance_rows(instance, pairs, keys) for instance, pairs in by_instance.items()]
-    if not any(keys):
+    planned = {index for index, key in enumerate(keys) if not key} | {entry.index for entry in _in_outputs(catalog)}
+    planned = descendants(planned, dict(_named_entries(catalog)))
+    if len(planned) == len(keys):
         return None
+    groups: dict[str, list[Entry]] = {}
+    for step in plan.steps:
+        groups.setdefault(step.entry.instance, []).append(step.entry)
+    recorded = sorted(plan.prior.records)
+    positions = [position for position, index in enumerate(recorded) if index in planned]
     return Conclusion(
-        project=manifest.project,
-        project_given=manifest.project_given,
-        neutral=all(each.data.keys() <= _NEUTRAL_SECTIONS for each in manifest.documents if type(each.data) is dict),
-        file=manifest.file,
-        keys=keys,
-        rows=rows,
-        recorded=sorted(plan.prior.records),
-        providers=len(plan.prior.instances.recorded),
-        dependents=reverse(catalog.requires),
-        named=dict(_named(catalog)),
+        left_out=[key for index, key in enumerate(keys) if index not in planned],
+        rows=[
+            InstanceRows(
+                instance,
+                [entry.name for entry in entries],
+                ["" if entry.index in planned else digests[entry.index] for entry in entries],
+            )
+            for instance, entries in groups.items()
+        ],
+        positions=[*positions, *range(len(recorded), len(recorded) + len(plan.prior.instances.recorded))],
     )
 
 
 def row_digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a digest of each row; empty for a row that holds more than plain data."""
-    found = []
+    digests = []
     for row in rows:
         try:
             data = marshal.dumps(row if type(row) is dict else dict(row), _WITHOUT_REFERENCES)
         except ValueError:
-            found.append("")
+            digests.append("")
         else:
-            found.append(blake2b(data, digest_size=_DIGEST_BYTES).hexdigest())
-    return found
+            digests.append(blake2b(data, digest_size=_DIGEST_BYTES).hexdigest())
+    return digests
 
 
-def _instance_rows(
-    instance: str, pairs: Sequence[tuple[Entry, Mapping[str, Any]]], keys: list[str | None]
-) -> InstanceRows:
-    """Return the rows of an instance; a key is removed from ``keys`` where the row has no digest."""
-    digests = row_digests(row for _, row in pairs)
-    for place, (entry, _) in enumerate(pairs):
-        if not digests[place]:
-            keys[entry.index] = None
-        elif keys[entry.index] is None:
-            digests[place] = ""
-    return InstanceRows(instance, [entry.name for entry, _ in pairs], [entry.index for entry, _ in pairs], digests)
+def _differ(saved: str, digest: str) -> bool:
+    return saved not in {"", digest}
+
+
+def _digests(steps: Sequence[Step]) -> dict[int, str]:
+    """Return the digest of each step's row, by the index of its entry."""
+    digests = row_digests(step.is_ or {} for step in steps)
+    return {step.entry.index: digest for step, digest in zip(steps, digests, strict=True)}
 
 
 def _types_with_variable_defaults(manifest: Manifest) -> set[str]:
     """Return the types of which a default in the manifest holds an expression."""
-    defaults = (each for of_file in manifest.defaults.values() for each in of_file.items())
+    defaults = (items for of_file in manifest.defaults.values() for items in of_file.items())
     return {name for name, body in defaults if _has_expression(body)}
 
 
@@ -181,14 +160,14 @@ def _stands_alone(step: Step) -> bool:
         return False
     if entry.meta.implementation is not None:
         return False
-    declared, should = entry.declaration, entry.should
-    if _has_expression(declared.attributes) or (declared.meta and _has_expression(declared.meta)):
+    declaration, should = entry.declaration, entry.should
+    if _has_expression(declaration.attributes) or (declaration.meta and _has_expression(declaration.meta)):
         return False
     if not (is_flat(should) or all(row_digests([should]))):
         return False
     names = [name for name in definition.compared if name in should]
-    found, wanted = [row.get(name) for name in names], [should[name] for name in names]
-    return found == wanted and all(map(same_value, found, wanted))
+    actual, expected = [row.get(name) for name in names], [should[name] for name in names]
+    return actual == expected and all(map(same_value, actual, expected))
 
 
 def _has_expression(values: Mapping[str, Any]) -> bool:
@@ -200,30 +179,28 @@ def _has_expression(values: Mapping[str, Any]) -> bool:
     return _EXPRESSION in text
 
 
-def _manifest_key(entry: Entry) -> str | None:
-    """Return the key of a resource in its file; None: it cannot be found by one."""
-    declared = entry.declaration
-    return declared.key if declared.document is not None and _EXPRESSION not in declared.key else None
+def _manifest_key(entry: Entry) -> str:
+    """Return the key of a resource in its file, or "" if no literal key of a document declares it."""
+    declaration = entry.declaration
+    return declaration.key if declaration.document is not None and _EXPRESSION not in declaration.key else ""
 
 
-def _named(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
-    """Yield, by number, the resources that a declaration names: without them it could not be compiled."""
+def _named_entries(catalog: Catalog) -> Iterator[tuple[int, set[int]]]:
+    """Yield, by index, the entries that a declaration names: without them it could not be compiled."""
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
-            named = {source.index for sources in entry.sources.values() for source in sources}
-            for text in _texts(entry.declaration.meta):
-                if (target := _find(catalog, text)) is not None:
-                    named.add(target.index)
-            if named:
-                yield entry.index, sorted(named)
+            indexes = {source.index for sources in entry.sources.values() for source in sources}
+            targets = (_find(catalog, text) for text in _texts(entry.declaration.meta))
+            indexes.update(target.index for target in targets if target is not None)
+            yield entry.index, indexes
 
 
 def _in_outputs(catalog: Catalog) -> Iterator[Entry]:
     """Yield the resources whose values are in the manifest's outputs."""
     for value in catalog.manifest.outputs.values():
         for path in catalog.scope.paths(value):
-            if isinstance(path.root, Reference) and (found := catalog.find(path.root)) is not None:
-                yield found
+            if isinstance(path.root, Reference) and (entry := catalog.find(path.root)) is not None:
+                yield entry
 
 
 def _texts(meta: Any) -> Iterator[str]:
@@ -248,7 +225,3 @@ def _find(catalog: Catalog, text: str) -> Entry | None:
 
 def _name(name: Any) -> Name:
     return tuple(name) if type(name) is list else name
-
-
-def _numbered(edges: Mapping[str, Sequence[int]]) -> dict[int, Sequence[int]]:
-    return {int(number): others for number, others in edges.items()}

@@ -1,8 +1,8 @@
-"""When a cached conclusion is valid: fingerprints of all that went into it, beside the state and the system.
+"""Fingerprints of a run: whether code, manifest and types are as they were when its conclusion was saved.
 
-That is the interpreter, every file of loaded code, the manifest's files, and what the types declare. A file of code is
-the same while its size, its inode and the time of its last status change are, which cannot be set back. The state is
-guarded by the store (``load_conclusion``), the system is read in every run.
+Fingerprints cover the interpreter, every file of loaded code, the manifest's files, and the types' declarations. A file
+of code is the same while its size, its inode and the time of its last status change are, which cannot be set back. The
+state is guarded by the store (``load_conclusion``); the system is read in every run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CLOCK_TICK: Final = 10_000_000
 
 
 class Fingerprints(NamedTuple):
-    """What a conclusion depends on, as plain data."""
+    """The code, manifest files and types that a conclusion depends on, as plain data."""
 
     environment: Sequence[Any]
     #: Files of code: path, size, time of the last status change, inode.
@@ -39,7 +39,7 @@ class Fingerprints(NamedTuple):
     directories: Sequence[Sequence[Any]]
     #: Files of the manifest: path, where that leads, digest.
     files: Sequence[Sequence[str]]
-    #: Type → its files, and what it declares.
+    #: Type → its files, and its declaration.
     types: Mapping[str, Sequence[Any]]
     #: Provider instance → which of several providers the machine has chosen.
     chosen: Mapping[str, str]
@@ -50,7 +50,7 @@ class Fingerprints(NamedTuple):
             self.environment == _environment()
             and _are_unchanged(self.code)
             and _are_unchanged(self.directories)
-            and all(_type(registry, name) == found for name, found in self.types.items())
+            and all(_type(registry, name) == declared for name, declared in self.types.items())
             and all(_is_same_file(*file) for file in self.files)
             # A whole run warns of a manifest that others can change.
             and not any(registry.trust.who_can_change(path) for path, *_ in self.files)
@@ -58,8 +58,8 @@ class Fingerprints(NamedTuple):
 
     def cover_loaded_code(self) -> bool:
         """Return whether this process has loaded no other file: a new one may come first on a search path."""
-        known = {"", *(stamp[0] for stamp in self.code)}
-        return all(path in known or _file_of(path) in known for path in _module_paths())
+        covered = {"", *(stamp[0] for stamp in self.code)}
+        return all(path in covered or _file_of(path) in covered for path in _module_paths())
 
     def are_chosen(self, chosen: Mapping[str, str]) -> bool:
         """Return whether ``chosen``, of the instances that are in use by now, are the providers of that run."""
@@ -67,16 +67,16 @@ class Fingerprints(NamedTuple):
 
     def match(self, documents: Iterable[Document]) -> bool:
         """Return whether these are the files of the manifest, unchanged."""
-        return [_digest(each.raw) for each in documents] == [digest for *_, digest in self.files]
+        return [_digest(document.raw) for document in documents] == [digest for *_, digest in self.files]
 
 
 def take_fingerprints(
     catalog: Catalog, providers: ProviderPool, began: int, derived: DerivedValues | None
 ) -> Fingerprints | None:
-    """Return the fingerprints of a run that ``began`` then, in nanoseconds; None: it must not be relied on.
+    """Return the fingerprints of a run that ``began`` then, in nanoseconds, or None if it must not be relied on.
 
-    That is: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. What was
-    ``derived`` depends also on code of earlier runs, and on where later ones would find it.
+    None: a provider ran in a worker, whose code is not known here, or a file was replaced during the run. ``derived``
+    values depend also on the code of earlier runs, and on where later ones would find it.
     """
     code, files = _code(began, derived.code if derived else ()), _files(catalog.manifest)
     directories = _directories(began, code) if code and derived and derived.used else []
@@ -87,9 +87,9 @@ def take_fingerprints(
         return None
     types: dict[str, Sequence[Any]] = {}
     for name in {definition.name for definition in definitions}:
-        if (found := _type(providers.registry, name)) is None:
+        if (declared := _type(providers.registry, name)) is None:
             return None
-        types[name] = found
+        types[name] = declared
     return Fingerprints(_environment(), code, directories, files, types, providers.chosen())
 
 
@@ -102,23 +102,23 @@ def _environment() -> list[Any]:
 
 
 def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
-    """Return a stamp of every file of loaded code, and of ``more``; None: one may not be what was loaded."""
+    """Return a stamp of every file of loaded code, and of ``more``, or None if one was replaced since."""
     return _stamps({*map(_file_of, _module_paths()), *more} - {""}, began)
 
 
 def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
-    """Return a stamp of every directory with ``code`` or on the search path; None: one has changed during the run."""
+    """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
     names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
 
 def _stamps(paths: Iterable[str], began: int) -> list[list[Any]] | None:
-    """Return a stamp of each file; None: one cannot be read, or has changed since the run ``began``."""
+    """Return a stamp of each file, or None if one cannot be read or changed since the run ``began``."""
     try:
-        found = [_stamp(path) for path in sorted(paths)]
+        stamps = [_stamp(path) for path in sorted(paths)]
     except OSError:
         return None
-    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in found) else found
+    return None if any(changed >= began - _CLOCK_TICK for _, _, changed, _ in stamps) else stamps
 
 
 def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
@@ -129,8 +129,8 @@ def _are_unchanged(stamps: Iterable[Sequence[Any]]) -> bool:
 
 
 def _stamp(path: str) -> list[Any]:
-    found = os.stat(path)
-    return [path, found.st_size, found.st_ctime_ns, found.st_ino]
+    status = os.stat(path)
+    return [path, status.st_size, status.st_ctime_ns, status.st_ino]
 
 
 def _module_paths() -> set[str]:
@@ -138,7 +138,7 @@ def _module_paths() -> set[str]:
 
 
 def _file_of(path: str) -> str:
-    """Return the file that a module comes from, which may be an archive; empty: there is none."""
+    """Return the file that a module comes from, which may be an archive, or an empty text."""
     while path and not os.path.isfile(path):
         path = os.path.dirname(path) if os.path.dirname(path) != path else ""
     return path
@@ -148,18 +148,18 @@ def _file_of(path: str) -> str:
 
 
 def _files(manifest: Manifest) -> list[list[str]] | None:
-    """Return the path, the real path and the digest of every file of a manifest.
+    """Return the path, real path and digest of every file of a manifest.
 
-    None: one is a program, or is included under two names, which may become two files.
+    None for a program, and for a file included under two names, which may become two files.
     """
-    found, named = [], 1
+    files, expected = [], 1
     for document in manifest.documents:
         if os.path.splitext(document.file)[1].lower() not in reading.READERS:
             return None
         path = os.path.abspath(document.file)
-        found.append([path, os.path.realpath(path), _digest(document.raw)])
-        named += len(document.data.get("include") or ()) if type(document.data) is dict else 0
-    return found if len(found) == named else None
+        files.append([path, os.path.realpath(path), _digest(document.raw)])
+        expected += len(document.data.get("include") or ()) if type(document.data) is dict else 0
+    return files if len(files) == expected else None
 
 
 def _is_same_file(path: str, real: str, digest: str) -> bool:
@@ -174,10 +174,10 @@ def _digest(raw: bytes) -> str:
 
 
 def _type(registry: Registry, name: str) -> list[Any] | None:
-    """Return where a type is found and what it declares, which may depend on the environment; None: it has no file."""
-    found = registry.files_of(name)
-    if found is None:
+    """Return a type's files and its declaration, which may depend on the environment, or None without a file."""
+    files = registry.files_of(name)
+    if files is None:
         return None
     definition = registry.type(name)
-    attributes = [(name, each.type, each.kind, each.default) for name, each in definition.attributes.items()]
-    return [*found, repr([attributes, sorted(definition.features), definition.title_patterns])]
+    attributes = [(attr, a.type, a.kind, a.default) for attr, a in definition.attributes.items()]
+    return [*files, repr([attributes, sorted(definition.features), definition.title_patterns])]

@@ -1,22 +1,25 @@
-"""Saves the conclusion of a run, and plans no more than what a valid cached conclusion leaves.
+"""Save the conclusion of a run that had nothing to do, and plan only the rest of the manifest while it is valid.
 
-The plan that is made so may show drift, where it is only shown; what an apply would have to do or to record is decided
-by a whole plan, which uses what has been read already. Used where only what acts is printed: the output is the same as
-without the cache. What is left out is decided by ``conclusion``, whether it may be by ``fingerprints``.
+The rest is a manifest and a state of its own, for the one compiler and the one planner. A plan of it is used only if it
+does and records nothing; everything else is decided by a whole plan, which uses the rows that were read already. Used
+where only changes are printed: the output is the same as without the cache. ``conclusion`` decides which
+resources are left out, ``fingerprints`` whether they may be.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, partial
-from typing import TYPE_CHECKING
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.cache.always_planned import always_planned, documents
-from resource_api.cache.conclusion import Conclusion, conclude
+from resource_api.cache.conclusion import Conclusion, conclude, row_digests
 from resource_api.cache.fingerprints import Fingerprints, take_fingerprints
 from resource_api.manifest import read as reading
 from resource_api.manifest.sections import assemble, without
 from resource_api.model.step import SAME
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.document import Document, Node
+from resource_api.model.values.values import Sensitive
 from resource_api.plan.bulk_decisions import required_references
 from resource_api.prior.stated_implementations import stated_implementations
 from resource_api.state.store import StackName
@@ -31,12 +34,15 @@ if TYPE_CHECKING:
     from resource_api.model.options import CacheRequest
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, Resource
-    from resource_api.model.values.document import Document
+    from resource_api.model.values.masking import Mask
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Implementations
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.state.store import CachedConclusion, StateStore
+
+#: A longer rest of a manifest, in characters of JSON, is parsed again in each run.
+_MAX_CHARACTERS: Final = 1 << 20
 
 
 class Planner(NamedTuple):
@@ -55,7 +61,7 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
     catalog, prior = plan.catalog, plan.prior
     name = StackName.of(prior.state)
     printed = catalog.warnings or catalog.notes or providers.wrote_output
-    if any(each.ephemeral for each in catalog.manifest.inputs.values()):
+    if any(parameter.ephemeral for parameter in catalog.manifest.inputs.values()):
         return
     if plan.cached_unchanged or printed or store.load(name).serial != prior.state.serial:
         return
@@ -63,129 +69,70 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
         return
     derived = providers.run.derived
     if (fingerprints := take_fingerprints(catalog, providers, request.began, derived)) is not None:
-        keys = [prior.records[number].key for number in conclusion.recorded]
+        keys = [prior.records[index].key for index in sorted(prior.records)]
         keys += [record.key for record in prior.instances.recorded.values()]
-        planned = always_planned(plan, conclusion, providers.run.log.mask)
-        content = [fingerprints, conclusion, derived.used if derived else {}, planned]
+        rest = _rest_of_files(plan, conclusion, providers.run.log.mask)
+        content = [fingerprints, conclusion, derived.used if derived else {}, rest]
         store.save_conclusion(request.label, name, content, keys)
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
-    """Return the plan of what the cached conclusion leaves; None: a whole plan must be made.
+    """Return a plan without the resources that a cached conclusion leaves out, or None if a whole one is needed.
 
-    A whole plan is made from what ``snapshot`` has read by then; nothing is read twice.
+    A whole plan is made from the rows that ``snapshot`` has read by then; nothing is read twice.
     """
     try:
-        fingerprints = Fingerprints(*cached.content[0])
+        fingerprints, conclusion = Fingerprints(*cached.content[0]), Conclusion.from_json(cached.content[1])
         if not fingerprints.are_valid(snapshot.providers.registry):
             return None
         if (derived := snapshot.providers.run.derived) is not None:
             derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
-        conclusion = Conclusion.from_json(cached.content[1])
-        return _IncrementalPlan(request, cached, conclusion, fingerprints).make(planner, snapshot)
+        if (manifest := _rest_of_manifest(request, fingerprints, conclusion, cached.content[3])) is None:
+            return None
+        catalog = planner.compile(manifest)
+        rows = _read(catalog, conclusion, snapshot)
+        # By now all providers are loaded, and what they import.
+        loaded = fingerprints.cover_loaded_code() and fingerprints.are_chosen(snapshot.providers.chosen())
+        if not loaded or rows is None or not conclusion.match(rows):
+            return None
+        if (state := cached.state(conclusion.positions)) is None:
+            return None
+        plan = planner.plan(catalog, _without_left_out(state, catalog))
+        usable = _is_rest(plan.catalog, conclusion) and _does_nothing(plan)
+        if not usable or _would_record(plan, snapshot.providers.several):
+            return None
+        return plan._replace(cached_unchanged=len(conclusion.left_out))
     except Exception:  # noqa: BLE001 - a whole plan meets the same error and reports it, unless the entry is damaged
         return None
 
 
-class _IncrementalPlan:
-    """One attempt to plan only what a conclusion leaves."""
+def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]] | None:
+    """Return the rows to compare, by instance and name, or None where ``catalog`` is not the rest as it was.
 
-    def __init__(
-        self, request: CacheRequest, cached: CachedConclusion, conclusion: Conclusion, fingerprints: Fingerprints
-    ) -> None:
-        self._request = request
-        self._cached = cached
-        self._conclusion = conclusion
-        self._fingerprints = fingerprints
-        self._only_shown = request.options.shown or request.options.noop
-        self._affected: set[int] = set()
-        self._to_plan = conclusion.to_plan(())
+    The rest is compiled before anything is read, as in a whole run: then its secrets are masked, and a provider that
+    looks up declared resources has done so before it reads.
+    """
+    if catalog.warnings or catalog.notes or len(catalog.entries) != len(conclusion.always_planned()):
+        return None
+    snapshot.providers.assigned = partial(stated_implementations, catalog, None)
+    return {
+        instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
+        for instance, names in conclusion.names_to_read({entry.key for entry in catalog.entries})
+    }
 
-    def make(self, planner: Planner, snapshot: Snapshot) -> Plan | None:
-        """Return the plan of what is left, None where a whole one must be made.
 
-        What is planned in every run is compiled before anything is read, as in a whole run: then its secrets are
-        masked, and a provider that looks up what is declared has done so before it reads.
-        """
-        conclusion = self._conclusion
-        if (catalog := self._compile(planner)) is None:
-            return None
-        self._affected = conclusion.affected(self._read(snapshot, catalog))
-        # By now all providers are loaded, and what they import.
-        if not self._fingerprints.cover_loaded_code() or not self._fingerprints.are_chosen(snapshot.providers.chosen()):
-            return None
-        if self._affected:
-            self._to_plan = conclusion.to_plan(self._affected)
-            catalog = self._compile(planner)
-        state = self._cached.state(conclusion.positions(self._to_plan))
-        if catalog is None or state is None:
-            return None
-        self._several = snapshot.providers.several
-        made = planner.plan(catalog, _without_left_out(state, catalog))
-        made = made._replace(cached_unchanged=len(conclusion.keys) - len(self._to_plan))
-        return made if self._may_be_used(made) else None
+def _is_rest(catalog: Catalog, conclusion: Conclusion) -> bool:
+    """Return whether a catalog has no other resources than those that are planned in every run."""
+    return conclusion.always_planned().issuperset(entry.key for entry in catalog.entries)
 
-    def _read(self, snapshot: Snapshot, catalog: Catalog) -> Mapping[str, Mapping[Name, Resource]]:
-        """Read, by instance and name, what must be compared, and what of ``catalog`` is of the same instances."""
-        declared = {entry.key for entry in catalog.entries}
-        snapshot.providers.assigned = partial(stated_implementations, catalog, None)
-        return {
-            instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
-            for instance, names in self._conclusion.names_to_read(declared)
-        }
 
-    def _compile(self, planner: Planner) -> Catalog | None:
-        """Compile what is left; None: that is more than half, or it has compiled to something else than then."""
-        if 2 * len(self._to_plan) > len(self._conclusion.keys) or (manifest := self._manifest()) is None:
-            return None
-        catalog = planner.compile(manifest._replace(path=reading.absolute(self._request.source)))
-        as_then = len(catalog.entries) == len(self._to_plan) and not (catalog.warnings or catalog.notes)
-        return catalog if as_then else None
-
-    def _manifest(self) -> Manifest | None:
-        """Return the manifest of what is left; None: its files have just been changed."""
-        known = self._conclusion
-        if not self._to_plan and known.neutral and not self._request.inputs:
-            return assemble([])._replace(file=known.file, project=known.project, project_given=known.project_given)
-        if not self._affected and (kept := self._cached.content[3]) is not None:
-            read = documents(kept)
-            return assemble(read) if self._fingerprints.match(read) else None
-        if self._documents is None:
-            return None
-        return assemble(without(self._documents, known.left_out(self._to_plan)))
-
-    @cached_property
-    def _documents(self) -> Sequence[Document] | None:
-        """The files of the manifest; None: they cannot be read, or have just been changed."""
-        found, problems = reading.load_documents(self._request.source)
-        return None if problems or not self._fingerprints.match(found) else found
-
-    def _may_be_used(self, made: Plan) -> bool:
-        """Return whether a plan is about nothing else than what was left, and does nothing.
-
-        A plan that is only shown may do what follows from the affected resources.
-        """
-        numbers = {
-            (group.instance, name): number
-            for group in self._conclusion.rows
-            for number, name in zip(group.numbers, group.names, strict=True)
-            if number in self._to_plan
-        }
-        for step in made.steps:
-            number = numbers.get(step.entry.key)
-            if number is None:
-                return False
-            acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
-            if acts and not (self._only_shown and number in self._affected):
-                return False
-            if acts and step.asks_side_effects:
-                return False  # what else it does concerns what is left out too
-        prior = made.prior
-        if made.output_changes or prior.undeclared or prior.orphans or prior.moved_keys:
-            return False
-        if not prior.instances.commit.empty:
-            return False
-        return self._only_shown or not _would_record(made, self._several)
+def _does_nothing(plan: Plan) -> bool:
+    """Return whether no step of a plan acts, no output changes, and nothing recorded has another name or owner."""
+    if any(step.decision is not SAME or step.refreshed_by or step.deferred or step.previous for step in plan.steps):
+        return False
+    prior = plan.prior
+    changes = plan.output_changes or prior.undeclared or prior.orphans or prior.moved_keys
+    return not changes and prior.instances.commit.empty
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
@@ -198,7 +145,65 @@ def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
     return state._replace(records=records)
 
 
-def _would_record(made: Plan, several: Mapping[str, Implementations]) -> bool:
+def _would_record(plan: Plan, several: Mapping[str, Implementations]) -> bool:
     """Return whether an apply would write records: those must name all that a resource requires."""
-    left = (operation for operation in made.operations if operation.step.entry.index not in made.in_sync)
-    return bool(Records(made, several).differing(map(OperationRun, left)))
+    operations = (operation for operation in plan.operations if operation.step.entry.index not in plan.in_sync)
+    return bool(Records(plan, several).differing(map(OperationRun, operations)))
+
+
+# The rest of the manifest: the resources that are planned in every run
+
+
+def _rest_of_files(plan: Plan, conclusion: Conclusion, mask: Mask) -> list[Any] | None:
+    """Return a manifest's files without the resources that are left out, as plain data, or None to parse them again.
+
+    They are parsed again where a secret may be among them, or a value that is not plain data.
+    """
+    catalog, keys = plan.catalog, conclusion.always_planned()
+    shoulds = (entry.should for entry in catalog.entries if entry.key in keys)
+    if mask or not all(row_digests(shoulds)) or _may_hold_secret(catalog.manifest):
+        return None
+    documents = without(catalog.manifest.documents, set(conclusion.left_out))
+    files = [[document.file, document.data, _positions(document.heads(), list)] for document in documents]
+    try:
+        text = json.dumps(files)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return files if len(text) <= _MAX_CHARACTERS and json.loads(text) == files else None
+
+
+def _rest_of_manifest(
+    request: CacheRequest, fingerprints: Fingerprints, conclusion: Conclusion, files: Sequence[Any] | None
+) -> Manifest | None:
+    """Return the manifest without the resources that are left out, or None if its files changed or cannot be read."""
+    if files is None:
+        documents, problems = reading.load_documents(request.source)
+        documents = [] if problems else without(documents, set(conclusion.left_out))
+    else:
+        documents = saved_documents(files)
+    return (
+        assemble(documents)._replace(path=reading.absolute(request.source)) if fingerprints.match(documents) else None
+    )
+
+
+def saved_documents(files: Sequence[Any]) -> list[Document]:
+    """Return saved files as documents, whose text is parsed when a position is needed. Raises ``OSError``."""
+    return [_document(*file) for file in files]
+
+
+def _document(file: str, data: Any, heads: Mapping[str, Mapping[str, Any]]) -> Document:
+    raw, _ = reading.read_file(file)
+    index = lambda: reading.parse(raw, file).root or Node((1, 1), {})  # noqa: E731 - of this file
+    return Document(data, file, raw, index, _positions(heads, tuple))
+
+
+def _positions(heads: Mapping[str, Mapping[str, Any]], kind: Callable[[Any], Any]) -> dict[str, dict[str, Any]]:
+    """Return positions as lists, which JSON has, or as tuples."""
+    return {section: {key: kind(position) for key, position in heads[section].items()} for section in heads}
+
+
+def _may_hold_secret(manifest: Manifest) -> bool:
+    """Return whether anything but a resource is declared as a secret, or is for a provider, which may need one."""
+    inputs = any(value.sensitive or "Sensitive" in value.type for value in manifest.inputs.values())
+    outputs = any(type(value) in {dict, Sensitive} for value in manifest.outputs.values())
+    return inputs or outputs or bool(manifest.providers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.cache.always_planned import documents
+from resource_api.cache.incremental_plan import saved_documents
 from resource_api.manifest import read
 from tests.unit.cache.site import CachedSite
 
@@ -55,7 +55,7 @@ def test_what_is_planned_in_every_run_is_kept_with_what_it_names(site: CachedSit
 def test_a_kept_part_has_the_position_of_the_file(site: CachedSite) -> None:
     """Those that the parser has found, and those for which the file is parsed again."""
     site.converge()
-    (kept,) = documents(_kept(site))
+    (kept,) = saved_documents(_kept(site))
     (whole,), _ = read.load_documents(str(site.manifest))
     for path in (("resources", "Widget[d]"), ("resources", "Widget[d]", "size"), ("inputs", "size", "default"), ("x",)):
         assert kept.position(path) == whole.position(path)
@@ -66,15 +66,6 @@ def test_an_input_counts_that_is_not_in_the_manifest(site: CachedSite) -> None:
     site.converge()
     assert "1 to update" in site.run("plan", {"size": 2}).plan[-1]
     assert site.run("plan").plan == ["Plan: nothing to do; 6 unchanged."]
-
-
-def test_an_affected_resource_is_read_from_the_file(site: CachedSite) -> None:
-    """It is not among what is kept."""
-    site.converge()
-    site.put("widget", {**site.things(), "b": {"size": 7}})
-    seen = site.run("plan")
-    assert "1 to update" in seen.plan[-1]
-    assert seen.cached_unchanged == 3
 
 
 @pytest.mark.parametrize(
