@@ -20,12 +20,12 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
 
     directory = tempfile.mkdtemp(prefix="resource-api-pipe-", dir="/run" if os.geteuid() == 0 else None)
     pipe, stopped = f"{directory}/pipe", threading.Event()
+    uid = None if user is None else files.user_id(user)
     try:
-        os.mkfifo(pipe, 0o600)
-        if user is not None:
-            os.chown(pipe, files.user_id(user), -1)
+        _make(pipe, uid)
+        if uid is not None:
             os.chmod(directory, 0o711)  # noqa: PTH101, S103 - its name cannot be guessed, and the pipe has one reader
-        server = threading.Thread(target=_serve, args=(pipe, text, stopped), daemon=True)
+        server = threading.Thread(target=_serve, args=(pipe, uid, text, stopped), daemon=True)
         server.start()
         try:
             yield pipe
@@ -36,20 +36,38 @@ def served(text: bytes, user: str | None) -> Iterator[str]:
                 server.join()
                 os.close(last)
     finally:
-        with suppress(FileNotFoundError):
-            os.unlink(pipe)  # noqa: PTH108 - text in
+        for path in (pipe, _next(pipe)):
+            with suppress(FileNotFoundError):
+                os.unlink(path)  # noqa: PTH108 - text in
         os.rmdir(directory)  # noqa: PTH106 - text in
 
 
-def _serve(pipe: str, text: bytes, stopped: threading.Event) -> None:
-    """Write ``text`` for each reader until ``stopped``; opening a pipe waits for a reader."""
+def _serve(pipe: str, uid: int | None, text: bytes, stopped: threading.Event) -> None:
+    """Write ``text`` once for each reader until ``stopped`` or until the pipe is removed.
+
+    Opening a pipe waits for a reader. The reader of one that is written has it open until it has seen the end: the
+    name is given to a new pipe first, or the next opening would find that reader again.
+    """
     while not stopped.is_set():
-        # It may have been removed meanwhile, or its reader may end before it has read all.
-        # Never made here: it would be a file with the secret in it.
-        with suppress(FileNotFoundError, BrokenPipeError), os.fdopen(_opened(pipe), "wb", buffering=0) as stream:
+        try:
+            # Never made here: it would be a file with the secret in it.
+            descriptor = os.open(pipe, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        # A reader may end before it has read all.
+        with suppress(BrokenPipeError), os.fdopen(descriptor, "wb", buffering=0) as stream:
             if not stopped.is_set():
+                _make(_next(pipe), uid)
+                os.rename(_next(pipe), pipe)  # noqa: PTH104 - text in
                 stream.write(text)
 
 
-def _opened(pipe: str) -> int:
-    return os.open(pipe, os.O_WRONLY | os.O_CLOEXEC)
+def _make(pipe: str, uid: int | None) -> None:
+    """Make a pipe that one user can read: ``uid``, or that of this process."""
+    os.mkfifo(pipe, 0o600)
+    if uid is not None:
+        os.chown(pipe, uid, -1)
+
+
+def _next(pipe: str) -> str:
+    return f"{pipe}.next"

@@ -311,6 +311,30 @@ def test_state_inside_is_a_copy_and_the_real_one_is_not_locked(bench: Bench) -> 
     assert (bench.home / "made").read_text() == "hi"
 
 
+@pytest.mark.parametrize("key", ["none", "own", "other"])
+def test_stacks_with_other_keys_are_left_alone(bench: Bench, key: str) -> None:
+    """Only the stack of the manifest and those whose outputs it uses are read: the others may have any key, or none."""
+    environment = {"RESOURCE_API_STATE": f"sqlite:{bench.home}/state/state.db"}
+    for name in ("near.key", "far.key"):
+        assert bench.run("new", "key", bench.home / name).code == 0
+    far = bench.write(
+        "far.yaml", f"{{project: far, resources: {{'File[{bench.home}/far]': {{content: x}}}}, outputs: {{x: y}}}}"
+    )
+    assert bench.run("apply", far, "--key", f"file:{bench.home}/far.key", **environment).code == 0
+    near = bench.write("near.yaml", f"{{project: near, resources: {{'File[{bench.home}/near]': {{content: y}}}}}}")
+    keys = {"none": [], "own": ["--key", f"file:{bench.home}/near.key"], "other": []}[key]
+    if key != "other":
+        assert bench.run("apply", near, *keys, **environment).code == 0
+    done = bench.run("rehearse", near, *keys, **environment)
+    assert done.code == 0, done
+    assert "state recover" not in done.err
+    user = bench.write("user.yaml", "{project: user, outputs: {found: '${stacks.far/default.outputs.x}'}}")
+    refused = bench.run("rehearse", user, **environment)
+    assert refused.code == 64, refused
+    assert "--key" in refused.err
+    assert "state recover" not in refused.err
+
+
 def test_a_hostile_manifest_harms_nothing(bench: Bench) -> None:
     """Neither the kernel nor processes, sockets, devices, mounts and files outside can be reached."""
     path = bench.home / "socket"

@@ -1,0 +1,47 @@
+"""Secrets that programs read from a named pipe."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lib.secret_pipe import served
+
+
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_each_reader_gets_the_text_once(user: str | None) -> None:
+    """A reader that is slow to see the end does not get it a second time, and the next one gets all of it."""
+    with served(b"password=hunter2\n", user) as pipe:
+        for _ in range(3):
+            with Path(pipe).open("rb", buffering=0) as reader:
+                found = reader.read(4096)
+                time.sleep(0.1)  # long enough for a second writing
+                found += reader.read(4096)
+            assert found == b"password=hunter2\n"
+        words = ["cat", pipe] if user is None else ["setpriv", "--reuid", user, "--clear-groups", "cat", pipe]
+        done = [subprocess.run(words, check=True, capture_output=True, timeout=10).stdout for _ in range(3)]
+        assert done == [b"password=hunter2\n"] * 3
+
+
+def test_a_pipe_that_was_removed_is_not_made_as_a_file() -> None:
+    """What cleans directories may remove it: nothing is written to a disk, and nothing is left."""
+    with served(b"password=hunter2\n", None) as pipe:
+        Path(pipe).unlink()
+        time.sleep(0.1)
+        assert not Path(pipe).exists()
+    assert not Path(pipe).parent.exists()
+
+
+def test_no_other_user_can_read_the_pipe() -> None:
+    """It belongs to its reader, with mode 0600, before and after it was read."""
+    with served(b"x", "nobody") as pipe:
+        for _ in range(2):
+            seen = os.stat(pipe)  # noqa: PTH116 - a pipe, not read
+            assert (stat.S_IMODE(seen.st_mode), stat.S_ISFIFO(seen.st_mode)) == (0o600, True)
+            assert seen.st_uid == 65534
+            assert Path(pipe).read_bytes() == b"x"
