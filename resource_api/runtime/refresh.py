@@ -280,8 +280,9 @@ def import_resource(
 
 
 def _log_import(runtime: Runtime, entry: Entry, text: str) -> None:
+    """Log the outcome at info: it is the result of the command, which shows it on standard output."""
     reference = str(entry.reference)
-    runtime.log.write("notice", reference, text, entry.type, reference=reference, action="import", status="success")
+    runtime.log.write("info", reference, text, entry.type, reference=reference, action="import", status="success")
 
 
 def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:

@@ -599,3 +599,14 @@ def test_the_old_value_of_a_secret_never_appears(bench: Bench) -> None:
         assert outcome.code == 1
         assert "cannot change <sensitive> to <sensitive>" in outcome.out + outcome.err
         assert "secret-value" not in outcome.out + outcome.err
+
+
+def test_an_import_is_told_once(bench: Bench) -> None:
+    """It is the result of the command, on standard output; the line of the log needs ``-v``."""
+    bench.put("widget", a={"size": 1})
+    bench.write("site.yaml", "resources: {'Widget[a]': {size: 1}}")
+    words = ("import", "site.yaml", "Widget[a]", "--state=sqlite:state.db")
+    for text in ("Widget[a]: imported.\n", "Widget[a]: recorded as ours already.\n"):
+        done = bench.run(*words)
+        assert (done.code, done.out, done.err) == (0, text, "")
+    assert bench.run(*words, "-v").lines == ["Info: Widget[a]: is recorded as ours already"]

@@ -380,7 +380,11 @@ def test_a_signal_ends_the_running_call_and_skips_the_rest(bench: Bench, signal:
     assert (summary["created"], summary["skipped"], summary["exit_code"]) == (1, 1, done.code)
 
 
-_ENDS = {"exit": ("sys.exit('bye')", "SystemExit: bye"), "interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt")}
+_ENDS = {
+    "exit": ("sys.exit('bye')", "SystemExit: bye"),
+    "interrupt": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    "text": ("raise KeyboardInterrupt('the user has had enough')", "KeyboardInterrupt: the user has had enough"),
+}
 
 
 @pytest.mark.parametrize("ending", _ENDS)

@@ -110,20 +110,21 @@ STOPPED: Final = "stopped, as the run was interrupted"
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
-    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false; an interrupt with a message is
-    ours. Works for exceptions whose ``str`` raises.
+    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false; of interrupts only that which is
+    ``STOPPED`` is ours. Works for exceptions whose ``str`` raises.
     """
     try:
         text = str(error).strip()
     except Exception:  # noqa: BLE001 - foreign code may raise anything
         text = ""
-    if isinstance(error, ResourceAPIError) or (text and isinstance(error, KeyboardInterrupt)):
+    is_interrupt = isinstance(error, KeyboardInterrupt)
+    if isinstance(error, ResourceAPIError) or (is_interrupt and text == STOPPED):
         return text or type(error).__name__
     if "'mappingproxy' object" in text:
         text += _read_only_hint(text)
     if text == "tuple indices must be integers or slices, not str" and origin(error):
         text += "; a name of several namevars is a tuple of their values"
-    if " " not in text:
+    if " " not in text or is_interrupt:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     where = origin(error) if with_origin else ""
     return f"{text} ({where})" if where else text
