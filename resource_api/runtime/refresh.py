@@ -17,6 +17,7 @@ from resource_api.model.sealed_secrets import has_sealed, open_sealed, seal_secr
 from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, Problem, ResourceError, UsageError, hint
+from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
@@ -31,13 +32,15 @@ from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_inputs, recorded_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
+    from resource_api.model.function import Call
     from resource_api.model.record import StackState
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.expression import Path
+    from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
     from resource_api.state.store import StackName
@@ -92,8 +95,8 @@ def read_again(
     """Read every recorded resource of a manifest's stack again; record what is there now, and outputs made of that.
 
     ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
-    lock is taken. Raise ``ResourceError`` naming every resource that could not be read, after the others are recorded;
-    ``UsageError`` for a pattern that matches nothing.
+    lock is taken. Raise ``ResourceError`` naming every resource that could not be read and every output whose value
+    cannot be computed, after the others are recorded; ``UsageError`` for a pattern that matches nothing.
     """
     providers = ProviderPool(runtime.registry, runtime.run)
     started = time.time()
@@ -118,8 +121,10 @@ def read_again(
         drift = [Drifted(str(each.record.reference), each.drift) for each in found if each.drift]
         for each in drift:
             runtime.notify(each)
-        whole = not (targets or excludes or failures)
-        outputs = _outputs(catalog, state, [each.record for each in found]) if whole else {}
+        outputs: Mapping[str, Any] = {}
+        if not (targets or excludes or failures):
+            call = partial(_call, catalog, instances, providers)
+            outputs, failures = _outputs(catalog, state, [each.record for each in found], call)
         changed = output_changes(state.outputs, {**state.outputs, **outputs}, state.salt) if outputs else ()
         written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
         refreshed = Commit([each.record for each in found], outputs=written)
@@ -134,11 +139,16 @@ def read_again(
     return Refreshed([Drift(str(each.record.reference), each.changes) for each in found], changed)
 
 
-def _outputs(catalog: Catalog, state: StackState, changed: Sequence[Record]) -> dict[str, Any]:
-    """Return the recorded outputs that are made of ``changed`` records, with the values that are known now."""
+def _outputs(
+    catalog: Catalog, state: StackState, changed: Sequence[Record], call: Callable[[Call, Mapping[str, Any]], Any]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
+
+    ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a run with failures.
+    """
     keys = {record.key for record in changed}
     if not (keys and state.outputs):
-        return {}
+        return {}, []
     from resource_api.plan import unknowns
 
     records = {**state.records, **{record.key: record for record in changed}}
@@ -155,13 +165,31 @@ def _outputs(catalog: Catalog, state: StackState, changed: Sequence[Record]) -> 
         return UNKNOWN if has_sealed(found) else found
 
     concerned = {
-        name
-        for name in state.outputs.keys() & catalog.manifest.outputs.keys()
-        for path in catalog.scope.paths(catalog.manifest.outputs[name])
-        if (entry := entry_of(path)) is not None and entry.key in keys
+        name: value
+        for name, value in catalog.manifest.outputs.items()
+        if name in state.outputs
+        and any((entry := entry_of(path)) is not None and entry.key in keys for path in catalog.scope.paths(value))
     }
-    values, _ = unknowns.outputs(catalog, catalog.scope.resolver(value_of))
-    return {name: value for name, value in values.items() if name in concerned and not is_unknown(value)}
+    narrowed = catalog._replace(manifest=catalog.manifest._replace(outputs=concerned))
+    values, problems = unknowns.outputs(narrowed, catalog.scope.resolver(value_of, call))
+    failures = [f"{problem.message} ({problem.file}:{problem.line})" for problem in problems]
+    return {} if failures else {name: value for name, value in values.items() if not is_unknown(value)}, failures
+
+
+def _call(
+    catalog: Catalog, instances: ProviderInstances, providers: ProviderPool, call: Call, inputs: Mapping[str, Any]
+) -> Any:
+    """Return what a function returns; unknown where its provider is not configured. Raise ``EvaluationError``."""
+    declared = catalog.instances.get(call.instance)
+    if declared is not None and declared.pending and call.instance not in instances.configs:
+        return UNKNOWN
+    from resource_api.catalog.functions import invoke
+    from resource_api.plugins.functions import call_function
+
+    try:
+        return invoke(call, inputs, partial(call_function, providers))
+    except ValueError as error:
+        raise EvaluationError(str(error)) from error
 
 
 def _selected(

@@ -100,3 +100,76 @@ def test_what_is_gone_leaves_its_outputs(site: Bench) -> None:
     assert shown.out == "<= Widget[a]\n    ensure: present → absent\n1 refreshed. (noop)\n"
     site.run("refresh", "site.yaml", *STORE)
     assert outputs(site) == before
+
+
+CALLS = """
+resources:
+  Widget[a]: {}
+  Widget[b]: {}
+values:
+  loud: {invoke: voice.shout, with: {text: "${Widget[a].serial}"}}
+  other: {invoke: voice.shout, with: {text: "${Widget[b].serial}"}}
+outputs:
+  loud: ${values.loud}
+  first: ${values.loud[0]}
+  other: ${values.other}
+"""
+
+
+@pytest.fixture
+def calls(bench: Bench) -> Bench:
+    """Apply a manifest whose outputs are results of functions, and give one widget another number."""
+    bench.write(
+        "modules/types/voice.py",
+        """
+        from resource_api import Attribute, Function, TypeDefinition
+
+        TYPE = TypeDefinition(
+            name="voice",
+            functions={"shout": Function(inputs={"text": Attribute("String")}, output="Array[String]")},
+        )
+        """,
+    )
+    bench.write(
+        "modules/providers/voice.py",
+        """
+        import os
+        from pathlib import Path
+
+        class Provider:
+            def shout(self, context, text):
+                with Path(os.environ["HOME"], "asked").open("a") as file:
+                    print(text, file=file)
+                if text == "S-broken":
+                    raise RuntimeError("no voice today")
+                return [text.lower()]
+        """,
+    )
+    assert bench.apply(CALLS, *STORE).code == 0
+    (bench.home / "asked").unlink()
+    put(bench, serial="S-2")
+    return bench
+
+
+def test_a_function_is_called_again_for_the_outputs_that_follow(calls: Bench) -> None:
+    """In each refresh once, with what was read; the function of an output that does not follow is not called."""
+    before = outputs(calls)
+    shown = calls.run("refresh", "site.yaml", *STORE, "--noop")
+    assert shown.out.splitlines()[-4:-1] == ["Changes to outputs:", "      first: s-a → s-2", "    loud[0]: s-a → s-2"]
+    assert outputs(calls) == before
+    assert calls.run("refresh", "site.yaml", *STORE).code == 0
+    assert outputs(calls) == {**before, "loud": ["s-2"], "first": "s-2"}
+    assert (calls.home / "asked").read_text() == "S-2\nS-2\n"
+    assert calls.run("plan", "site.yaml", *STORE, "--detailed-exitcodes").code == 0
+
+
+def test_a_function_that_fails_fails_the_refresh_and_leaves_the_outputs(calls: Bench) -> None:
+    """As in a run: an error with file and line, exit code 1; what was read is recorded."""
+    put(calls, serial="S-broken")
+    before = outputs(calls)
+    done = calls.run("refresh", "site.yaml", *STORE)
+    assert done.code == 1
+    assert "output 'loud': function voice.shout failed: no voice today (providers/voice.py:" in done.err
+    assert "site.yaml:9" in done.err
+    assert outputs(calls) == before
+    assert "S-broken" in calls.run("state", "show", "Widget[a]", *STORE, "--project", "site").out
