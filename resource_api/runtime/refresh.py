@@ -144,7 +144,7 @@ def _outputs(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
 
-    ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a run with failures.
+    ``call`` calls a function whose inputs are known. With a failure none has a value, as after a run with failures.
     """
     keys = {record.key for record in changed}
     if not (keys and state.outputs):
