@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import targets as selecting
+from resource_api.catalog.provider_config import invoke
 from resource_api.catalog.resource_table import names_entry
 from resource_api.model.change import Difference, exists
 from resource_api.model.event import Drifted
@@ -183,7 +184,6 @@ def _call(
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
         return UNKNOWN
-    from resource_api.catalog.functions import invoke
     from resource_api.plugins.functions import call_function
 
     try:

@@ -43,10 +43,10 @@ class Mortal(Bench):
         super().__init__()
         #: How many events happen before the end; None: there is none.
         self.left: int | None = None
-        self._change, self._row, self._live = self.world.change, self.world.row, self.store._live  # noqa: SLF001
+        self._change, self._row, self._live = self.world.change, self.world.row, self.store._live
         self.world.change = self._changing  # type: ignore[method-assign]
         self.world.row = self._reading  # type: ignore[method-assign]
-        self.store._live = self._writing  # type: ignore[method-assign] # noqa: SLF001
+        self.store._live = self._writing  # type: ignore[method-assign]
 
     def _event(self) -> None:
         if self.left is None:
