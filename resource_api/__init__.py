@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
-    from resource_api.manifest.python_component import ComponentApi
+    from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
     from resource_api.model.attribute import Attribute
     from resource_api.model.change import Change, SideEffect
     from resource_api.model.component import ComponentDefinition
@@ -91,8 +90,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "resource_api.manifest.python_api": ("DeclaredResource", "ManifestApi", "PendingValue"),
-    "resource_api.manifest.python_component": ("ComponentApi",),
+    "resource_api.manifest.python_api": ("ComponentApi", "DeclaredResource", "ManifestApi", "PendingValue"),
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
     "resource_api.runtime.results": ("Plan", "Report"),

@@ -1,6 +1,6 @@
-"""The values of a manifest's inputs: the given ones, checked against their declared data types, and defaults.
+"""Compute the values of a manifest's inputs: arguments, checked against the declared data types, and defaults.
 
-What is given comes with its kind: text from a command line, a file or the environment is coerced. Nothing is read.
+Text from a command line, a file or the environment is coerced; its class says where it comes from. Nothing is read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""JSON text → plain data, under the limits that hold for YAML. What a manifest means does not enter.
+"""Read JSON text as plain data, under the limits that hold for YAML.
 
-``json`` of the standard library reads the values. It keeps no positions and accepts more than a manifest may hold, so a
-text is walked once more, token by token, where a position is needed or something in it may be refused.
+The ``json`` of the standard library keeps no positions and accepts more than a manifest may hold, so the tokens are
+walked once more where a position is needed or something may have to be refused.
 """
 
 from __future__ import annotations

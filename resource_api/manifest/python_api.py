@@ -1,24 +1,26 @@
-"""The API that ``def manifest(m)`` and ``def build(m)`` use: ``m``, and the values that it returns.
+"""The API of ``def manifest(m)`` and ``def build(m)``: ``m``, and the values that it returns.
 
-Each call is recorded as plain data with references in it, in the form that YAML has. Executing the author's file, and
-what the data means, do not enter.
+Each call is recorded as plain data with references in it, in the form that YAML has. In a component, ``m`` has the
+inputs and the title of one use; a reference in a relationship means one of the component's resources, or else one of
+the whole manifest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from string import Formatter
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from resource_api.manifest.python_positions import current_call, source
-from resource_api.model.attribute import METAPARAMETERS
+from resource_api.model.attribute import METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
 from resource_api.model.values.expression import Expression, Index, Path, escape_expressions
-from resource_api.model.values.reference import Reference, capitalize_type
+from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
 from resource_api.model.values.values import Sensitive, map_leaves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from resource_api.manifest.python_positions import Call
 
@@ -315,6 +317,53 @@ class ManifestApi:
         return data, self._calls
 
 
+class ComponentApi(ManifestApi):
+    """The ``m`` of ``def build(m)``: declares resources and outputs; holds its inputs, its title, and facts."""
+
+    def __init__(self, file: str, parent: str, title: str, inputs: Mapping[str, Any], facts: Any) -> None:
+        """Begin with no declarations; ``parent`` is the reference of this use of the component."""
+        super().__init__(file, {name: _as_pending(value) for name, value in inputs.items()}, facts)
+        self._parent = parent
+        self.title = title
+
+    def _qualified(self, reference: Reference) -> Reference:
+        return child_reference(self._parent, *reference)
+
+    def invoke(self, function: str, *_given: Any, **_more: Any) -> NoReturn:
+        """Raise ``TypeError``: a manifest calls functions and passes the answer as an input."""
+        msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
+        raise TypeError(msg)
+
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
+        """Return the declarations as a manifest's data, and the call that declared each key, by section."""
+        data, calls = super().data()
+        own = data["resources"]
+        for body in own.values():
+            self._qualify(body, RELATIONSHIPS, own)
+            if isinstance(lifecycle := body.get("lifecycle"), dict):
+                self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), own)
+        return data, calls
+
+    def _qualify(self, body: dict[str, Any], keys: Collection[str], own: Mapping[str, Any]) -> None:
+        for key in keys:
+            if body.get(key) is not None:
+                body[key] = self._resolved(body[key], own)
+
+    def _resolved(self, value: Any, own: Mapping[str, Any]) -> Any:
+        """Return references with their names in the whole manifest; invalid ones stay, compiling reports them."""
+        if isinstance(value, list):
+            return [self._resolved(item, own) for item in value]
+        try:
+            wanted = parse(value) if isinstance(value, str) else None
+        except ValueError:
+            return value
+        return (
+            str(child_reference(escape_expressions(self._parent), *wanted))
+            if wanted is not None and str(wanted) in own
+            else value
+        )
+
+
 def _check_type_name(type_name: Any) -> None:
     if not isinstance(type_name, str):
         msg = f"the type must be text such as 'file', not {type_name!r:.80}"
@@ -383,8 +432,6 @@ def _parts(value: Any) -> tuple[str | Path, ...]:
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
     """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
-    from string import Formatter
-
     found: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:
@@ -395,3 +442,14 @@ def _fields(template: str) -> list[tuple[str, int | None]]:
             msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
             raise ValueError(msg)
     return found
+
+
+def _as_pending(value: Any) -> Any:
+    """Return an input as authors see it: expressions as pending values."""
+    if isinstance(value, Expression):
+        return PendingValue(value)
+    if isinstance(value, dict):
+        return {key: _as_pending(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_as_pending(item) for item in value]
+    return Sensitive(_as_pending(value.reveal())) if isinstance(value, Sensitive) else value

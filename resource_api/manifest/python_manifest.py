@@ -1,7 +1,7 @@
-"""Python manifests: ``site.py`` with ``def manifest(m)`` → the same document as a YAML or JSON file.
+"""Execute Python manifests (``site.py``) and components (``components/NAME.py``), and return their documents.
 
-Only Python manifests have logic: the declarations become plain data, which every later stage treats like that of other
-manifests. Problems carry the Python line.
+Only they have logic: the declarations become plain data, which every later stage treats like a YAML file's. Problems
+have the Python line.
 """
 
 from __future__ import annotations
@@ -9,21 +9,25 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest import mapping_reader
 from resource_api.manifest.input_values import input_values
-from resource_api.manifest.python_api import DeclaredResource, ManifestApi, PendingValue
+from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
 from resource_api.manifest.python_positions import CONSTANTS, constant_position, positions, raised_at, source
+from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
+from resource_api.model.component import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, reason
 from resource_api.model.values.expression import Expression, Path
+from resource_api.model.values.values import Sensitive
+from resource_api.system.pure_code_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
     from resource_api.manifest.python_positions import Call
+    from resource_api.model.component import ComponentDefinition
 
 _OTHER_NAME: Final = "give it another name"
 #: Constants that are called like a section, and are not one → the remedy.
@@ -77,7 +81,7 @@ def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
 def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, Call]]) -> Document:
     """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
     index = partial(positions, calls, raw)
-    return Document(mapping_reader.read(data, file, index).data, file, raw, index)
+    return Document(read_mapping(data, file, index).data, file, raw, index)
 
 
 def _inputs(constants: Document, given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -139,3 +143,29 @@ def check_executed(function: Callable[..., object], answer: Any) -> None:
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
     raise document.manifest_error(file, (line, 1), "python", f"{name}(m) {message}")
+
+
+def blueprint(
+    definition: ComponentDefinition,
+    function: Callable[[ComponentApi], object],
+    facts: Any,
+    on_inputs: Callable[[Any], None],
+) -> LoadedComponent:
+    """Return the function that builds uses of a component; ``on_inputs`` is called with the inputs of each before."""
+    code = getattr(function, "__code__", None)
+    file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
+
+    def build(parent: str, title: str, inputs: Mapping[str, Any]) -> Document:
+        on_inputs({name: value for name, value in inputs.items() if not _is_pending(value)})
+        m = ComponentApi(file, parent, title, inputs, facts)
+        with read_only("a component"):
+            run_author_code(file, None, lambda: check_executed(function, function(m)))
+        declared, calls = m.data()
+        return read_mapping(declared, file, lambda: positions(calls, source(file), (line, 1)))
+
+    return LoadedComponent(definition, build)
+
+
+def _is_pending(value: Any) -> bool:
+    """Whether an input is an expression, whose own text is no secret."""
+    return isinstance(value.reveal() if isinstance(value, Sensitive) else value, Expression)

@@ -1,6 +1,6 @@
-"""Positions in Python source: of the calls that have declared something, of constants, and of exceptions.
+"""Positions in Python source: of calls that declared something, of constants, and of exceptions.
 
-A call is kept as the instruction that was executed; its line and columns are computed only where a problem needs them.
+A call is recorded as the executed instruction; its line and columns are computed only where a problem needs them.
 """
 
 from __future__ import annotations

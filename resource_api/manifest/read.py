@@ -1,26 +1,30 @@
-"""A manifest's files, or a program's mapping → one ``Manifest``.
+"""Read a manifest's files, or a program's mapping, and return one ``Manifest``.
 
-This module finds the files and chooses the reader of each by its suffix; ``sections`` checks what is in them. Types,
-attributes, and the targets of references do not enter.
+This module finds the files and chooses the reader of each by its suffix; ``sections`` checks the contents. A mapping
+becomes a document like a file's, under the same limits.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.manifest import yaml_scalar
 from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.values import document
+from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, nearest
+from resource_api.model.values.values import Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from resource_api.model.declaration import Manifest
-    from resource_api.model.values.document import Document, Position
+    from resource_api.model.values.document import Node, Position
 
     Reader = Callable[[bytes, str], Document]
 
@@ -63,9 +67,7 @@ def read(
     if not isinstance(source, Mapping):
         file = os.fsdecode(source)
         return assemble(*load_documents(file, python, open_code))._replace(path=absolute(file))
-    from resource_api.manifest import mapping_reader
-
-    copied = mapping_reader.read(source, MAPPING)
+    copied = read_mapping(source, MAPPING)
     if copied.data.get("include") is not None:
         raise document.manifest_error(MAPPING, (0, 0), "include", "include needs a file that it is relative to")
     return assemble([copied])
@@ -122,12 +124,10 @@ def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "
     ``root`` is the directory that relative file names start from, ``path`` that of the manifest, "" for none. Raises
     ``ManifestError``, and ``ValueError`` for a file without a name.
     """
-    from resource_api.manifest import mapping_reader
-
     if not all(isinstance(each["file"], str) and each["file"] for each in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    read = [mapping_reader.read(each["data"], each["file"], heads=_heads(each.get("places", {}))) for each in files]
+    read = [read_mapping(each["data"], each["file"], heads=_heads(each.get("places", {}))) for each in files]
     return assemble(read)._replace(root=root, path=path)
 
 
@@ -276,3 +276,78 @@ def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
     if os.path.commonpath([real, target]) != real:
         return "a symbolic link leads out of this file's directory", hint
     return "", ""
+
+
+def read_mapping(
+    data: Mapping[Any, Any],
+    file: str,
+    index: Callable[[], Node] | None = None,
+    heads: Mapping[str, Mapping[str, Position]] | None = None,
+) -> Document:
+    """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
+
+    ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known. Raises
+    ``ManifestError`` with every value that JSON could not carry; the messages name the keys above it.
+    """
+    copier = _Copier(Document(None, file, b"", index))
+    copied = copier.copy(data, ())
+    if copier.problems:
+        raise ManifestError(copier.problems)
+    # The text form of a sensitive value is <sensitive>: no secret enters the bytes.
+    return Document(copied, file, json.dumps(copied, default=str).encode(), index, heads)
+
+
+class _Copier:
+    """Copies nested values within the limits of depth and size, and collects problems."""
+
+    def __init__(self, positions: Document) -> None:
+        self._positions = positions
+        self._weight = 0
+        self.problems: list[Problem] = []
+
+    def copy(self, value: Any, path: tuple[str, ...]) -> Any:
+        """Return plain data; ``path`` holds the keys above ``value``."""
+        self._weight += document.NODE_WEIGHT
+        if not isinstance(value, (list, tuple, Mapping)):
+            return self._scalar(value, path)
+        if self._weight > document.MAX_EXPANSION:
+            if not any(each.code == "limit" for each in self.problems):
+                self._add((), "limit", "the data is larger than the limit")
+            return None
+        if len(path) >= document.MAX_DEPTH:
+            self._add(path[:3], "limit", f"nested deeper than {document.MAX_DEPTH}")
+            return None
+        if isinstance(value, Mapping):
+            return {(text := self._key(key, path)): self.copy(value[key], (*path, text)) for key in value}
+        return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
+
+    def _key(self, key: Any, path: tuple[str, ...]) -> str:
+        """Return a key as text, another value as it is shown; report what cannot be a key."""
+        if isinstance(key, str):
+            text, message = str(key), document.character_problem(key, key=True)
+        else:
+            text, message = f"{key!r:.80}", "a key must be a string"
+        if message:
+            self._add(path, "encoding", message, text)
+        return text
+
+    def _scalar(self, value: Any, path: tuple[str, ...]) -> Any:
+        message = ""
+        if isinstance(value, str):
+            value = str(value)
+            message = document.character_problem(value, key=False)
+        elif isinstance(value, float):
+            message = "" if value - value == 0 else "infinity and not-a-number are not allowed"
+        elif isinstance(value, int):
+            if not yaml_scalar.MIN_INTEGER <= value <= yaml_scalar.MAX_INTEGER:
+                message = "the integer does not fit 64 bits; in quotes it is a string"
+        elif value is not None and not isinstance(value, Sensitive):
+            message = f"a manifest cannot hold a value of the type {type(value).__name__}"
+        if message:
+            self._add(path, "value", message)
+        return value
+
+    def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
+        where, position = ".".join(path), self._positions.position((*path, *key))
+        message = f"{where}: {message}" if where else message
+        self.problems.append(document.problem(self._positions.file, position, code, message))

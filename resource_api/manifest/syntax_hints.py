@@ -1,13 +1,13 @@
-"""Explains mistakes in YAML by the line they are in: indentation, colons, quotes, and values that need quotes.
+"""Explain mistakes in YAML by their line: indentation, colons, quotes, and values that need quotes.
 
-Messages are constant. The line as it should be written is separate from them, because a line may hold a secret.
+Messages are constant. The corrected line is separate from them, because a line may hold a secret.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.manifest import quoting_hints
+from resource_api.manifest.yaml_scalar import quote, quoting_hint
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 
@@ -91,13 +91,13 @@ def _with_quotes(line: str) -> str:
     value = line[start:].rstrip()
     if not value or not (_KEY.match(line) or line.lstrip().startswith("- ")):
         return ""
-    return line[:start].lstrip() + quoting_hints.quote(value)
+    return line[:start].lstrip() + quote(value)
 
 
 def _item_with_quotes(line: str, begin: int) -> str:
     """Return the value inside ``[...]`` or ``{...}`` that begins there in quotes, empty where its end is not known."""
     found = _ITEM.match(line, begin)
-    return quoting_hints.quote(found[1].rstrip()) if found else ""
+    return quote(found[1].rstrip()) if found else ""
 
 
 def _first_character(failure: Failure) -> Advice | None:
@@ -119,7 +119,7 @@ def _second_colon(failure: Failure) -> Advice | None:
     line, (number, column) = failure.line(failure.place[0]), failure.place
     found = _KEY.match(line)
     if found and found.end() < column:
-        if quoting_hints.hint(line[found.end() :]):
+        if quoting_hint(line[found.end() :]):
             return None
         return Advice(failure.place, "a value that holds ': ' or ends in ':' needs quotes", _with_quotes(line))
     if "[" in line[: column - 1]:
@@ -160,9 +160,9 @@ def _no_key(failure: Failure) -> Advice | None:
     line, (number, column) = failure.line(failure.place[0]), failure.place
     before = line[: column - 1].rstrip()
     if before.endswith(('"', "'", "]", "}")):
-        if quoting_hints.hint(before):
+        if quoting_hint(before):
             found = _KEY.match(line)
-            if not found or quoting_hints.hint(line[found.end() :]):
+            if not found or quoting_hint(line[found.end() :]):
                 return None
         message = f"nothing can follow the closing {before[-1]} of a value; put quotes around all of it"
         return Advice(failure.place, message, _with_quotes(line))
@@ -227,7 +227,7 @@ def _open_bracket(failure: Failure) -> Advice | None:
     line = failure.line(failure.begun[0])
     bracket = line[failure.begun[1] - 1 : failure.begun[1]]
     inner = [line[failure.begun[1] :], *map(failure.line, range(failure.begun[0] + 1, failure.place[0] + 1))]
-    if bracket not in _ENDS or any(map(quoting_hints.hint, inner)):
+    if bracket not in _ENDS or any(map(quoting_hint, inner)):
         return None
     if failure.place == failure.begun or failure.place[0] > failure.begun[0]:
         return Advice(failure.begun, f"this {bracket} has no {_ENDS[bracket]}")

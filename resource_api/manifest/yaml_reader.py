@@ -1,7 +1,7 @@
-"""YAML text → plain data, built from the parser's events in one pass.
+"""Read YAML text as plain data, built from the parser's events in one pass.
 
-Scalars are those of YAML 1.2's core schema, nothing is constructed, and limits hold before memory or the stack ends:
-any bytes give data or a ``ManifestError``. What a manifest means does not enter.
+Scalars are those of YAML 1.2's core schema, no objects are constructed, and limits hold before memory or the stack is
+exhausted: any bytes give data or a ``ManifestError``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from yaml.error import MarkedYAMLError, YAMLError
 from yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent, StreamEndEvent
 
-from resource_api.manifest import quoting_hints
 from resource_api.manifest import yaml_scalar as scalar
 from resource_api.model.values import document
 from resource_api.model.values._lazy_regex import regex
@@ -114,7 +113,7 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
     last = place[0]
     # The parser finds a key that ' #' has cut off only on the next line.
     first = begun[0] or max(last - 1, 1)
-    cut, hint = quoting_hints.first_hint(lines, (last, last - 1, first))
+    cut, hint = scalar.first_quoting_hint(lines, (last, last - 1, first))
     failure = syntax_hints.Failure(error.problem or "", error.context or "", place, begun, lines)
     if cut is None and (advice := syntax_hints.advise(failure)) is not None:
         problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")

@@ -12,7 +12,7 @@ from inspect import cleandoc
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.validate import LOGLEVELS, REPLACEMENTS
+from resource_api.manifest.sections import LOGLEVELS, REPLACEMENTS
 from resource_api.model.attribute import OPERATIONS
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes.regex_dialect import END

@@ -196,9 +196,9 @@ class ManifestCompiler:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
         if (found := self._registry.component(name)) is None:
             return None
-        from resource_api.manifest import python_component
+        from resource_api.manifest import python_manifest
 
-        return python_component.blueprint(*found, self._facts, self._log.mask.add_inputs)
+        return python_manifest.blueprint(*found, self._facts, self._log.mask.add_inputs)
 
 
 def _holds(file: str, secrets: Mask) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet import sent_manifest
 from resource_api.fleet.job import Job, with_id
 from resource_api.fleet.payload import Archive, Payloads, modules, package
-from resource_api.manifest.mapping_reader import read
+from resource_api.manifest.read import read_mapping
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Trial(NamedTuple):
         place = self.place(host)
         Path(place).mkdir(exist_ok=True)
         declared = {f"Effect[{place}/{name}]": dict(body) for name, body in resources.items()}
-        document = read({"project": "trial", "resources": declared}, "trial.yaml")
+        document = read_mapping({"project": "trial", "resources": declared}, "trial.yaml")
         job = Job(
             command,
             generation,

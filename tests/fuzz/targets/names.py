@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from resource_api.catalog import targets
-from resource_api.manifest.mapping_reader import read as read_mapping
+from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
 from resource_api.model.datatypes import build, from_text, json_schema, messages
 from resource_api.model.options import Options

@@ -11,8 +11,8 @@ import pytest
 from resource_api.fleet import inventory
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.fleet.host_inputs import Given, HostInputs
-from resource_api.manifest import mapping_reader
 from resource_api.manifest.input_values import FileInput, TextInput
+from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import MAPPING, assemble
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import Sensitive
@@ -184,7 +184,7 @@ def resolved(
     text: str, names: list[str], *, weaker: dict[str, Any] | None = None, stronger: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the inputs of hosts of an inventory in YAML, for the manifest above."""
-    found, manifest = parse(text), assemble([mapping_reader.read(MANIFEST, MAPPING)])
+    found, manifest = parse(text), assemble([read_mapping(MANIFEST, MAPPING)])
     read = HostInputs(manifest, Given(weaker or {}, stronger or {}), lambda source: f"{source.kind} {source.text}")
     return read.of_all((name, found) for name in names)
 
@@ -258,7 +258,7 @@ def test_what_cannot_be_read_names_the_input_and_the_reason(tmp_path: Path, writ
     (tmp_path / "large").touch()
     os.truncate(tmp_path / "large", 100_000_001)
     found = inventory.read(str(path))
-    read = HostInputs(assemble([mapping_reader.read(MANIFEST, MAPPING)]), Given({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), Given({}, {}))
     with pytest.raises(ManifestError) as refused:
         read.of_all([("a", found)])
     assert f"input 'password': {why.replace('PLACE', str(tmp_path))}" in str(refused.value)
@@ -271,7 +271,7 @@ def test_a_relative_file_and_a_program_are_beside_the_inventory(tmp_path: Path) 
     path = tmp_path / "hosts.json"
     inputs = {"password": {"file": "secret"}, "role": {"command": "cat secret"}}
     path.write_text(json.dumps({"hosts": {"a": {"inputs": inputs}}}))
-    read = HostInputs(assemble([mapping_reader.read(MANIFEST, MAPPING)]), Given({}, {}))
+    read = HostInputs(assemble([read_mapping(MANIFEST, MAPPING)]), Given({}, {}))
     found = read.of_all([("a", inventory.read(os.fspath(path)))])
     assert found["a"] == {"password": Sensitive("from a file"), "role": "from a file"}
 

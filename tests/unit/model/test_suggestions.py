@@ -8,7 +8,7 @@ import pytest
 from resource_api import Registry
 from resource_api.cli import usage_advice
 from resource_api.cli.main import COMMANDS, cli
-from resource_api.manifest import sections, validate
+from resource_api.manifest import sections
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values.errors import nearest
 from resource_api.model.values.peer_words import WORDS
@@ -63,12 +63,12 @@ def _known(place: str, about: str) -> set[str]:
         "attribute": {*attributes, *METAPARAMETERS},
         "read_only": attributes,
         "section": set(sections.SECTIONS),
-        "lifecycle": set(validate._LIFECYCLE),
+        "lifecycle": set(sections._LIFECYCLE),
         "input": set(sections._INPUT_KEYS),
         "type": set(registry.names()),
         "option": options | {"-V", "--version", "--parallel"},
         "command": set(state.commands) if about else set(COMMANDS),
-        "value": {*validate.REPLACEMENTS, *validate.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
+        "value": {*sections.REPLACEMENTS, *sections.LOGLEVELS, "running", "stopped", "present", "absent", "purged"}
         | {"latest", "file", "directory", "link"},
         "scope": {"inputs", "values", "facts", "stacks"},
         "fact": set(Facts().names()),

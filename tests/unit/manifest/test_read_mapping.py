@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resource_api.manifest import mapping_reader
+from resource_api.manifest.read import read_mapping
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.values import Sensitive
 from tests.unit.manifest.strategies import DATA, KEYS
@@ -17,14 +17,14 @@ from tests.unit.manifest.strategies import DATA, KEYS
 @given(st.dictionaries(KEYS, DATA, max_size=4))
 def test_a_mapping_is_copied_as_it_is(data: dict[str, Any]) -> None:
     """The copy is equal and is another object."""
-    found = mapping_reader.read(data, "<mapping>").data
+    found = read_mapping(data, "<mapping>").data
     assert found == data
     assert found is not data
 
 
 def test_a_mapping_may_hold_tuples_and_secrets() -> None:
     """Tuples become lists; a sensitive value stays wrapped and out of the bytes."""
-    found = mapping_reader.read({"a": (1, 2), "b": Sensitive("hunter2")}, "<mapping>")
+    found = read_mapping({"a": (1, 2), "b": Sensitive("hunter2")}, "<mapping>")
     assert found.data == {"a": [1, 2], "b": Sensitive("hunter2")}
     assert b"hunter2" not in found.raw
     assert found.position(("a",)) == (0, 0)
@@ -47,7 +47,7 @@ def test_a_mapping_may_hold_tuples_and_secrets() -> None:
 def test_a_mapping_that_json_could_not_carry_is_refused(data: dict[Any, Any], message: str) -> None:
     """The message names the keys above the value."""
     with pytest.raises(ManifestError) as caught:
-        mapping_reader.read(data, "<mapping>")
+        read_mapping(data, "<mapping>")
     assert caught.value.problems[0].message.startswith(message)
     assert str(caught.value).startswith("<mapping>: ")
 
@@ -61,4 +61,4 @@ def test_a_mapping_that_holds_itself_or_grows_without_end_is_refused() -> None:
         bomb = [bomb, bomb]
     for data, message in ((knot, "nested deeper than 100"), ({"a": bomb}, "larger than the limit")):
         with pytest.raises(ManifestError, match=message):
-            mapping_reader.read(data, "<mapping>")
+            read_mapping(data, "<mapping>")
