@@ -34,16 +34,18 @@ def edit(
     load: Callable[[str], Any],
     dump: Callable[[Any], str],
     convert: Callable[[Any, Any], Any],
+    largest: int = LARGEST_FILE,
 ) -> str:
     """Return a text with the wanted values by their places; ``MISSING`` removes one.
 
     ``parse`` returns the content as it is read; ``load`` and ``dump`` are those of the library that keeps comments;
-    ``convert(old, new)`` returns a new value in the style of the old one.
+    ``convert(old, new)`` returns a new value in the style of the old one; ``largest``: how many mappings, arrays and
+    values a file may have, which is known before the slow library reads it.
     Raise ``ResourceError`` if not exactly what is wanted would change.
     """
+    expected = plain(parse(text), largest)
     document = load(text)
     before = dump(document)
-    expected = plain(parse(text), LARGEST_FILE)
     apply(document, wanted, convert)
     apply(expected, wanted, lambda _old, new: new)
     after = dump(document)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import BaseProvider, Command, ProviderError, ResourceError
+from resource_api import BaseProvider, Command, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -54,6 +54,8 @@ class Provider(BaseProvider):
         """Change one group after another."""
         for name, (is_, should) in changes.items():
             with context.processing(name, is_, should):
+                for link in {*_links(is_ or {}), *_links(should)}:
+                    _check_link(link)
                 if should["ensure"] == "absent":
                     self.tool("--quiet", "--remove-all", name)
                 else:
@@ -99,6 +101,33 @@ class Provider(BaseProvider):
         if done.exit_code != 0:
             raise ProviderError(done.stderr.strip())
         return parse(done.stdout)
+
+
+def _links(group: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the links that the program makes and removes for a group."""
+    if group.get("link"):
+        yield group["link"]
+    for choice in (group.get("choices") or {}).values():
+        if choice != "absent":
+            yield from (slave["link"] for slave in choice.get("slaves", {}).values())
+
+
+def _check_link(link: str) -> None:
+    """Raise ``ResourceError`` for a link that others could have written to another directory.
+
+    Of a path only the directories that exist are checked; the program creates none.
+    """
+    path = link
+    while os.path.dirname(path) != path and not os.path.isdir(os.path.dirname(path)):  # noqa: PTH112, PTH120 - texts
+        path = os.path.dirname(path)  # noqa: PTH120 - as above
+    try:
+        with files.Directories() as directories:
+            trusted = path == "/" or directories.place(path)[0].trusted
+    except OSError as error:
+        raise ResourceError(files.describe_error(error, link)) from error
+    if not trusted:
+        msg = f"other users can write to a directory on the path of the link '{link}', and could put another one there"
+        raise ResourceError(msg)
 
 
 def parse(text: str) -> Resource:

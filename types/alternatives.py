@@ -20,6 +20,7 @@ TYPE = TypeDefinition(
 Most groups come with packages; then `path` is all that need be declared. Choices that are not declared stay as they
 are. With `path: auto` the one of the highest priority is used, also of those that packages bring later. Links that
 were removed or changed by hand are drift. `ensure: absent` removes the group with all its choices and links.
+A link beneath a directory to which other users can write is refused.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether there is such a group.", default="present"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ pytestmark = [
 ]
 #: Seconds of each race: twenty where the whole is tried.
 SECONDS: Final = 20.0 if settings.default.max_examples > 100 else 2.0
+KEY: Final = "AAAAC3NzaC1lZDI1NTE5AAAAIGmZ5Zs0bX6VZ0bN0m6oD3z0Yy0fHk2l0nqv9oO5kQy1"
 PEOPLE: Final = {"owner": "nobody", "group": "nogroup", "mode": "0777"}
 
 #: By type: states between which a resource changes; HOME is the swapped directory, OWN one of root.
@@ -79,8 +81,57 @@ RACES: Final[dict[str, list[dict[str, Any]]]] = {
         {"path": "HOME/precious", "permission": ["user:nobody:r-x"]},
     ],
     "x509_key": [{"path": "HOME/key", "owner": "nobody"}, {"path": "HOME/key", "ensure": "absent"}],
+    "x509_certificate": [
+        {"path": "HOME/cert", "private_key": "OWN/key", "subject": {"CN": "a"}, "owner": "nobody"},
+        {"path": "HOME/cert", "ensure": "absent", "private_key": "OWN/key"},
+    ],
+    "capability": [
+        {"path": "HOME/precious", "capability": "cap_net_raw=ep"},
+        {"path": "HOME/precious", "ensure": "absent"},
+    ],
+    "host": [
+        {"name": "db", "target": "HOME/precious", "ip": "192.0.2.1"},
+        {"name": "db", "target": "HOME/precious", "ensure": "absent"},
+    ],
+    "resolver": [
+        {"path": "HOME/precious", "nameservers": ["192.0.2.1"]},
+        {"path": "HOME/precious", "ensure": "absent"},
+    ],
+    "sysctl": [
+        {"name": "kernel.domainname", "target": "HOME/precious", "value": "x", "apply": False},
+        {"name": "kernel.domainname", "target": "HOME/precious", "ensure": "absent", "apply": False},
+    ],
+    "ssh_authorized_key": [
+        {"name": "a", "user": "nobody", "target": "HOME/precious", "type": "ssh-ed25519", "key": KEY},
+        {"name": "a", "user": "nobody", "target": "HOME/precious", "type": "ssh-ed25519", "ensure": "absent"},
+    ],
+    "known_host": [
+        {"name": "a", "target": "HOME/precious", "type": "ssh-ed25519", "key": KEY},
+        {"name": "a", "target": "HOME/precious", "type": "ssh-ed25519", "ensure": "absent"},
+    ],
+    "nft_ruleset": [
+        {"path": "HOME/precious", "content": "table ip ra {}\n"},
+        {"path": "HOME/precious", "ensure": "absent"},
+    ],
+    "alternatives": [
+        {"name": "ra-race", "link": "HOME/link", "choices": {"/bin/true": {"priority": 1}}},
+        {"name": "ra-race", "ensure": "absent"},
+    ],
+    "user": [
+        {"name": "ra-race", "home": "HOME/home", "managehome": True},
+        {"name": "ra-race", "home": "HOME/moved", "managehome": True},
+        {"name": "ra-race", "ensure": "absent", "managehome": True},
+    ],
     "python_venv": [{"path": "HOME/venv", "ensure": "absent"}],
+    "python_venv new": [
+        {"path": "HOME/made", "owner": "nobody", "pip": False},
+        {"path": "HOME/made", "ensure": "absent"},
+    ],
     "git_checkout": [{"path": "HOME/inner", "ensure": "absent", "source": "/none", "force": True}],
+    "git_checkout new": [
+        {"path": "HOME/made", "source": "OWN/repository"},
+        {"path": "HOME/made", "ensure": "absent", "source": "OWN/repository", "force": True},
+    ],
     "mount": [
         {"name": "HOME/inner", "device": "tmpfs", "fstype": "tmpfs", "ensure": "mounted"},
         {"name": "HOME/inner", "device": "tmpfs", "fstype": "tmpfs", "ensure": "unmounted"},
@@ -134,6 +185,18 @@ def _filled(directory: Path) -> None:
     (directory / "venv" / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
 
 
+@contextmanager
+def _private_machine(directory: Path) -> Iterator[None]:
+    """Let /etc be a copy, and the alternatives be empty, for this thread and its programs."""
+    with namespaces.private_kernel():
+        subprocess.run(["cp", "-a", "/etc", directory / "etc"], check=True)
+        namespaces.bind(directory / "etc", "/etc")
+        namespaces.mount_memory("/var/lib/dpkg/alternatives")
+        (directory / "etc" / "fstab").write_text("")
+        yield
+
+
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("case", RACES)
 def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
     """Nothing of root's is changed by it, removed, covered or given away, whatever moment is hit."""
@@ -146,6 +209,10 @@ def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
         os.chown(path, 65534, 65534)
     (own / "source").mkdir(parents=True)
     (own / "source" / "a").write_text("new\n")
+    subprocess.run(["openssl", "genrsa", "-out", own / "key", "2048"], check=True, capture_output=True)
+    subprocess.run(["git", "init", "-q", own / "repository"], check=True)
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-q", "--allow-empty", "-m", "a"]
+    subprocess.run(["git", "-C", own / "repository", *commit], check=True)
     names = {"HOME": f"{home}/d", "OWN": str(own)}
 
     def named(value: Any) -> Any:
@@ -161,10 +228,7 @@ def test_a_neighbour_who_swaps_his_directory(tmp_path: Path, case: str) -> None:
     for stage in stages:
         Runtime(Registry.from_path()).validate({"project": "p", "resources": stage})
     registry, before, done = Registry.from_path(), _state(victim), 0
-    with namespaces.private_mounts(), _swapping(home, victim):
-        fstab = tmp_path / "fstab"
-        fstab.touch()
-        namespaces.bind(fstab, "/etc/fstab")
+    with _private_machine(tmp_path), _swapping(home, victim):
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             for stage in stages:

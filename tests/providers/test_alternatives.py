@@ -108,6 +108,27 @@ def test_what_cannot_be_done_is_explained(declared: dict[str, Any], why: str) ->
     assert why in reason(run({"Alternatives[ra-none]": declared})[0])
 
 
+@pytest.mark.parametrize("place", ["tool", "tool.1", "new/tool"])
+def test_a_link_in_a_directory_of_another_user_is_refused(bins: Path, place: str) -> None:
+    """The program would follow a directory that its owner replaces, and write and remove links elsewhere."""
+    home = bins / "home"
+    home.mkdir()
+    os.chown(home, 65534, 65534)
+    declared = group(bins)
+    if place == "tool.1":
+        declared["choices"][f"{bins}/two"]["slaves"]["ra-test.1"]["link"] = f"{home}/{place}"
+    else:
+        declared["link"] = f"{home}/{place}"
+    assert f"on the path of the link '{home}/{place}'" in reason(run({"Alternatives[ra-test]": declared})[0])
+    assert list(home.iterdir()) == []
+    os.chown(home, 0, 0)
+    if place != "new/tool":
+        run({"Alternatives[ra-test]": declared})
+        os.chown(home, 65534, 65534)
+        assert "other users can write" in reason(run({"Alternatives[ra-test]": {"ensure": "absent"}})[0])
+        assert (home / place).is_symlink()
+
+
 @pytest.mark.parametrize(
     "bad",
     [
