@@ -1,4 +1,4 @@
-"""A command with ``--on``: one run over many hosts, its jobs, its processes, and the signals that end it."""
+"""A command with ``--on``: one run over many hosts, its jobs, its connections, and the signals that end it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display
 from resource_api.cli.output import threshold
 from resource_api.fleet import merge, payload, python_runtimes, rollout, sent_manifest
-from resource_api.fleet.carriers import carrier as carriers
 from resource_api.fleet.job import CHANGING, Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
@@ -50,31 +49,14 @@ if TYPE_CHECKING:
 _LAST: Final = 4
 
 
-def make_carrier(
-    payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str], processes: int
-) -> Carrier:
-    """Return what takes jobs to hosts by these transports, in so many processes.
-
-    Raise ``ResourceError`` where a library is not installed.
-    """
+def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
+    """Return a carrier that uses these transports. Raise ``ResourceError`` where a library is not installed."""
     from resource_api.fleet.carriers import ssh_carrier
 
-    found = Runtimes(python_runtimes.directory(os.environ))
-    make = partial(
-        ssh_carrier.SshCarrier,
-        payloads,
-        connections=settings["at_once"],
-        runtime=found.find,
-        transports=transports,
+    runtimes = Runtimes(python_runtimes.directory(os.environ))
+    return ssh_carrier.SshCarrier(
+        payloads, connections=settings["at_once"], runtime=runtimes.find, transports=transports
     )
-    if processes == 1:
-        return make()
-    from resource_api.fleet.carriers.read_become_password import BecomePasswords
-    from resource_api.fleet.carriers.split_carrier import SplitCarrier
-
-    passwords = BecomePasswords()
-    via = ssh_carrier.jump_hosts(transports)
-    return SplitCarrier(partial(make, passwords=passwords), processes, passwords, via)
 
 
 class HostedRun:
@@ -118,9 +100,8 @@ class HostedRun:
         job_for = partial(self._job, work, with_id(shared, key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
-        processes = carriers.process_count(len(work.hosts), settings["at_once"])
-        self._check_limit(min(settings["at_once"], len(work.hosts)), transports, processes)
-        with closing(make_carrier(Payloads(self._package, self._modules), settings, transports, processes)) as carrier:
+        self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
+        with closing(make_carrier(Payloads(self._package, self._modules), settings, transports)) as carrier:
             gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
             fleet = FleetRun(
                 list(work.hosts),
@@ -156,11 +137,11 @@ class HostedRun:
         hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
         return ledger.begin(about, digest, hosts), key
 
-    def _check_limit(self, wanted: int, transports: Collection[str], processes: int) -> None:
-        """Warn where these processes may not have so many connections as hosts are wanted side by side."""
+    def _check_limit(self, wanted: int, transports: Collection[str]) -> None:
+        """Warn where fewer connections can be open than the number of hosts to work on in parallel."""
         from resource_api.fleet.carriers.ssh_carrier import connection_limit
 
-        if (found := processes * connection_limit(wanted, transports)) < wanted:
+        if (found := connection_limit(wanted, transports)) < wanted:
             text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
             self._session.report_problem(Problem(None, text, "warning"))
 

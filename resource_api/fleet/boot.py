@@ -41,14 +41,14 @@ def unpack(path: str, new: str) -> None:
     import fcntl
     import hashlib
     import json
-    import zlib
+    import lzma
 
     data = sys.stdin.buffer.read(int(sys.stdin.buffer.readline()))
     if hashlib.sha256(data).hexdigest() != os.path.basename(path):
         sys.exit("what has arrived has another digest")
     lock = os.open(os.path.dirname(path), os.O_RDONLY)
     try:
-        index, _, content = zlib.decompress(data).partition(b"\n")
+        index, _, content = lzma.decompress(data).partition(b"\n")
         at = 0
         for name, end, mode in json.loads(index):
             place = os.path.join(new, name)

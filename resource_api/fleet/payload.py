@@ -1,13 +1,14 @@
 """What a host is sent beside its job: this package, and the user's modules, as archives that their digest names.
 
 The same files always give the same archive: sorted, without owners and times. It is a line of JSON with the name, the
-end and the mode of each file, then their contents, compressed as a whole. ``fleet/boot`` unpacks it.
+end and the mode of each file, then their contents, compressed as a whole by LZMA. ``fleet/boot`` unpacks it.
 """
 
 from __future__ import annotations
 
 import ast
 import json
+import lzma
 import os
 import re
 import zlib
@@ -18,7 +19,6 @@ from hashlib import sha256
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Final
 
-from resource_api.fleet.stripped_code import stripped
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
@@ -99,14 +99,13 @@ def package(directory: str) -> Archive:
     makes it changes.
     """
     files = _package_files()
-    makers = {name: f"{PACKAGE}/fleet/{name}.py" for name in ("payload", "stripped_code")}
-    listed = [(name, path, os.stat(path)) for name, path in sorted({**files, **makers}.items())]
+    listed = [(name, path, os.stat(path)) for name, path in sorted({**files, "": __file__}.items())]
     text = repr([(name, path, found.st_size, found.st_mtime_ns) for name, path, found in listed])
     place = f"{directory}/package-{sha256(text.encode()).hexdigest()}"
     with suppress(OSError):
         if private_files.is_private_directory(directory) and (raw := private_files.read(place)):
             return Archive(sha256(raw).hexdigest(), raw)
-    made = archive({name: File(_content(name, path)) for name, path in files.items()})
+    made = archive({name: File(_content(path)) for name, path in files.items()})
     with suppress(OSError):
         _keep(directory, place, made.raw)
     return made
@@ -123,11 +122,9 @@ def _package_files() -> dict[str, str]:
     return found
 
 
-def _content(name: str, path: str) -> bytes:
-    """Return a file's content; of our own code what a host needs of it."""
+def _content(path: str) -> bytes:
     with open(path, "rb") as file:
-        raw = file.read()
-    return stripped(raw) if name.startswith("resource_api/") and name.endswith(".py") else raw
+        return file.read()
 
 
 def _keep(directory: str, place: str, raw: bytes) -> None:
@@ -169,7 +166,7 @@ def archive(files: Mapping[str, File]) -> Archive:
         end += len(content)
         index.append((name, end, 0o700 if executable else 0o600))
     contents = (content for _, (content, _) in listed)
-    raw = zlib.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)), 9)
+    raw = lzma.compress(b"".join((json.dumps(index).encode(), b"\n", *contents)))
     return Archive(sha256(raw).hexdigest(), raw)
 
 

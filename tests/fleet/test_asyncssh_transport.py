@@ -265,18 +265,6 @@ def test_a_jump_host_that_cannot_be_reached_is_named(
         _connect(home, _host(server, "127.1.2.10", via="guest@127.1.2.9:1"))
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "via"),
-    [("web1", None, "gate"), ("web1", "none", ""), ("web1", "a,b", "a,b"), ("db1", None, ""), ("db2", None, "")],
-)
-def test_the_jump_hosts_of_a_host_are_known_before_it_is_connected_to(
-    home: Path, name: str, given: str | None, via: str
-) -> None:
-    """From the inventory, else from the configuration; where that cannot be used, the connection says why."""
-    _configure(home, "Host web*\nProxyJump gate\nHost db2\nPort none\n")
-    assert Connections({"HOME": str(home)}).via(Host(name, via=given)) == via
-
-
 def test_the_key_of_an_agent_is_used(home: Path, server: Server, agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that only the agent has opens a host; without the agent nothing does."""
     monkeypatch.setenv("SSH_AUTH_SOCK", agent)

@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import os
 import pty
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from resource_api.system.process import process_tree
 from tests import command, json_schemas
 from tests.fleet.sshd import PASSWORD
-from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -251,47 +247,6 @@ def test_descriptors_bound_the_hosts_side_by_side(desk: Desk) -> None:
     assert done.returncode == 1
     assert "Warning: only 3 hosts side by side: this process may not open more files; see ulimit -n" in done.stderr
     assert "4 unreachable" in done.stdout
-
-
-def test_hosts_that_are_split_over_processes_have_the_descriptors_of_each(desk: Desk) -> None:
-    """The warning counts those of all processes, and every host is still served."""
-    count = 3 * len(os.sched_getaffinity(0))
-    desk.write(**{f"far{number}": {"address": "127.6.1.1", "port": 1} for number in range(count + 1)})
-    for last, warned in ((count - 1, False), (count, True)):
-        words = ("-m", "tests.fleet.split_command", "apply", "site.yaml", "--on", f"far[0:{last}]")
-        limited = ["prlimit", "--nofile=70:70", sys.executable, *words]
-        done = subprocess.run(limited, cwd=desk.home, env=desk.environment, capture_output=True, text=True, check=False)
-        assert f"{last + 1} unreachable" in done.stdout, done.stderr
-        assert (f"only {count} hosts side by side" in done.stderr) == warned
-
-
-def test_an_interrupt_of_the_terminal_reaches_the_first_process_only(desk: Desk) -> None:
-    """Sent to the whole group: hosts that were begun end well, no other is begun, and no process is left."""
-    go, begun = desk.home / "go", desk.home / "begun"
-    begun.mkdir()
-    desk.server.known_hosts(desk.home / ".ssh" / "known_hosts")
-    waiting = {"command": ["sh", "-c", f"touch {begun}/${{host.name}}; until [ -e {go} ]; do sleep 0.1; done"]}
-    (desk.home / "site.json").write_text(json.dumps({"project": "web", "resources": {"Exec[wait]": waiting}}))
-    words = ("-m", "tests.fleet.split_command", "apply", "site.json", "--on", "web1,web2,gone", "--at-once", "2", "-v")
-    with subprocess.Popen(
-        [sys.executable, *words],
-        cwd=desk.home,
-        env=desk.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        wait_until(lambda: len(list(begun.iterdir())) == 2 or process.poll() is not None)
-        session = [each.pid for each in process_tree.table().values() if each.session == process.pid]
-        assert len(session) >= 1 + len(os.sched_getaffinity(0))
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.5)
-        go.touch()
-        said, _ = process.communicate(timeout=50)
-    assert "2 changed, 0 unchanged, 0 failed, 0 unreachable, 1 untouched" in said, said
-    assert process.returncode == 130
-    wait_until(lambda: not [each for each in process_tree.table().values() if each.session == process.pid])
 
 
 def test_without_the_library_it_is_said_how_to_install_it(desk: Desk) -> None:

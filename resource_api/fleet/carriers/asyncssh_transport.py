@@ -11,7 +11,6 @@ import asyncio
 import errno
 import os
 import socket
-from contextlib import suppress
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -123,15 +122,6 @@ class Connections:
         name = found.host_key_alias or found.host
         own_ciphers, own_identities = (bool(found.config.get(each)) for each in ("Ciphers", "IdentitiesOnly"))
         return Place(name, found.host, found.port, "" if via == "none" else via, files, own_ciphers, own_identities)
-
-    def via(self, host: Host) -> str:
-        """Return the jump hosts for which connections to a host wait; empty: for none."""
-        if host.via is not None:
-            return "" if host.via == "none" else host.via
-        if os.access(self._directory / "config", os.R_OK):
-            with suppress(Unreachable):  # which comes again where it is connected to
-                return self.place(host).via
-        return ""
 
     async def connect(self, host: Host, place: Place | None = None) -> Any:
         """Return a connection, of asyncssh, after at most ``transport.ATTEMPTS`` attempts. Raise ``Unreachable``.

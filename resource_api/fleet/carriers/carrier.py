@@ -5,7 +5,6 @@ The laws are in ``resource_api.testing.carrier_compliance``; how a host answers 
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from resource_api.model.values._namedtuple import NamedTuple
@@ -28,11 +27,6 @@ LOST: Final = "lost"
 #: What reaches a host: the library, or the program of OpenSSH.
 LIBRARY: Final = "asyncssh"
 PROGRAM: Final = "ssh"
-
-#: A run over more hosts is split over processes: one has about 150 connections a second on a core.
-SPLIT_ABOVE: Final = 2000
-#: Processes at most: as many as this one has the events of.
-MAX_PROCESSES: Final = 32
 
 #: Events of one host in one run.
 MAX_EVENTS: Final = 1_000_000
@@ -79,11 +73,6 @@ class HostEvent(NamedTuple):
 def end(host: str, status: str, code: int | None = None, error: str | None = None) -> HostEvent:
     """Return the last event of a host; ``error`` says why for every status but ``ended``."""
     return HostEvent(host, {"type": "end", "status": status, "code": code, "error": error})
-
-
-def process_count(hosts: int, at_once: int, above: int = SPLIT_ABOVE) -> int:
-    """Return over how many processes so many hosts are split; 1: this one carries all."""
-    return 1 if hosts <= above else min(at_once, MAX_PROCESSES, len(os.sched_getaffinity(0)))
 
 
 class Carrier(Protocol):

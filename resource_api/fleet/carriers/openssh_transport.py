@@ -106,10 +106,6 @@ class SshProgram:
         arguments = [program, *_arguments(host, terminal=terminal), f"{_RAW if terminal else ''}{command}"]
         return await transport.attempted(lambda: self._attempt(host, arguments, terminal=terminal))
 
-    def via(self, host: Host) -> str:
-        """Return the jump hosts for which connections to a host wait; empty: for none."""
-        return "" if host.via in {None, "none"} else str(host.via)
-
     async def close(self) -> None:
         """Wait for the ends of processes."""
         if self._exiting:
@@ -117,7 +113,7 @@ class SshProgram:
 
     async def _attempt(self, host: Host, arguments: Sequence[str], *, terminal: bool) -> Process:
         hops = 0
-        if via := self.via(host):
+        if (via := host.via or "none") != "none":
             hops = via.count(",") + 1
             await self._pace.wait(via)
         # Once connected `ssh` has read the file; so nothing is left of it when this process is killed later.

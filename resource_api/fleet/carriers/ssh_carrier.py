@@ -49,18 +49,16 @@ class SshCarrier:
         connections: int = 1000,
         runtime: Callable[[Machine], tuple[str, bytes] | None] = lambda _machine: None,
         transports: Collection[str] = (carrier.LIBRARY,),
-        passwords: BecomePasswords | None = None,
     ) -> None:
         """Send archives of ``payloads``, to at most so many hosts at once as descriptors allow.
 
         ``environment``: the variables that say where keys are; None: those of this process. ``runtime`` finds an
         archive for a machine without Python. ``transports``: what reaches the hosts, as ``Host.transport`` names it.
-        ``passwords``: those of all processes that hosts are split over; None: this one carries all.
         Raise ``ResourceError`` where the library for a transport is not installed.
         """
         self._payloads = payloads
         self._transports = _transports(transports, environment)
-        self._passwords = BecomePasswords() if passwords is None else passwords
+        self._passwords = BecomePasswords()
         self._runtime = runtime
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(connection_limit(connections, transports))
@@ -252,15 +250,6 @@ def connection_limit(wanted: int, transports: Collection[str]) -> int:
     from resource_api.fleet.carriers import openssh_transport
 
     return transport.descriptor_limit(wanted, each=openssh_transport.DESCRIPTORS)
-
-
-def jump_hosts(transports: Collection[str]) -> Callable[[Host], str]:
-    """Return what returns the jump hosts of a host, whose connections have a pace; empty: it has none.
-
-    Raise ``ResourceError`` where the library for one of the transports is not installed.
-    """
-    found = _transports(transports)
-    return lambda host: found[host.transport].via(host)
 
 
 def _transports(names: Collection[str], environment: Mapping[str, str] | None = None) -> Mapping[str, Transport]:

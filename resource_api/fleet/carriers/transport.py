@@ -87,9 +87,6 @@ class Transport(Protocol):
         ``terminal``: it has one, which passes on every byte as it is.
         """
 
-    def via(self, host: Host) -> str:
-        """Return the jump hosts for which connections to a host wait; empty: for none."""
-
     async def close(self) -> None:
         """Free what hosts have shared; every process was closed before."""
 
