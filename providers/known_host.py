@@ -6,6 +6,7 @@ import hmac
 import os
 import pwd
 import re
+import socket
 from base64 import b64decode, b64encode
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ from lib import file_parts, ssh_key_types
 from resource_api import BaseProvider, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api import Change, Context, Resource
 
@@ -29,7 +30,8 @@ LINE = re.compile(
     r"(?:@(?P<marker>cert-authority|revoked)[ \t]+)?(?P<hosts>[^ \t#@][^ \t]*)[ \t]+"
     r"(?P<type>[^ \t]+)[ \t]+(?P<key>[A-Za-z0-9+/]+={0,2})(?P<comment>[ \t].*)?"
 )
-USUAL_PORT = re.compile(r"\[([^\]]+)\]:22")
+BRACKETS = re.compile(r"\[([^\]]+)\](?::([0-9]+))?")
+USUAL_PORT = "22"
 HASHED = "|1|"
 SALT = 20  # bytes, those of the hash
 
@@ -48,29 +50,36 @@ class Provider(BaseProvider):
     """The keys in the file of the machine and in those of users."""
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Write names in lower case, as ssh compares them, and types in full."""
+        """Write names as ssh looks for them, and types in full."""
         for resource in resources:
             if "name" in resource:
-                resource["name"] = resource["name"].lower()
+                resource["name"] = canonical_name(resource["name"])
             if resource.get("host_aliases"):
-                resource["host_aliases"] = list(dict.fromkeys(map(str.lower, resource["host_aliases"])))
+                resource["host_aliases"] = list(dict.fromkeys(map(canonical_name, resource["host_aliases"])))
             if "type" in resource:
                 resource["type"] = ssh_key_types.SHORT.get(resource["type"], resource["type"])
         return resources
 
     def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
-        """Yield a key of another type, a name that ssh does not look for, and a hash of what cannot be hashed."""
+        """Yield a key of another type, and a hash of what cannot be hashed."""
         yield from ssh_key_types.problems(should)
-        for attribute, names in (("name", [should.get("name")]), ("host_aliases", should.get("host_aliases") or ())):
-            for name in names:
-                if isinstance(name, str) and (usual := USUAL_PORT.fullmatch(name)):
-                    why = f"{attribute}: ssh does not look for '{name}': at port 22 it looks for '{usual[1]}'"
-                    yield Problem(attribute, why, "warning")
         if should.get("hashed") is True:
             if should.get("host_aliases"):
                 yield Problem("hashed", "hashed: a line with a hash has one name, so it excludes 'host_aliases'")
             if isinstance(should.get("name"), str) and set(should["name"]) & {"*", "?"}:
                 yield Problem("hashed", "hashed: a pattern cannot be hashed")
+
+    def insync(
+        self, _context: Context, _name: Name, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
+    ) -> tuple[bool, str] | None:
+        """Require that the declared names of a line are spelled as ssh looks for them."""
+        if attribute != "ensure" or should["ensure"] != "present":
+            return None
+        spellings = is_.get("misspelled") or {}
+        name = next((name for name in (should["name"], *(should.get("host_aliases") or ())) if name in spellings), None)
+        if name is None:
+            return None
+        return False, f"changed: the file has '{spellings[name]}', and ssh looks for '{name}'"
 
     def get(self, context: Context, names: Collection[Name] | None = None) -> Iterator[Resource]:
         """Return the keys in ``names``, or those with readable names of the machine and of all users."""
@@ -87,11 +96,13 @@ class Provider(BaseProvider):
                 file_parts.report_unreadable(context, [_name(key, target) for key in keys], why, names)
                 continue
             for key, places in _places(lines, keys).items():
-                rows = [_row(key, target, parse_line(lines[place])) for place in places]
+                rows = _rows(lines, places, key, target)
                 if any(row != rows[0] for row in rows):
                     why = f"{target} has several keys of '{key[0]}' with the type {key[1]}; remove all but one"
                     file_parts.report_unreadable(context, [_name(key, target)], why, names)
-                elif (row := context.type.accepted_row(rows[0])) is not None:
+                elif names is None and (spelling := rows[0].get("misspelled", {}).get(key[0])):
+                    context.warning(f"the key of '{spelling}' in {target} is left out: ssh looks for '{key[0]}'")
+                elif (row := context.type.accepted_row(_listed(rows[0]) if names is None else rows[0])) is not None:
                     yield row
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
@@ -114,7 +125,7 @@ def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> 
     found = _places(lines, wanted.keys())
     removed = [place for key, places in found.items() if wanted.get(key, {}) is None for place in places]
     for key, should in wanted.items():
-        for place in found.get(key, ()):
+        for place in _used(lines, found.get(key, ())):
             entry = parse_line(lines[place])
             if should is not None and entry is not None and (line := _format(key, should, entry)):
                 lines[place] = line
@@ -145,13 +156,39 @@ def _places(lines: files.Lines, wanted: Collection[Key]) -> dict[Key, list[int]]
     for number, line in enumerate(lines):
         if (entry := parse_line(line)) is None:
             continue
-        names = [files.printable(entry.hosts.split(",")[0]).lower()]
+        names = [canonical_name(files.printable(entry.hosts.split(",")[0]))]
         if entry.hosts.startswith(HASHED):
             of_type = [name for name, kind, marker in wanted if (kind, marker) == (entry.type, entry.marker)]
             names = [name for name in of_type if _is_hash(entry.hosts, name)]
         for name in names:
             found.setdefault((name, entry.type, entry.marker), []).append(number)
     return found
+
+
+def _used(lines: files.Lines, places: Sequence[int]) -> Sequence[int]:
+    """Return the lines of one key whose first name ssh looks for; all where it looks for none of them."""
+    used = [number for number in places if (entry := parse_line(lines[number])) and not _misspelled(entry, names=1)]
+    return used or places
+
+
+def _misspelled(entry: Entry, names: int | None = None) -> dict[str, str]:
+    """Return the first ``names`` of a line, or all, that ssh does not look for: canonical name → spelling."""
+    spellings = [] if entry.hosts.startswith(HASHED) else files.printable(entry.hosts).split(",")[:names]
+    return {canonical_name(each): each for each in spellings if canonical_name(each) != each.lower()}
+
+
+def canonical_name(name: str) -> str:
+    """Return the spelling of a host for which ssh looks: in lower case, addresses in their shortest form.
+
+    At the usual port a host has no brackets.
+    """
+    parts = BRACKETS.fullmatch(name.lower())
+    host, port = (parts[1], parts[2] or USUAL_PORT) if parts else (name.lower(), USUAL_PORT)
+    if ":" in host:
+        address, percent, zone = host.partition("%")
+        with suppress(OSError, ValueError):
+            host = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address)) + percent + zone
+    return host if port == USUAL_PORT else f"[{host}]:{port}"
 
 
 def _is_hash(text: str, name: str) -> bool:
@@ -164,7 +201,8 @@ def _is_hash(text: str, name: str) -> bool:
 def _format(key: Key, should: Mapping[str, Any], entry: Entry) -> str:
     """Return the line of an entry as it shall be; empty if it is so already."""
     row = _row(key, "", entry)
-    if all(should.get(attribute, value) in (value, None) for attribute, value in row.items() if attribute != "target"):
+    compared = row.keys() - {"target", "misspelled"}
+    if "misspelled" not in row and all(should.get(each, row[each]) in (row[each], None) for each in compared):
         return ""
     hidden = row["hashed"] if should.get("hashed") is None else should["hashed"]
     if not hidden or should.get("host_aliases"):
@@ -183,13 +221,25 @@ def _line(entry: Entry) -> str:
     return f"{marker}{entry.hosts} {entry.type} {entry.key}{entry.comment}"
 
 
+def _rows(lines: files.Lines, places: Sequence[int], key: Key, target: str) -> list[Resource]:
+    """Return the rows of the lines of one key that count."""
+    return [_row(key, target, parse_line(lines[place])) for place in _used(lines, places)]
+
+
+def _listed(row: Resource) -> Resource:
+    """Return a row as a manifest can declare it: without aliases if ssh does not look for one of them."""
+    return {key: value for key, value in row.items() if key != "host_aliases"} if "misspelled" in row else row
+
+
 def _row(key: Key, target: str, entry: Entry | None) -> Resource:
     name, kind, marker = key
     row: Resource = {"ensure": "present", "name": name, "type": kind, "target": target, "marker": marker}
     if entry is not None:
         hidden = entry.hosts.startswith(HASHED)
-        aliases = [] if hidden else [files.printable(each).lower() for each in entry.hosts.split(",")[1:]]
+        aliases = [] if hidden else [canonical_name(files.printable(each)) for each in entry.hosts.split(",")[1:]]
         row |= {"key": entry.key, "hashed": hidden, "host_aliases": list(dict.fromkeys(aliases))}
+        if spellings := _misspelled(entry):
+            row["misspelled"] = spellings
     return row
 
 

@@ -92,31 +92,43 @@ class Provider(BaseProvider):
         from lib import prerequisites
 
         paths = {}
-        for name, should in changes.items():
+        for name in changes:
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[2]))
-            with suppress(KeyError, OSError):
+            with suppress(KeyError):
                 paths[name] = _path(name[1], pwd.getpwnam(name[2]))
-                yield from ((name, problem) for problem in _earlier_lines(paths[name], name, should))
+        for path in dict.fromkeys(paths.values()):
+            names = {(name[0], name[3]): name for name in paths if paths[name] == path}
+            with suppress(OSError):
+                found = list(_earlier_lines(path, {key: changes[name] for key, name in names.items()}))
+                yield from ((names[key], problem) for key, problem in found)
         yield from prerequisites.written_in_place(paths)
 
-    def set(self, _context: Context, changes: Mapping[Name, Change]) -> None:
+    def set(self, context: Context, changes: Mapping[Name, Change]) -> None:
         """Edit each file once, whatever happens to the others, and then raise the first failure."""
-        file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), _rewrite)
+        rewrite = partial(_rewrite, context)
+        file_parts.edit_files(changes, lambda name: (name[1:3], (name[0], name[3])), rewrite)
 
 
-def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the keys in ``wanted``, and put each before the line that sshd would take in its place."""
-    _change(lines, wanted)
+def edit(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> list[tuple[Key, int, str]]:
+    """Change the lines of the keys in ``wanted``, and put each before the line that sshd would take in its place.
+
+    Return the numbers and comments of the lines that have removed keys all the same, each with the name in ``wanted``.
+    """
+    removed = _change(lines, wanted)
     for number, first in _overridden(lines):
         if wanted.get(_identity(_entry(lines[number]) or {})) is not None:
             text = lines[number]
             del lines[number]
             lines.insert(first, text)
+    entries = [(number, _entry(line)) for number, line in enumerate(lines, 1)] if removed else []
+    logins = [(number, entry["name"], _login(entry)) for number, entry in entries if entry]
+    return [(removed[login], number, comment) for number, comment, login in logins if login in removed]
 
 
-def _change(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> None:
-    """Change the lines of the keys in ``wanted`` to the wanted state; None removes a key."""
+def _change(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) -> dict[tuple[str, bool], Key]:
+    """Change the lines of the keys in ``wanted``; None removes a key. Return the logins of the removed lines."""
     removed: list[int] = []
+    logins: dict[tuple[str, bool], Key] = {}
     missing = {key: should for key, should in wanted.items() if should is not None}
     for number, line in enumerate(lines):
         entry = parse_line(line)
@@ -127,11 +139,13 @@ def _change(lines: files.Lines, wanted: Mapping[Key, Mapping[str, Any] | None]) 
         missing.pop(name, None)
         if should is None:
             removed.append(number)
+            logins[_login(entry)] = name if name in wanted else (name[0], ANY)
         elif any(should.get(attribute, value) != value for attribute, value in _canonical(entry).items()):
             lines[number] = format_line({**entry, **should, "name": entry["name"]})
     file_parts.remove_lines(lines, removed)
     for name, should in missing.items():
         lines.append(format_line({**should, "name": name[0]}))
+    return logins
 
 
 def parse_line(line: str) -> Resource | None:
@@ -173,28 +187,36 @@ def _canonical_option(option: str) -> str:
     return name.lower() + equals + value
 
 
-def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
-    """Yield the number of each line whose options do not count, and of the one that sshd takes: the first of its key.
+def _login(entry: Resource) -> tuple[str, bool]:
+    """Return the key of a line, and whether it is that of a certificate authority, which is for other logins."""
+    return entry["key"], "cert-authority" in _canonical(entry)["options"]
 
-    A line of a certificate authority is for other logins than that of the same key.
-    """
+
+def _overridden(lines: files.Lines) -> Iterator[tuple[int, int]]:
+    """Yield the number of each line whose options do not count, and of the first one of its key, which sshd takes."""
     first: dict[tuple[str, bool], tuple[int, list[str]]] = {}
     for number, line in enumerate(lines):
         if (entry := _entry(line)) is not None:
             options = _canonical(entry)["options"]
-            found = first.setdefault((entry["key"], "cert-authority" in options), (number, options))
+            found = first.setdefault(_login(entry), (number, options))
             if found[1] != options:
                 yield number, found[0]
 
 
-def _earlier_lines(path: str, name: Name, should: Mapping[str, Any]) -> Iterator[Problem]:
-    """Yield the line that sshd would take in place of that of a declared key, which is put before it."""
-    lines, key = files.read_lines(path), (name[0], name[3])
-    _change(lines, {key: should})
+def _earlier_lines(path: str, wanted: Mapping[Key, Mapping[str, Any]]) -> Iterator[tuple[Key, Problem]]:
+    """Yield the line that sshd would take in place of that of a declared key, or that both are declared."""
+    lines = files.read_lines(path)
+    _change(lines, wanted)
     for number, first in _overridden(lines):
-        if _identity(_entry(lines[number]) or {}) == key:
+        key, earlier = (_identity(_entry(lines[place]) or {}) for place in (number, first))
+        if key not in wanted:
+            continue
+        if earlier in wanted:
+            why = f"'{earlier[0]}' is declared with the same key and other options, and sshd takes one of them only"
+        else:
             why = f"line {first + 1} of {path} has the same key with other options, and sshd takes the first one"
-            yield Problem("options", f"{why}; the declared one is put before it", severity="warning")
+            why += "; the declared one is put before it"
+        yield key, Problem("options", why, severity="warning")
 
 
 def _keys(target: str, user: str) -> dict[Key, list[Resource]]:
@@ -252,7 +274,10 @@ def _path(target: str, entry: pwd.struct_passwd) -> str:
     return (home + target[1:] if target.startswith("~") else target).replace("%u", entry.pw_name)
 
 
-def _rewrite(place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None], _mode: int) -> None:
+def _rewrite(
+    context: Context, place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | None], _mode: int
+) -> None:
+    """Edit a file, and warn of a removed key that another line has."""
     target, user = place
     try:
         entry = pwd.getpwnam(user)
@@ -264,4 +289,13 @@ def _rewrite(place: tuple[str, str], wanted: Mapping[Key, Mapping[str, Any] | No
     if target.startswith("~") and any(wanted.values()):
         with suppress(FileExistsError), files.Batch() as batch:
             batch.make_directory(str(Path(path).parent), mode=0o700, uid=entry.pw_uid, gid=entry.pw_gid)
-    files.edit_lines(path, partial(edit, wanted=wanted), mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
+    left: list[tuple[Key, int, str]] = []
+
+    def change(lines: files.Lines) -> None:
+        left[:] = edit(lines, wanted)
+
+    files.edit_lines(path, change, mode=0o600, uid=entry.pw_uid, gid=entry.pw_gid)
+    for (name, kind), number, comment in left:
+        more = f" with the comment '{comment}'" if comment else ""
+        text = f"line {number} of {path} has the removed key too{more}, and still allows a login"
+        context.warning((name, target, user, kind), text)

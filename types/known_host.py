@@ -41,9 +41,10 @@ TYPE = TypeDefinition(
       hashed: true
 
 The title is the first name of the host in its line, `@`, and the type of the key; after a blank the file, if it is
-another than that of the machine. Names that are hashed in a file are recognized, but cannot be listed. A host with
-several keys of one type in a file is a failure, as it would be unclear which one is trusted; so is a file that cannot
-be read. Other lines stay as they are.
+another than that of the machine. `::1`, `0:0::0001` and `[::1]:22` are one name, written as ssh looks for it; where a
+file has another spelling, which ssh does not find, it is replaced. Names that are hashed in a file are recognized, but
+cannot be listed. A host with several keys of one type in a file is a failure, as it would be unclear which one is
+trusted; so is a file that cannot be read. Other lines stay as they are.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether ssh knows the key.", default="present"),
@@ -80,6 +81,11 @@ be read. Other lines stay as they are.
         "hashed": Attribute(
             "Optional[Boolean]", "Whether the file hides the name behind a hash; not with `host_aliases`."
         ),
+        "misspelled": Attribute(
+            "Optional[Hash[String, String]]",
+            "Names in a spelling that ssh does not look for, by the one that it looks for.",
+            kind="read_only",
+        ),
         "marker": Attribute(
             "Enum[none, 'cert-authority', revoked]",
             "What the key is for: to recognize the host (`none`), to sign keys of hosts, or to be refused.",
@@ -93,5 +99,5 @@ be read. Other lines stay as they are.
         {"pattern": r"(?P<name>[\s\S]+)\z"},
     ],
     autorequires={"user": owner, "file": files},
-    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
 )

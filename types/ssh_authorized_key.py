@@ -37,7 +37,9 @@ TYPE = TypeDefinition(
         comment, give them other titles and the comment as `name`.
 
         sshd takes the options of the first line with a key. Where another line with the same key comes first and has
-        other options, the plan names it, and the declared line is put before it. The directory `~/.ssh` and the file
+        other options, the plan names it, and the declared line is put before it; where both are declared, one of them
+        fails. Where a removed key stands on another line too, a warning names that line: it still allows a login. The
+        directory `~/.ssh` and the file
         are created when needed, accessible to the user only. A file that cannot be read, such as a symbolic link that
         the user has put there, is a failure of the keys in it, also of those that are declared absent.
     """,

@@ -319,6 +319,24 @@ def test_a_comment_stays_on_its_line(value: str) -> None:
     assert TYPE.accepts["comment"]("caf\u00e9 #1\t: ok")
 
 
+@pytest.mark.parametrize(
+    ("line", "ip"),
+    [
+        ("0:0:0::0001", "::1"),
+        ("::1", "0:0::0001"),
+        ("2001:DB8::A", "2001:db8:0::a"),
+        ("::FFFF:10.0.0.9", "::ffff:a00:9"),
+    ],
+)
+def test_an_address_is_the_same_in_each_spelling(tmp_path: Path, line: str, ip: str) -> None:
+    """Nothing is written where the file has another one."""
+    file = tmp_path / "hosts"
+    file.write_text(f"{line} ra-test\n")
+    resources = {f"Host[ra-test {file}]": {"ip": ip}}
+    assert Runtime(Registry.from_path(), log=Log("off")).apply({"resources": resources}).summary.unchanged == 1
+    assert file.read_text() == f"{line} ra-test\n"
+
+
 @pytest.mark.parametrize("ip", ["1.2.3", "1.2.3.256", "01.2.3.4", ":::", "12345::", "1.2.3.4%eth0", "face"])
 def test_an_invalid_address_is_refused_with_a_message(ip: str) -> None:
     """It is refused before anything is changed."""

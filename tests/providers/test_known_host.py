@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pwd
+import socket
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +17,7 @@ from resource_api.files import Lines
 from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
-from tests.providers.applied import warned
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -75,12 +76,72 @@ def test_ssh_finds_the_key_while_it_is_present(file: Path, name: str, *, hashed:
     assert file.read_text() == PEOPLE
 
 
-def test_a_name_that_ssh_does_not_look_for_is_a_warning(file: Path) -> None:
-    """At its usual port a host has no brackets: ssh-keygen finds no key then."""
-    declared = {f"Known_host[[new.example]:22@ed25519 {file}]": {"key": ED25519}}
-    assert any("at port 22 it looks for 'new.example'" in each for each in warned(declared))
-    converge(f"[new.example]:22@ed25519 {file}", key=ED25519)
-    assert found(file, "new.example") == []
+SPELLINGS: Final = [
+    ("[new.example]:22", "new.example"),
+    ("[::1]:22", "::1"),
+    ("0:0::0001", "::1"),
+    ("[2001:DB8:0:0::1]:2222", "[2001:db8::1]:2222"),
+    ("::FFFF:A00:9", "::ffff:10.0.0.9"),
+    ("FE80:0::1%lo", "fe80::1%lo"),
+]
+
+
+@pytest.mark.parametrize(("spelling", "name"), SPELLINGS)
+def test_a_name_is_written_as_ssh_looks_for_it(file: Path, spelling: str, name: str) -> None:
+    """Under any spelling; a line that ssh would not find is rewritten, and its listing leaves it out."""
+    converge(f"{spelling}@ed25519 {file}", key=ED25519, host_aliases=[spelling, "b.example"])
+    assert f"\n{name},{name},b.example ssh-ed25519 {ED25519}\n" in file.read_text()
+    assert apply(f"{name}@ed25519 {file}", key=ED25519).summary.unchanged == 1
+    file.write_text(f"{spelling},web.example ssh-ed25519 {ED25519} mine\n")
+    converge(f"{name}@ed25519 {file}", key=ED25519)
+    assert file.read_text() == f"{name},web.example ssh-ed25519 {ED25519} mine\n"
+    file.write_text(f"web.example,{spelling} ssh-ed25519 {ED25519}\n")
+    assert apply(f"web.example@ed25519 {file}", key=ED25519).summary.unchanged == 1
+    converge(f"web.example@ed25519 {file}", key=ED25519, host_aliases=[spelling])
+    assert file.read_text() == f"web.example,{name} ssh-ed25519 {ED25519}\n"
+    assert found(file, name) == ["ssh-ed25519"]
+
+
+def test_a_line_that_ssh_does_not_find_neither_counts_nor_stays(file: Path) -> None:
+    """Beside one that it finds; an absent key leaves none of them."""
+    file.write_text(f"::1 ssh-ed25519 {ED25519}\n0:0::1 ssh-ed25519 {OTHER}\n")
+    assert apply(f"::1@ed25519 {file}", key=ED25519).summary.unchanged == 1
+    converge(f"::1@ed25519 {file}", ensure="absent")
+    assert file.read_text() == ""
+
+
+def listens(port: int) -> bool:
+    """Return whether a server listens at a port of ``::1``."""
+    with socket.socket(socket.AF_INET6) as connection:
+        return connection.connect_ex(("::1", port)) == 0
+
+
+def test_ssh_finds_a_key_by_each_spelling_of_an_address(tmp_path: Path) -> None:
+    """It asks for the canonical one, whatever a user types; no other line would be found."""
+    key, known = tmp_path / "key", tmp_path / "known"
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as free:
+        port = free.getsockname()[1]
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    kind, public, *_ = Path(f"{key}.pub").read_text().split()
+    Path("/run/sshd").mkdir(exist_ok=True)
+    server = ["/usr/sbin/sshd", "-D", "-f", "/dev/null", "-h", key, "-p", str(port), "-o", "ListenAddress=::1"]
+    options = ("StrictHostKeyChecking=yes", f"UserKnownHostsFile={known}", "GlobalKnownHostsFile=/dev/null")
+    words = [word for option in ("BatchMode=yes", *options) for word in ("-o", option)]
+    known.write_text(f"[0:0::1]:{port} {kind} {public}\n")
+
+    def answers() -> list[bool]:
+        asked = [["ssh", *words, "-p", str(port), address, "true"] for address in ("::1", "0:0::0001")]
+        done = [subprocess.run(each, check=False, capture_output=True, text=True).stderr for each in asked]
+        return ["Permission denied" in each for each in done]
+
+    with subprocess.Popen([*server, "-o", "PidFile=none"], stderr=subprocess.DEVNULL) as process:
+        try:
+            wait_until(lambda: listens(port))
+            assert answers() == [False, False]
+            converge(f"[::0:1]:{port}@{kind} {known}", key=public)
+            assert answers() == [True, True]
+        finally:
+            process.terminate()
 
 
 def test_only_the_line_of_the_key_changes(file: Path) -> None:

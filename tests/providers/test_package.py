@@ -110,6 +110,7 @@ def _repository() -> Iterator[None]:
         index += [build("ra-test-big", "1.0", control="Depends: ra-test-base\n")]
         index += [build("ra-test-bigger", "1.0", control="Depends: ra-test-big\n")]
         index += [build("ra-test-old", "1.0", control="Depends: ra-test-base (<< 2.0)\n")]
+        index += [build("ra-test-new", "1.0", control="Depends: ra-test-base (>= 2.0)\n")]
         index += [build("ra-test-rival", "1.0", control="Conflicts: ra-test-base\n")]
         index += [build("ra-test-either", "1.0", control="Provides: ra-test-several\n")]
         index += [build("ra-test-or", "1.0", control="Provides: ra-test-several\n")]
@@ -372,6 +373,22 @@ def test_what_is_installed_and_downgraded_besides_is_in_the_plan() -> None:
     install("ra-test-old")
     assert planned({"ra-test-base": "latest"})["ra-test-base"][1] == [{"name": "ra-test-old", "action": "remove"}]
     assert actions(apply({"ra-test-base": "latest", "ra-test-old": options})) == "failed:1"
+
+
+def test_what_is_upgraded_besides_is_in_the_plan() -> None:
+    """What needs a newer version of an installed package upgrades that, unless another version is declared."""
+    run("dpkg", "--install", REPOSITORY / "ra-test-base_1.0.deb")
+    upgrade = [{"name": "ra-test-base", "action": "upgrade"}]
+    assert planned({"ra-test-new": "present"})["ra-test-new"] == ("", upgrade)
+    report = apply({"ra-test-new": "present", "ra-test-base": "1.0"})
+    assert actions(report) == "failed:1"
+    why = "would also upgrade ra-test-base, which Package[ra-test-base] declares otherwise"
+    assert why in str(report.steps[0].error)
+    assert (state("ra-test-new"), state("ra-test-base")) == ("", "installed 1.0")
+    report = apply({"ra-test-new": "present", "ra-test-base": "present"})
+    effects = [(effect.action, effect.name) for step in report.steps for effect in step.side_effects or ()]
+    assert (actions(report), effects) == ("created:1", [("upgrade", "ra-test-base")])
+    assert state("ra-test-base") == "installed 2.0"
 
 
 def test_each_package_of_a_transaction_has_its_own_side_effects() -> None:

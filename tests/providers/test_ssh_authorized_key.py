@@ -24,6 +24,7 @@ from resource_api.system.log import Log
 from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.providers.applied import converge, run, warned
+from tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -512,10 +513,7 @@ def test_a_declared_restriction_holds_whatever_stands_above(
     file, key, answer = login
     line = earlier.format(kind="ssh-ed25519", key=key)
     file.write_text(f"# all\n{line}\n")
-    deadline = monotonic() + 20
-    while answer() != "free" and monotonic() < deadline:
-        pass
-    assert answer() == "free"
+    wait_until(lambda: answer() == "free")
     restricted = {
         "Ssh_authorized_key[ann@home]": {
             "user": "root",
@@ -540,13 +538,33 @@ def test_a_declared_restriction_holds_whatever_stands_above(
 def test_two_declared_keys_that_exclude_each_other_fail(tmp_path: Path) -> None:
     """Only one of two lines with one key counts."""
     place = {"user": "root", "target": f"{tmp_path}/keys", "type": "ed25519", "key": ED25519}
-    report, _ = run(
-        {
-            "Ssh_authorized_key[a]": {**place, "options": ["no-pty"]},
-            "Ssh_authorized_key[b]": {**place, "options": ["restrict"]},
-        }
-    )
+    declared = {
+        "Ssh_authorized_key[a]": {**place, "options": ["no-pty"]},
+        "Ssh_authorized_key[b]": {**place, "options": ["restrict"]},
+    }
+    warning = "'a' is declared with the same key and other options, and sshd takes one of them only"
+    assert warned(declared) == [warning]
+    report, _ = run(declared)
     assert sorted(step.status for step in report.steps) == ["failed", "success"]
+
+
+def test_a_removed_key_that_another_line_has_is_named(login: tuple[Path, str, Callable[[], str]]) -> None:
+    """Sshd goes by keys, not by comments: the login is still allowed, until both lines are gone."""
+    file, key, answer = login
+    file.write_text(f"ssh-ed25519 {key} ann@home\n# none\ncert-authority ssh-ed25519 {key} ca\n")
+    place = {"user": "root", "target": str(file), "type": "ed25519"}
+    converge({"Ssh_authorized_key[ann@laptop]": {**place, "key": key}})
+    laptop = {"Ssh_authorized_key[ann@laptop]": {**place, "ensure": "absent"}}
+    report, logged = run(laptop)
+    assert report.summary.deleted == 1
+    said = f"line 1 of {file} has the removed key too with the comment 'ann@home', and still allows a login"
+    assert [line for line in logged if line.startswith("warning")] == [
+        f"warning: Ssh_authorized_key[ann@laptop]: {said}"
+    ]
+    wait_until(lambda: answer() == "free")
+    report, logged = run({"Ssh_authorized_key[ann@home]": {**place, "ensure": "absent"}})
+    assert [line for line in logged if line.startswith("warning")] == []
+    assert "Permission denied" in answer()
 
 
 def test_a_certificate_authority_is_no_other_line_of_a_key(tmp_path: Path) -> None:
