@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from resource_api.model.attribute import Attribute
     from resource_api.model.change import Change, SideEffect
     from resource_api.model.component import ComponentDefinition
-    from resource_api.model.function import Function
     from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
     from resource_api.model.provider_functions import Planned
-    from resource_api.model.type_definition import Resource, TypeDefinition
+    from resource_api.model.type_definition import Function, Resource, TypeDefinition
     from resource_api.model.values.assets import Archive, Asset
     from resource_api.model.values.errors import (
         CannotList,
@@ -102,12 +101,11 @@ _HOMES = {
     "resource_api.model.attribute": ("Attribute",),
     "resource_api.model.change": ("Change", "SideEffect"),
     "resource_api.model.component": ("ComponentDefinition",),
-    "resource_api.model.type_definition": ("Resource", "TypeDefinition"),
+    "resource_api.model.type_definition": ("Function", "Resource", "TypeDefinition"),
     "resource_api.model.values.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError", "StateLocked", "UsageError"),
     ),
-    "resource_api.model.function": ("Function",),
     "resource_api.system.filesystem.account_files": ("change_accounts",),
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
     "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.model.type_definition import Name, Resource
     from resource_api.plan.planner import Plan
@@ -58,7 +58,7 @@ class Conclusion(NamedTuple):
         groups = [InstanceRows(instance, list(map(_name, names)), digests) for instance, names, digests in rows]
         return cls(left_out, groups, positions)
 
-    def always_planned(self) -> set[Key]:
+    def always_planned(self) -> set[RecordKey]:
         """Return the keys of the resources that are planned in every run."""
         return {
             (group.instance, name)
@@ -67,7 +67,7 @@ class Conclusion(NamedTuple):
             if not digest
         }
 
-    def names_to_read(self, declared: Collection[Key]) -> Iterator[tuple[str, list[Name]]]:
+    def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
         """Yield each instance of which any resource is left out, with the names that must be read to decide that.
 
         ``declared``: the keys of the resources planned in every run; an expression may have changed their names.

@@ -9,7 +9,7 @@ from resource_api.model.values.errors import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from resource_api.model.declaration import ConfiguredProvider, Declaration, Manifest, Moved, Place, Removed
+    from resource_api.model.declaration import ConfiguredProvider, Declaration, FilePosition, Manifest, Moved, Removed
     from resource_api.model.entry import ComponentInstance, Entry
 
 _MANY: Final = 100
@@ -90,7 +90,7 @@ class Diagnostics:
         """Add an error of an item under ``moved`` or ``removed``; ``path`` leads to a key in it."""
         self._add(change.origin.place(*path), message, "moved")
 
-    def _add(self, place: Place, message: str, code: str) -> None:
+    def _add(self, place: FilePosition, message: str, code: str) -> None:
         self.problems.append(Problem(None, message, "error", "", *place, code=code))
 
     def location(self, named: Entry | ComponentInstance) -> str:

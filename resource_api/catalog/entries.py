@@ -243,7 +243,7 @@ class EntryBuilder:
         if len(namevars) > 1:
             msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
             raise ValueError(msg)
-        return expression.Expression((expression.Path(parse(value), namevars),))
+        return expression.Expression((expression.ExpressionPath(parse(value), namevars),))
 
 
 #: The keys of a component's ``lifecycle`` that its resources inherit, unless they have them themselves.

@@ -16,7 +16,7 @@ from resource_api.model.implied_secrets import referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
-from resource_api.model.values.expression import Expression, Path
+from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import UNKNOWN, is_unknown
 
@@ -84,7 +84,7 @@ class Evaluator:
         """Report the inputs of functions that can never fit, whatever the resources that they refer to have."""
         for name, call in self._scope.calls.items():
             inputs = call.function.inputs.attributes if call is not None else {}
-            given = {key: value for key, value in call.given.items() if key in inputs} if call is not None else {}
+            given = {key: value for key, value in call.arguments.items() if key in inputs} if call is not None else {}
             for key, value in given.items():
                 for message in () if expression.is_literal(value) else self.misfits(key, inputs[key], value):
                     self._diagnostics.value_error(name, ("with", key), message)
@@ -123,7 +123,7 @@ class Evaluator:
             if message not in self._of_inputs:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
-    def _invalid(self, value: Any, resolve: Callable[[Path], Any]) -> str:
+    def _invalid(self, value: Any, resolve: Callable[[ExpressionPath], Any]) -> str:
         """Return why a value cannot be evaluated; empty where it can."""
         try:
             if not expression.is_literal(value):
@@ -176,7 +176,7 @@ class Evaluator:
         if not is_unknown(value) and not datatype.holds_contents:
             yield from canonicalize.check_values(declared, {name: datatype.conceal(value)}, {name: written})
 
-    def evaluate(self, value: Any, resolve: Callable[[Path], Any] | None = None) -> Any:
+    def evaluate(self, value: Any, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
         ``resolve``: another function than its own that resolves paths. Raises ``ValueError`` with a message for users.
@@ -190,14 +190,14 @@ class Evaluator:
         """Return the entries that must come before a value that belongs to no resource."""
         return self._prerequisites([path for path in self._paths(value) if isinstance(path.root, Reference)])
 
-    def _paths(self, value: Any) -> Iterator[Path]:
+    def _paths(self, value: Any) -> Iterator[ExpressionPath]:
         """Yield the paths of a value, and record the named values that it uses."""
         for path in self._scope.paths(value):
             if path.root == "values":
                 self._used.add(path.keys[0])
             yield path
 
-    def _resource_paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[Path]]:
+    def _resource_paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
         """Return the paths into resources by attribute; report an attribute with an invalid one."""
         found = {}
         for name, value in given.items():
@@ -235,20 +235,20 @@ class Evaluator:
         """Whether a value is made from an ephemeral input. Raises ``ValueError`` with a message for users."""
         return bool(self._scope.ephemeral_input(value))
 
-    def _targets(self, paths: Sequence[Path]) -> list[Entry]:
+    def _targets(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
         """Return the resources that paths lead to, also through the outputs of components."""
         return list(filter(None, map(self._find, paths)))
 
-    def _prerequisites(self, paths: Sequence[Path]) -> list[Entry]:
+    def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
         """Return the resources that paths lead to, and all resources of components whose outputs are used."""
         used = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
         return [*self._targets(paths), *(member for each in used if each is not None for member in each.members)]
 
-    def _find(self, path: Path) -> Entry | None:
+    def _find(self, path: ExpressionPath) -> Entry | None:
         assert isinstance(path.root, Reference)
         return self._table.find(path.root)
 
-    def _path_problem(self, path: Path) -> str:
+    def _path_problem(self, path: ExpressionPath) -> str:
         """Return what is wrong with a path into a resource: no such resource or attribute; empty if nothing is."""
         target = self._find(path)
         if target is None:
@@ -295,7 +295,7 @@ class Evaluator:
 
         return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 
-    def _of_resource(self, path: Path) -> Any:
+    def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the declared value that a path leads to; unknown where only the state has it."""
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
@@ -349,7 +349,7 @@ def _ephemeral(name: str) -> str:
 
 
 def _named_value(name: str) -> Expression:
-    return Expression((Path("values", (name,)),))
+    return Expression((ExpressionPath("values", (name,)),))
 
 
 def _used_names(value: Any) -> list[str]:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.model.declaration import Declaration, Manifest, Moved, Removed
     from resource_api.model.entry import ComponentInstance, Entry
-    from resource_api.model.function import Call
+    from resource_api.model.type_definition import FunctionCall
     from resource_api.model.values.assets import Content, ContentSpec
-    from resource_api.model.values.expression import Path
+    from resource_api.model.values.expression import ExpressionPath
 
     Contents = Callable[[ContentSpec, str], Content]
 
@@ -48,7 +48,7 @@ class _Expansion:
         #: Name → what it evaluated to, and how many lookups and characters that took: once evaluated, always counted.
         self.known: dict[str, tuple[Any, int, int]] = {}
 
-    def add(self, path: Path, lookups: int, characters: int) -> None:
+    def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
         """Count what a named value or an output takes. Raise ``ValueError`` beyond the limits."""
         self.lookups += lookups
         self.characters += characters
@@ -60,8 +60,8 @@ class _Expansion:
 class _Lookup(NamedTuple):
     """How one evaluation looks names up."""
 
-    of_resource: Callable[[Path], Any]
-    call: Callable[[Call, Mapping[str, Any]], Any]
+    of_resource: Callable[[ExpressionPath], Any]
+    call: Callable[[FunctionCall, Mapping[str, Any]], Any]
     #: Whether outputs of components are looked up here; otherwise ``of_resource`` gets these paths too.
     expand_components: bool = True
     #: The names of the values that are being evaluated, to find circles.
@@ -96,13 +96,13 @@ class Scope:
         #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
         #: The named values that are function calls; None for a named value that is invalid.
-        self.calls: Mapping[str, Call | None] = {}
+        self.calls: Mapping[str, FunctionCall | None] = {}
         self.inputs, self.problems = input_values(manifest, inputs, self._make_contents)
 
     def resolver(
         self,
-        of_resource: Callable[[Path], Any],
-        call: Callable[[Call, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
+        of_resource: Callable[[ExpressionPath], Any],
+        call: Callable[[FunctionCall, Mapping[str, Any]], Any] = lambda _call, _given: UNKNOWN,
         *,
         expand_components: bool = True,
     ) -> partial[Any]:
@@ -114,7 +114,7 @@ class Scope:
         """
         return partial(self._resolve, _Lookup(of_resource, call, expand_components))
 
-    def once(self, resolve: partial[Any]) -> Callable[[Path], Any]:
+    def once(self, resolve: partial[Any]) -> Callable[[ExpressionPath], Any]:
         """Return a function like ``resolve``, one that ``resolver`` has returned, that evaluates each named value once.
 
         The texts of all paths that are resolved with it are bounded together.
@@ -122,7 +122,7 @@ class Scope:
         expansion = _Expansion()
         lookup = resolve.args[0]._replace(expansion=expansion)
 
-        def resolve_once(path: Path) -> Any:
+        def resolve_once(path: ExpressionPath) -> Any:
             expansion.lookups = 0
             return self._resolve(lookup, path)
 
@@ -165,13 +165,13 @@ class Scope:
             for path in self.paths(value)
         )
 
-    def paths(self, value: Any, *, of_configurations: bool = True) -> Iterator[Path]:
+    def paths(self, value: Any, *, of_configurations: bool = True) -> Iterator[ExpressionPath]:
         """Yield every path in a value, and those in the named values and outputs that it uses.
 
         ``of_configurations``: also those in the configurations of the providers that are called for it.
         Raises ``ValueError`` with a message for users.
         """
-        seen: set[Path] = set()
+        seen: set[ExpressionPath] = set()
         waiting = [value]
         while waiting:
             for path in filter(None, map(self._with_name, expression.find_paths(waiting.pop()))):
@@ -195,7 +195,7 @@ class Scope:
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
-    def _definition(self, path: Path, *, of_configurations: bool) -> Any:
+    def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
         """Return the named value or output that a path means, as written; None for other paths."""
         if path.root == "values":
             name = path.keys[0]
@@ -207,7 +207,7 @@ class Scope:
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return component.outputs.get(path.keys[0]) if component is not None else None
 
-    def attribute_value(self, entry: Entry, name: str, written: Any, resolve: Callable[[Path], Any]) -> Any:
+    def attribute_value(self, entry: Entry, name: str, written: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
         """Return an attribute's value: expressions evaluated, descriptions of assets and archives replaced by these.
 
         An asset of text is that text where the attribute accepts text. Raises ``ValueError`` with a message for users.
@@ -229,7 +229,7 @@ class Scope:
         place = f"{root}/{file}" if root and not file.startswith("/") else file
         return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, place))
 
-    def _resolve(self, lookup: _Lookup, written: Path) -> Any:
+    def _resolve(self, lookup: _Lookup, written: ExpressionPath) -> Any:
         path = self._with_name(written, lookup.inside, lookup.expansion)
         if path is None:
             return UNKNOWN
@@ -248,21 +248,21 @@ class Scope:
         return lookup.of_resource(path)
 
     def _with_name(
-        self, written: Path, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
-    ) -> Path | None:
+        self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
+    ) -> ExpressionPath | None:
         """Return a path with the expressions in its resource's title evaluated; None as in ``resolve_name``."""
         if not isinstance(written.root, tuple) or "${" not in written.root.title:
             return written
         found = self.resolve_name(written.root, inside, expansion)
         return None if found is None else written._replace(root=found)
 
-    def _input(self, path: Path) -> Any:
+    def _input(self, path: ExpressionPath) -> Any:
         name = path.keys[0]
         if name not in self.inputs:
             raise _unknown_name(path, "input", self._manifest.inputs)
         return expression.follow_keys(self.inputs[name], path, path.keys[1:])
 
-    def _fact(self, path: Path) -> Any:
+    def _fact(self, path: ExpressionPath) -> Any:
         try:
             value = self._facts[path.keys[0]]
         except KeyError:
@@ -270,13 +270,13 @@ class Scope:
             raise _unknown_name(path, "fact", names) from None
         return expression.follow_keys(value, path, path.keys[1:])
 
-    def _host(self, path: Path) -> Any:
+    def _host(self, path: ExpressionPath) -> Any:
         known = getattr(self._facts, "host", {})
         if path.keys[0] not in known:
             raise _unknown_name(path, "property of the host", known)
         return expression.follow_keys(known[path.keys[0]], path, path.keys[1:])
 
-    def _stack_output(self, path: Path) -> Any:
+    def _stack_output(self, path: ExpressionPath) -> Any:
         stack, name = path.keys[:2]
         try:
             outputs = {} if self._stacks is None else self._stacks(stack)
@@ -295,7 +295,7 @@ class Scope:
         self.stack_outputs[stack, name] = None
         return expression.follow_keys(outputs[name], path, path.keys[2:])
 
-    def _value(self, path: Path, lookup: _Lookup) -> Any:
+    def _value(self, path: ExpressionPath, lookup: _Lookup) -> Any:
         name = path.keys[0]
         if name not in self.calls:
             if name not in self._manifest.values:
@@ -304,11 +304,11 @@ class Scope:
         if (call := self.calls[name]) is None:
             return UNKNOWN
         # No function is called with inputs that are not known.
-        given = self._evaluate(name, dict(call.given), path._replace(keys=path.keys[:1]), lookup)
+        given = self._evaluate(name, dict(call.arguments), path._replace(keys=path.keys[:1]), lookup)
         answer = UNKNOWN if is_unknown(given) else lookup.call(call, self._with_contents(name, call, given))
         return expression.follow_keys(answer, path, path.keys[1:])
 
-    def _with_contents(self, name: str, call: Call, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _with_contents(self, name: str, call: FunctionCall, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the inputs of a call, descriptions of assets and archives replaced by these."""
         contents = call.function.inputs.content_attributes
         if contents.isdisjoint(given):
@@ -316,14 +316,14 @@ class Scope:
         file = self._manifest.place(("values", name)).file
         return {key: self._make_contents(value, file) if key in contents else value for key, value in given.items()}
 
-    def _output(self, path: Path, lookup: _Lookup) -> Any:
+    def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
         assert isinstance(path.root, tuple)
         name, outputs = path.keys[0], self.components[path.root].outputs
         if name not in outputs:
             raise _unknown_name(path, "output", outputs)
         return self._evaluate(f"{path.root}.{name}", outputs[name], path, lookup)
 
-    def _evaluate(self, name: str, value: Any, path: Path, lookup: _Lookup) -> Any:
+    def _evaluate(self, name: str, value: Any, path: ExpressionPath, lookup: _Lookup) -> Any:
         inside = (*lookup.inside, name)
         if name in lookup.inside:
             msg = f"{path}: values refer to each other in a circle: {' → '.join(inside)}"
@@ -345,17 +345,17 @@ class Scope:
         return expression.follow_keys(found, path, path.keys[1:])
 
 
-def _refuse_function(call: Call, _given: Mapping[str, Any]) -> Any:
+def _refuse_function(call: FunctionCall, _given: Mapping[str, Any]) -> Any:
     msg = f"a title cannot depend on a function, such as {call}"
     raise ValueError(msg)
 
 
-def _refuse_resource(path: Path) -> Any:
+def _refuse_resource(path: ExpressionPath) -> Any:
     msg = f"{path}: a title cannot depend on another resource"
     raise ValueError(msg)
 
 
-def _unknown_name(path: Path, kind: str, known: Any) -> ValueError:
+def _unknown_name(path: ExpressionPath, kind: str, known: Any) -> ValueError:
     return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'{hint(path.keys[0], known, kind)}")
 
 

@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
-from resource_api.model.function import Call
 from resource_api.model.provider_instance import ProviderInstance
+from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason
 from resource_api.model.values.reference import capitalize_type, split_instance
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
 
     #: Calls a function with inputs; the third argument: whether its answer is a secret in any case.
-    Ask = Callable[[Call, Mapping[str, Any], bool], Any]
+    Ask = Callable[[FunctionCall, Mapping[str, Any], bool], Any]
 
 
 def build_instances(
-    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, calls: Mapping[str, Call | None]
+    table: ResourceTable, evaluator: Evaluator, diagnostics: Diagnostics, calls: Mapping[str, FunctionCall | None]
 ) -> dict[str, ProviderInstance]:
     """Return the provider instances that the manifest names, or its resources and ``calls`` need, by name.
 
@@ -255,9 +255,9 @@ def _missing(provider: ProviderFunctions, config: Mapping[str, Any]) -> list[Pro
 _KEYS: Final = ("invoke", "with", "provider")
 
 
-def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, Call | None]:
+def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, FunctionCall | None]:
     """Return the named values that are function calls; None for an invalid one, which is reported."""
-    found: dict[str, Call | None] = {}
+    found: dict[str, FunctionCall | None] = {}
     for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:
             try:
@@ -271,7 +271,7 @@ def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, 
     return found
 
 
-def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> Call:
+def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
@@ -289,7 +289,7 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
     if name not in functions:
         msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
-    return Call(instance, name, functions[name], given)
+    return FunctionCall(instance, name, functions[name], given)
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:
@@ -304,36 +304,36 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
     raise ValueError(msg)
 
 
-def _input_problems(call: Call) -> Iterator[tuple[tuple[str, ...], str]]:
+def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield what is wrong with the literal inputs of a call: the path in the named value, and a message."""
     inputs = call.function.inputs
-    for name in call.given:
+    for name in call.arguments:
         if name not in inputs.attributes:
             yield ("with", name), f"function '{call}' has no input '{name}'{hint(name, inputs.attributes)}"
     for name in inputs.mandatory:
-        if call.given.get(name) is None:
+        if call.arguments.get(name) is None:
             yield ("with",), f"function '{call}' needs the input '{name}'"
-    known = inputs.attributes.keys() & call.given.keys()
-    literal = {name: call.given[name] for name in known if expression.is_literal(call.given[name])}
+    known = inputs.attributes.keys() & call.arguments.keys()
+    literal = {name: call.arguments[name] for name in known if expression.is_literal(call.arguments[name])}
     for problem in _check(call, literal)[1]:
         yield ("with", problem.attribute or ""), problem.message
 
 
-def _check(call: Call, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def _check(call: FunctionCall, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     inputs = call.function.inputs
     filled = canonicalize.fill_defaults(inputs, dict(given))
-    return filled, canonicalize.check_values(inputs, filled, call.given)
+    return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
-def _with_texts(call: Call, given: Mapping[str, Any]) -> dict[str, Any]:
+def _with_texts(call: FunctionCall, given: Mapping[str, Any]) -> dict[str, Any]:
     known = call.function.inputs.attributes
     return {
-        name: canonicalize.with_texts(known[name].datatype, call.given[name], value) if name in known else value
+        name: canonicalize.with_texts(known[name].datatype, call.arguments[name], value) if name in known else value
         for name, value in given.items()
     }
 
 
-def invoke(call: Call, given: Mapping[str, Any], ask: Ask) -> Any:
+def invoke(call: FunctionCall, given: Mapping[str, Any], ask: Ask) -> Any:
     """Return a function's answer to known inputs; it is sensitive if an input is or the function declares it so.
 
     Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.

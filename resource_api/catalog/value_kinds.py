@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.datatypes import messages, referred_values
-from resource_api.model.values.expression import Expression, Path, parse
+from resource_api.model.values.expression import Expression, ExpressionPath, parse
 from resource_api.model.values.nested import place_text
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import Sensitive
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ValueKinds:
     """Finds the data types of resources' attributes, of functions' answers, of named values and of outputs."""
 
-    def __init__(self, scope: Scope, find: Callable[[Path], Entry | None]) -> None:
+    def __init__(self, scope: Scope, find: Callable[[ExpressionPath], Entry | None]) -> None:
         """Look names up in ``scope``, and resources with ``find``."""
         self._scope = scope
         self._find = find
@@ -33,7 +33,7 @@ class ValueKinds:
             wants, is_ = messages.alternatives(wanted, attribute.must_be), messages.alternatives(given)
             yield f"{name}{place_text(place)} must be {wants}, and {written} is {is_}"
 
-    def of_path(self, path: Path) -> Kinds:
+    def of_path(self, path: ExpressionPath) -> Kinds:
         """Return the data types of what a path leads to; empty where nothing is known about them."""
         if path.root == "values":
             name, call = path.keys[0], self._scope.calls.get(path.keys[0])
@@ -60,7 +60,7 @@ class ValueKinds:
         if not isinstance(found, Expression):
             return ()
         first = found.parts[0]
-        if len(found.parts) == 1 and isinstance(first, Path):
+        if len(found.parts) == 1 and isinstance(first, ExpressionPath):
             return self.of_path(first._replace(keys=(*first.keys, *keys)))
         return () if keys else referred_values.kinds_as_written(found, self.of_path)
 

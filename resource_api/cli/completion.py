@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import click
 
-    from resource_api.model.datatypes.parser import Term
+    from resource_api.model.datatypes.parser import TypeTerm
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.state.sqlite.names import RecordedName
@@ -434,7 +434,7 @@ def _first_sentence(docs: str) -> str:
 def _enumerated(datatype: str) -> list[str]:
     """Return the values of the enumerations and Booleans in the expression of a data type."""
 
-    def walk(term: Term) -> Iterator[str]:
+    def walk(term: TypeTerm) -> Iterator[str]:
         if term.value == "Enum":
             yield from (str(each.value) for each in term.arguments or ())
         elif term.value == "Boolean":

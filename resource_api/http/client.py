@@ -24,7 +24,7 @@ from resource_api.provider.context import current
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from resource_api.http.connections import Connections
+    from resource_api.http.connections import ConnectionPool
 
 #: Methods that may be repeated, whatever became of the first request (RFC 9110, 9.2.2).
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
@@ -117,7 +117,7 @@ class Client:
         }
         self._retries = retries
         self._timeout, self._ca_file = timeout, ca_file
-        self._connections: Connections | None = None
+        self._connections: ConnectionPool | None = None
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Response:
         """Read; ``query`` are parameters."""
@@ -238,16 +238,16 @@ class Client:
 
     def _once(self, method: str, url: str, headers: Mapping[str, str], data: bytes | None) -> tuple[Response, int]:
         """Return one answer and its status: 0 without an answer, -1 if the service cannot have got the request."""
-        from resource_api.http.connections import Connections, Unreachable
+        from resource_api.http.connections import ConnectionPool, ServiceUnreachable
 
         if self._connections is None:
-            self._connections = Connections(self.url, self._timeout, self._ca_file)
+            self._connections = ConnectionPool(self.url, self._timeout, self._ca_file)
         parts, context, began = urlsplit(url), current.get(), time.monotonic()
         target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_OF_URLS)
         request = f"{method} {self._mask(url)}"
         try:
             status, found, content = self._connections.exchange(method, target, headers, data)
-        except Unreachable as error:
+        except ServiceUnreachable as error:
             response, status = Response(0, {}, str(error), request), 0 if error.sent else -1
         except ResourceError as error:
             msg = f"{request}: {error}"

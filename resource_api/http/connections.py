@@ -31,7 +31,7 @@ _LARGEST: Final = 64 << 20
 _PART: Final = 1 << 16
 
 
-class Unreachable(Exception):  # noqa: N818 - what it says, and no error of a user
+class ServiceUnreachable(Exception):  # noqa: N818 - what it says, and no error of a user
     """No whole answer; ``sent``: the service may have got the request."""
 
     def __init__(self, why: str, *, sent: bool) -> None:
@@ -48,7 +48,7 @@ class Exchange(NamedTuple):
     content: bytes
 
 
-class Connections:
+class ConnectionPool:
     """Connections to the origin of one URL, for several threads; ``timeout`` is in seconds for one exchange."""
 
     def __init__(self, url: str, timeout: float, ca_file: str | None = None) -> None:
@@ -73,7 +73,7 @@ class Connections:
         try:
             connection = self._connection()
         except (OSError, HTTPException) as error:
-            raise Unreachable(_words(error), sent=False) from error
+            raise ServiceUnreachable(_words(error), sent=False) from error
         try:
             if self._proxy is not None and self._origin.scheme == "http":
                 target, headers = f"http://{self._origin.netloc}{target}", {**headers, **self._proxy_headers()}
@@ -83,7 +83,7 @@ class Connections:
             found = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
         except (OSError, HTTPException) as error:
             connection.close()
-            raise Unreachable(_words(error), sent=True) from error
+            raise ServiceUnreachable(_words(error), sent=True) from error
         except BaseException:
             connection.close()
             raise

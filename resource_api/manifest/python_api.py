@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from resource_api.manifest.python_positions import current_call, source
 from resource_api.model.attribute import METAPARAMETERS, RELATIONSHIPS
 from resource_api.model.values import document
-from resource_api.model.values.expression import Expression, Index, Path, escape_expressions
+from resource_api.model.values.expression import Expression, ExpressionPath, Index, escape_expressions
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, parse
 from resource_api.model.values.values import Sensitive, map_leaves
 
@@ -130,7 +130,9 @@ class DeclaredResource:
         if attribute.startswith("_"):
             raise AttributeError(attribute)
         type_name, title = self._reference
-        return PendingValue(Expression((Path(Reference(type_name, escape_expressions(title)), (attribute,)),)))
+        return PendingValue(
+            Expression((ExpressionPath(Reference(type_name, escape_expressions(title)), (attribute,)),))
+        )
 
     def __str__(self) -> str:
         """Return ``Type[title]``."""
@@ -207,7 +209,7 @@ class ManifestApi:
         """Begin with no declarations; ``file`` is the author's, for line numbers. ``values``: names of ``VALUES``."""
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
-        self.values = View({name: PendingValue(Expression((Path("values", (name,)),))) for name in values})
+        self.values = View({name: PendingValue(Expression((ExpressionPath("values", (name,)),))) for name in values})
         self.facts = Facts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
@@ -258,7 +260,7 @@ class ManifestApi:
 
     def stack_output(self, stack: str, name: str) -> PendingValue:
         """Return an output of another stack of the project, or of ``PROJECT/STACK``."""
-        return PendingValue(Expression((Path("stacks", (stack, name)),)))
+        return PendingValue(Expression((ExpressionPath("stacks", (stack, name)),)))
 
     def invoke(
         self, function: str, given: Mapping[str, Any] | None = None, *, provider: str | None = None, **more: Any
@@ -272,14 +274,14 @@ class ManifestApi:
         name = next(name for each in count(number) if (name := f"{word}-{each}") not in self.values)
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
         self._declare("values", name, call if provider is None else {**call, "provider": provider})
-        return PendingValue(Expression((Path("values", (name,)),)))
+        return PendingValue(Expression((ExpressionPath("values", (name,)),)))
 
     def text(self, template: str, *values: Any) -> PendingValue | Sensitive[PendingValue]:
         """Return ``template`` with ``{0}``, ``{1}``, ... replaced by values, pending or not.
 
         The result is sensitive if one of the values is. Raises ``ValueError`` for other fields.
         """
-        parts: list[str | Path] = []
+        parts: list[str | ExpressionPath] = []
         secret = False
         for literal, field in _fields(template):
             parts.append(literal)
@@ -422,7 +424,7 @@ def _relation(value: Any) -> Any:
     )
 
 
-def _parts(value: Any) -> tuple[str | Path, ...]:
+def _parts(value: Any) -> tuple[str | ExpressionPath, ...]:
     _check_method(value)
     if callable(value):
         msg = f"a manifest cannot hold a value of the type {type(value).__name__}"

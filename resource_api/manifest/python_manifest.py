@@ -18,7 +18,7 @@ from resource_api.model.component import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, reason
-from resource_api.model.values.expression import Expression, Path
+from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.values import Sensitive
 from resource_api.system.pure_code_guard import read_only
 
@@ -97,7 +97,7 @@ def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
     """Return the ephemeral inputs as pending values: where they go is checked, so that none is recorded."""
     declared = constants.get("inputs") or {}
     names = [name for name, body in declared.items() if body and body.get("ephemeral")]
-    return {name: PendingValue(Expression((Path("inputs", (name,)),))) for name in names}
+    return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
 
 
 def _execute(raw: bytes, file: str) -> dict[str, Any]:

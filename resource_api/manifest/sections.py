@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.yaml_scalar import QUOTING, quoting_hint, quoting_hint_at
 from resource_api.model.attribute import METAPARAMETERS, MISSING, OPERATIONS, RELATIONSHIPS
-from resource_api.model.declaration import ConfiguredProvider, Declaration, Input, Manifest, Moved, Origin, Removed
+from resource_api.model.declaration import (
+    ConfiguredProvider,
+    Declaration,
+    DocumentPath,
+    Input,
+    Manifest,
+    Moved,
+    Removed,
+)
 from resource_api.model.values import document, reference, text
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
@@ -146,7 +154,7 @@ class ManifestBuilder:
         #: The document that is being added.
         self._source: Document
         #: (section, name) → its first occurrence.
-        self._origins: dict[tuple[str, str], Origin] = {}
+        self._origins: dict[tuple[str, str], DocumentPath] = {}
         #: Type → title → the first declaration.
         self._titles: dict[str, dict[str, Declaration]] = {}
         #: Type as written → type, of all references that were valid.
@@ -198,7 +206,7 @@ class ManifestBuilder:
     def _error(self, path: Path, message: str, hint: str = "", named: str = "") -> None:
         self._report(Violation(path, message, hint), named)
 
-    def _duplicate(self, path: Path, message: str, first: Origin | Declaration) -> None:
+    def _duplicate(self, path: Path, message: str, first: DocumentPath | Declaration) -> None:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
     def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> None:
@@ -242,7 +250,7 @@ class ManifestBuilder:
 
     def _is_new(self, section: str, name: str) -> bool:
         """Whether a name is valid and not used before; report it otherwise."""
-        origin = Origin(self._source, (section, name))
+        origin = DocumentPath(self._source, (section, name))
         first = self._origins.setdefault((section, name), origin)
         kind = section.removesuffix("s")
         if first is not origin:
@@ -280,7 +288,7 @@ class ManifestBuilder:
             del given[key]
         default = body.get("default", MISSING)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
-        origin = Origin(self._source, path)
+        origin = DocumentPath(self._source, path)
         self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), origin, *flags)
 
     def _flag(self, path: Path, body: dict[str, Any], key: str, what: str) -> bool:
@@ -317,7 +325,7 @@ class ManifestBuilder:
         elif type(config) is not dict:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         else:
-            origin = Origin(self._source, path)
+            origin = DocumentPath(self._source, path)
             words = given["version"], config, origin, given["implementation"]
             self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
@@ -440,13 +448,13 @@ class ManifestBuilder:
             origin = self._reference((*path, "from"), pair["from"])
             target = self._reference((*path, "to"), pair["to"])
             if origin and target:
-                self.moved.append(Moved(origin, target, Origin(self._source, path)))
+                self.moved.append(Moved(origin, target, DocumentPath(self._source, path)))
 
     def _add_removed(self, section: Any) -> None:
         for number, item in enumerate(self._list("removed", section)):
             found = self._reference(("removed", number), item)
             if found:
-                self.removed.append(Removed(found, Origin(self._source, ("removed", number))))
+                self.removed.append(Removed(found, DocumentPath(self._source, ("removed", number))))
 
 
 Path = tuple[str | int, ...]

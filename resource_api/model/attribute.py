@@ -46,7 +46,7 @@ KEYWORDS: Final = ("type", "docs", "kind", "default", "write_only", "derived_fro
 _RENAMED: Final = {"desc": "docs", "behaviour": "kind", "behavior": "kind"}
 
 
-class Missing:
+class NoDefault:
     """The absence of a default, where None would be a default; one instance, ``MISSING``."""
 
     __slots__ = ()
@@ -56,7 +56,7 @@ class Missing:
         return "MISSING"
 
 
-MISSING: Final = Missing()
+MISSING: Final = NoDefault()
 
 
 class Attribute:

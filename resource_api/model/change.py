@@ -1,4 +1,4 @@
-"""What a step does to a resource: the action, the two states, the differences between them; and to others besides.
+"""The two states of a resource as a provider receives them, their differences, and the side effects of a change.
 
 Pure values and comparisons. Why a step exists and in which order it runs is for the planner.
 """
@@ -6,9 +6,8 @@ Pure values and comparisons. Why a step exists and in which order it runs is for
 from __future__ import annotations
 
 from collections.abc import Mapping as MappingABC
-from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
@@ -20,50 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.type_definition import Name, TypeDefinition
-
-
-class Action(StrEnum):
-    """What a step does; the value is the word in JSON, ``symbol`` the mark in a plan's text."""
-
-    symbol: str
-
-    CREATE = "create", "+"
-    UPDATE = "update", "~"
-    REPLACE = "replace", "-/+"
-    DELETE = "delete", "-"
-    READ = "read", "<="
-    IMPORT = "import", ">"
-    FORGET = "forget", "."
-    REFRESH = "refresh", "!"
-    RUN = "run", "~"
-    SAME = "same", " "
-
-    def __new__(cls, word: str, symbol: str) -> Self:
-        """Make a member from its word and its symbol."""
-        member = str.__new__(cls, word)
-        member._value_ = word
-        member.symbol = symbol
-        return member
-
-    # The hash of str: that of Enum is a Python function, called for each look-up in a set.
-    __hash__ = str.__hash__
-
-
-#: What is being done while an action is carried out; a type can have words of its own, see ``TypeDefinition.verbs``.
-PARTICIPLES: Final[Mapping[str, str]] = {
-    "create": "creating",
-    "update": "updating",
-    "replace": "replacing",
-    "delete": "deleting",
-    "read": "reading",
-    "import": "importing",
-    "forget": "forgetting",
-    "refresh": "refreshing",
-    "run": "running",
-}
-
-#: The actions that create a resource, or create it again.
-CREATING: Final = frozenset({Action.CREATE, Action.REPLACE})
 
 
 #: The values of a log line have at most so many characters or elements; larger ones are laid out where they are shown.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import Problem
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """A position in a file; line and column count from 1, 0 means unknown."""
 
     file: str
@@ -39,17 +39,17 @@ class Place(NamedTuple):
         return f"{text} ({self.line_text})" if self.line else text
 
 
-class Origin(NamedTuple):
+class DocumentPath(NamedTuple):
     """Where something is declared: a document and the path of keys to it."""
 
     document: Document
     path: tuple[str | int, ...]
 
-    def place(self, *inner: str | int) -> Place:
+    def place(self, *inner: str | int) -> FilePosition:
         """Return the position of the key, or of a key below it; of the last one on the path that exists."""
-        return Place(self.document.file, *self.document.position((*self.path, *inner)))
+        return FilePosition(self.document.file, *self.document.position((*self.path, *inner)))
 
-    def place_in_value(self, column: int, *inner: str | int) -> Place:
+    def place_in_value(self, column: int, *inner: str | int) -> FilePosition:
         """Return the position of a character of the text under a key, from 1; of the key where that is not certain."""
         line, start = self.document.position((*self.path, *inner), value=True)
         text: Any = self.document.data
@@ -60,7 +60,7 @@ class Origin(NamedTuple):
         quote = source[:1] if source[:1] in {"'", '"'} else ""
         if not isinstance(text, str) or not source.startswith(quote + text):
             return self.place(*inner)
-        return Place(self.document.file, line, start + len(quote) + column - 1)
+        return FilePosition(self.document.file, line, start + len(quote) + column - 1)
 
 
 class Input(NamedTuple):
@@ -69,7 +69,7 @@ class Input(NamedTuple):
     type: str
     default: Any
     docs: str
-    origin: Origin
+    origin: DocumentPath
     sensitive: bool = False
     #: Whether nothing of its value is ever recorded; such an input is a secret too.
     ephemeral: bool = False
@@ -80,14 +80,14 @@ class Moved(NamedTuple):
 
     source: Reference
     target: Reference
-    origin: Origin
+    origin: DocumentPath
 
 
 class Removed(NamedTuple):
     """An entry of ``removed``: the record of ``reference`` is to be forgotten."""
 
     reference: Reference
-    origin: Origin
+    origin: DocumentPath
 
 
 class ConfiguredProvider(NamedTuple):
@@ -100,7 +100,7 @@ class ConfiguredProvider(NamedTuple):
     type: str
     version: str
     config: dict[str, Any]
-    origin: Origin
+    origin: DocumentPath
     implementation: str = ""
 
     @property
@@ -136,9 +136,13 @@ class Declaration(NamedTuple):
         """Its name in relationships, logs and state."""
         return child_reference(self.parent, self.type, self.title)
 
-    def place(self, *inner: str | int) -> Place:
+    def place(self, *inner: str | int) -> FilePosition:
         """Return the position of its key, of an attribute, or of a key below that."""
-        return Origin(self.document, ("resources", self.key)).place(*inner) if self.document is not None else Place("")
+        return (
+            DocumentPath(self.document, ("resources", self.key)).place(*inner)
+            if self.document is not None
+            else FilePosition("")
+        )
 
 
 class Manifest(NamedTuple):
@@ -204,7 +208,7 @@ class Manifest(NamedTuple):
         attribute: str | None = None,
         *inner: str | int,
         file: str = "",
-    ) -> Place:
+    ) -> FilePosition:
         """Return the position of a part of this manifest, or of a path of keys from the top of a file.
 
         ``attribute`` and ``inner`` are keys below it; of a place in an attribute, ``rules[0].port``, it is the position
@@ -227,7 +231,7 @@ class Manifest(NamedTuple):
         path = (*what, *within)
         candidates = [each for each in reversed(self.documents) if not file or each.file == file]
         best = max(candidates, key=lambda each: _depth(each.data, path), default=None)
-        return Origin(best, path).place() if best else Place(file or self.file)
+        return DocumentPath(best, path).place() if best else FilePosition(file or self.file)
 
     def defaults_of(self, declared: Declaration) -> Mapping[str, Any]:
         """Return the values that a declaration of a resource or component inherits, by attribute."""
@@ -241,11 +245,11 @@ class Manifest(NamedTuple):
         own = attribute in declared.attributes or attribute in declared.meta
         return not own and attribute in of_type
 
-    def defaults_place(self, file: str, type_name: str, *inner: str | int) -> Place:
+    def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""
         document = next(each for each in self.documents if each.file == file)
         spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
-        return Origin(document, ("defaults", spelt, *inner)).place()
+        return DocumentPath(document, ("defaults", spelt, *inner)).place()
 
 
 def _depth(data: Any, path: Sequence[str | int]) -> int:

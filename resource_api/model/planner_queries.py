@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.entry import Entry
-    from resource_api.model.function import Call
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
-    from resource_api.model.values.expression import Path
+    from resource_api.model.type_definition import FunctionCall
+    from resource_api.model.values.expression import ExpressionPath
 
 
 class Observation(NamedTuple):
@@ -74,14 +74,14 @@ class PlannerQueries(Protocol):
         6. The provider's ``due`` reads the system and changes nothing.
         """
 
-    def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
+    def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
         """Return whether a provider instance can be called with the values that ``resolve`` returns by now.
 
         7. An instance whose configuration refers to resources is configured when these values are known for the first
         time, and its resources are read then. ``resolve`` raises ``ValueError`` for a value that cannot be computed.
         """
 
-    def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+    def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
         """Return the result of a provider's function, called from an expression.
 
         8. A function reads and changes nothing; one call with the same inputs is made at most once in a run.

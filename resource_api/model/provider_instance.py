@@ -13,7 +13,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.declaration import Place
+    from resource_api.model.declaration import FilePosition
 
 #: The type name under which configured providers are recorded: ``Provider[vm_host@lab]``.
 PROVIDER_TYPE: Final = "provider"
@@ -23,7 +23,7 @@ class ProviderInstance(NamedTuple):
     """A configured provider; ``config`` holds its checked values, without those that are not known yet."""
 
     name: str
-    place: Place
+    place: FilePosition
     version: str = ""
     config: Mapping[str, Any] = EMPTY
     #: Values that refer to resources: attribute → value with expressions in it.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
 
 #: The identity of a record: type and configured provider, canonical name.
-Key = tuple[str, Any]
+RecordKey = tuple[str, Any]
 
 
 #: The actions after which a resource is owned.
@@ -85,7 +85,7 @@ class Record(NamedTuple):
         return instance_name(self.type, self.provider)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RecordKey:
         """The identity by which the record is stored."""
         return self.type if self.provider is None else self.instance, self.name
 
@@ -146,7 +146,7 @@ class Intent(NamedTuple):
         return child_reference(self.parent, self.type, self.title)
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RecordKey:
         """The identity of the resource."""
         return self.type if self.provider is None else instance_name(self.type, self.provider), self.name
 
@@ -166,10 +166,10 @@ class StackState(NamedTuple):
     manifest: str = ""
     #: The key of the digests of secrets, which makes digests of different states incomparable.
     salt: bytes = b""
-    records: Mapping[Key, Record] = {}
+    records: Mapping[RecordKey, Record] = {}
     #: Refreshes that are due because of a change and have not succeeded yet: target → references of the sources.
-    owed: Mapping[Key, Sequence[str]] = {}
-    intents: Mapping[Key, Intent] = {}
+    owed: Mapping[RecordKey, Sequence[str]] = {}
+    intents: Mapping[RecordKey, Intent] = {}
     outputs: Mapping[str, Any] = {}
     #: Whether secrets are stored as ciphertext; otherwise only their digests are.
     encrypted: bool = False
@@ -183,11 +183,11 @@ class Commit(NamedTuple):
     """What one commit writes, atomically."""
 
     put: Sequence[Record] = ()
-    drop: Sequence[Key] = ()
+    drop: Sequence[RecordKey] = ()
     #: The keys of intents whose outcome is known.
-    done: Sequence[Key] = ()
-    owed: Mapping[Key, Sequence[str]] = {}
-    paid: Sequence[Key] = ()
+    done: Sequence[RecordKey] = ()
+    owed: Mapping[RecordKey, Sequence[str]] = {}
+    paid: Sequence[RecordKey] = ()
     outputs: Mapping[str, Any] | None = None
     manifest: str | None = None
 

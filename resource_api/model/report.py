@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference
+from resource_api.model.action import Action
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from resource_api.model.change import SideEffect
+    from resource_api.model.change import Difference, SideEffect
     from resource_api.model.step import Operation, Step
     from resource_api.model.values.errors import Problem
 

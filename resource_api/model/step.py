@@ -8,7 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, Difference, exists
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import Difference, exists
 from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import is_secret, same_value
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Key, Record
+    from resource_api.model.record import Record, RecordKey
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
 
@@ -111,7 +112,7 @@ class PlanContext(NamedTuple):
     requires: Mapping[int, Sequence[int]]
     notifies: Callable[[], Mapping[int, Sequence[int]]]
     #: The keys of what a cut run may have made, which is ours; None: nothing is recorded.
-    made: Container[Key] | None = None
+    made: Container[RecordKey] | None = None
 
     def __repr__(self) -> str:
         """Show the number of entries."""

@@ -11,11 +11,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
-from resource_api.model import function as functions_
+from resource_api.model.action import PARTICIPLES
 from resource_api.model.attribute import OPERATIONS, AttributeSet, input_problems, keyword_problems
-from resource_api.model.change import PARTICIPLES
+from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values._lazy_regex import regex
-from resource_api.model.values.errors import DefinitionError, hint
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import DataTypeError, DefinitionError, hint
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from resource_api.model.attribute import Attribute, Kind
-    from resource_api.model.function import Function
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.values.title_patterns import TitlePatterns
 
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
@@ -60,11 +61,49 @@ FEATURES: Final = frozenset(
 #: The most seconds that a change may take to become visible.
 MAX_SETTLE: Final = 3600
 
+_FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output")
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions", "verbs", "settle"),
     *("autorequires", "autobefore", "autosubscribe", "autonotify"),
 )
+
+
+class Function:
+    """A function that a type's provider implements: documentation, inputs by name, data type of the result.
+
+    ``inputs`` are attributes without a kind; the ``TypeDefinition`` that holds the function checks it.
+    """
+
+    datatype: DataType
+
+    def __init__(
+        self, docs: str = "", *, inputs: Mapping[str, Attribute] | None = None, output: str = "Any", **unknown: Never
+    ) -> None:
+        """Declare a function; the provider's method of that name takes the context, and its inputs by name."""
+        self.docs = docs
+        self.inputs = AttributeSet({} if inputs is None else inputs)
+        self.output = output
+        self.unknown: Mapping[str, object] = unknown
+
+    def __repr__(self) -> str:
+        """Show the inputs and the output."""
+        return f"Function({', '.join(self.inputs.attributes)} → {self.output})"
+
+
+class FunctionCall(NamedTuple):
+    """One call in a manifest: ``values: {address: {invoke: ..., with: {...}}}``."""
+
+    #: The configured provider, as ``inventory_host@lab``.
+    instance: str
+    name: str
+    function: Function
+    #: Its inputs as written, by name.
+    arguments: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        """Return the function's name as manifests write it."""
+        return f"{self.instance.partition('@')[0]}.{self.name}"
 
 
 class TypeDefinition(AttributeSet):
@@ -363,10 +402,27 @@ def _verb_problems(verbs: Any) -> list[str]:
 
 def _provider_problems(definition: TypeDefinition) -> list[str]:
     """Check the version, the configuration and the functions."""
-    version, found = definition.version, input_problems(definition.config.attributes, "config")
+    version, problems = definition.version, input_problems(definition.config.attributes, "config")
     if version is not None and not (isinstance(version, str) and VERSION.match(version)):
-        found.append(f"version must be text such as '1.2.0', not {version!r}")
-    return found + functions_.function_problems(definition.functions)
+        problems.append(f"version must be text such as '1.2.0', not {version!r}")
+    for name, function in definition.functions.items():
+        problems += [f"function '{name}': {problem}" for problem in _function_problems(name, function)]
+    return problems
+
+
+def _function_problems(name: object, function: object) -> list[str]:
+    """Check a function; parse the data type of its result."""
+    if not isinstance(function, Function):
+        return [f"must be a Function(...), not {type(function).__name__}"]
+    problems = keyword_problems(function.unknown, _FUNCTION_KEYWORDS)
+    if not isinstance(name, str) or not name.isidentifier() or name.startswith("_"):
+        problems.append("the name must be that of a method, without a leading underscore")
+    problems += input_problems(function.inputs.attributes, "input")
+    try:
+        function.datatype = datatypes.parse(function.output)
+    except (DataTypeError, TypeError) as error:
+        problems.append(f"output {function.output!r}: {error}")
+    return problems
 
 
 def _automatic_problems(definition: TypeDefinition) -> list[str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference, ensure_of, exists
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, ensure_of, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.step import SAME, Decision
 from resource_api.plan.diff import ComparisonError, absence_differs, compare

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from resource_api.catalog.targets import matching
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.step import Replacement, ReplacementReason
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.replacement import cannot_outlive_source, host_of, trigger_entries

@@ -9,7 +9,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.values import is_unknown
 from resource_api.plan import unknowns
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.provider_instance import ProviderInstance
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.prior.match import Prior
 
@@ -66,7 +67,7 @@ def _sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, S
             yield step
 
 
-def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[Key]:
+def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
     """Return the keys of the recorded resources that are gone with the source."""
     return {
         record.key
@@ -75,7 +76,7 @@ def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[Key]:
     }
 
 
-def _made(instance: ProviderInstance, prior: Prior, hosted: Collection[Key]) -> Iterator[str]:
+def _made(instance: ProviderInstance, prior: Prior, hosted: Collection[RecordKey]) -> Iterator[str]:
     """Yield what an instance has made, apart from what is ``hosted``."""
     for key, record in prior.state.records.items():
         if record.instance == instance.name and record.owned and exists(record.is_) and key not in hosted:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.step import Operation
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 

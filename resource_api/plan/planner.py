@@ -10,7 +10,8 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.graph import reverse
-from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import exists
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.report import SUMMARY_FIELDS, Summary
 from resource_api.model.step import SAME, Decision, Operation, PlanContext, Step
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
-    from resource_api.model.function import Call
     from resource_api.model.options import Options
     from resource_api.model.planner_queries import PlannerQueries
-    from resource_api.model.values.expression import Path
+    from resource_api.model.type_definition import FunctionCall
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.drift import Drift
     from resource_api.prior.match import Prior
 
@@ -356,7 +357,7 @@ class _Planner:
         return step._replace(refreshed_by=tuple(names)) if names else step
 
     @property
-    def _resolve(self) -> Callable[[Path], Any]:
+    def _resolve(self) -> Callable[[ExpressionPath], Any]:
         # Not stored: it refers to this planner, and the circle would keep the planner in memory.
         return self.catalog.scope.resolver(self._value_of, self._call)
 
@@ -387,7 +388,7 @@ class _Planner:
         values = ((name, entry.pending[name], row.get(name)) for name in unknown)
         return [name for name, written, is_ in values if not expression.may_yield(written, self._resolve, is_)]
 
-    def _value_of(self, path: Path) -> Any:
+    def _value_of(self, path: ExpressionPath) -> Any:
         assert isinstance(path.root, Reference)
         entry = self.catalog.find(path.root)
         assert entry is not None
@@ -400,7 +401,7 @@ class _Planner:
             raise ValueError(msg)
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
-    def _call(self, call: Call, inputs: Mapping[str, Any]) -> Any:
+    def _call(self, call: FunctionCall, inputs: Mapping[str, Any]) -> Any:
         """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""
         failure, later, _ = self.queries.readiness(call.instance, self._resolve)
         try:

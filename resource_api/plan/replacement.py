@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants
-from resource_api.model.change import Action, Difference, exists
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, exists
 from resource_api.model.provider_functions import Planned
 from resource_api.model.step import Decision, Replacement, ReplacementReason
 from resource_api.model.values import reference

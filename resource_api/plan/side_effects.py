@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.values.reference import split_instance
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.diff import ComparisonError, compare
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import SideEffect
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
     from resource_api.plan.planner import Plan
 
@@ -34,7 +35,7 @@ class SideEffectRule:
         self._functions = functions
 
     @cached_property
-    def _entries(self) -> Mapping[Key, Entry]:
+    def _entries(self) -> Mapping[RecordKey, Entry]:
         return {entry.key: entry for entry in self._plan.catalog.entries}
 
     @cached_property
@@ -64,7 +65,7 @@ class SideEffectRule:
         why = "which this run is not to delete" if recorded else "which is not ours"
         return f"would also {effect.action} {effect}, {why}; {way_out}"
 
-    def keys(self, step: Step, effect: SideEffect) -> set[Key]:
+    def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
         """Return the identities of the thing that a side effect happens to.
 
         It belongs to each provider of its type that leads to the same place as that of the step.

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.implied_secrets import mark_secrets, referred_value
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.model.values.expression import Path
+    from resource_api.model.values.expression import ExpressionPath
 
 _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
 
-def predicted_value(path: Path, step: Step) -> Any:
+def predicted_value(path: ExpressionPath, step: Step) -> Any:
     """Return the value of a path into a planned resource, ``UNKNOWN`` if only carrying out the step yields it."""
     attribute = path.keys[0]
     if attribute in step.should and step.should[attribute] is not UNKNOWN:
@@ -44,12 +45,14 @@ def predicted_value(path: Path, step: Step) -> Any:
     return value_of(path, step.definition, step.should, step.is_)
 
 
-def _declared_value(path: Path, definition: TypeDefinition, should: Mapping[str, Any]) -> Any:
+def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any]) -> Any:
     attribute = path.keys[0]
     return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
 
 
-def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None) -> Any:
+def value_of(
+    path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None
+) -> Any:
     """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
@@ -60,7 +63,7 @@ def value_of(path: Path, definition: TypeDefinition, should: Mapping[str, Any], 
     return expression.follow_keys(mark_secrets(definition, is_, should).get(attribute), path, path.keys[1:])
 
 
-def outputs(catalog: Catalog, resolve: Callable[[Path], Any]) -> tuple[dict[str, Any], list[Problem]]:
+def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple[dict[str, Any], list[Problem]]:
     """Return the manifest's outputs by name, and the problems of those that have no value and get none in this run.
 
     An output is ``UNKNOWN`` if there is no value yet. One named like a secret input is secret.

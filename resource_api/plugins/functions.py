@@ -18,11 +18,11 @@ from resource_api.system import process_guard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from resource_api.model.function import Call
+    from resource_api.model.type_definition import FunctionCall
     from resource_api.plugins.provider_pool import ProviderPool
 
 
-def call_function(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
+def call_function(providers: ProviderPool, call: FunctionCall, inputs: Mapping[str, Any], secret: bool) -> Any:  # noqa: FBT001 - part of the call
     """Return the result of a function, ``Sensitive`` where ``secret`` is true or its data type is.
 
     Raise ``ValueError`` with the reason when it fails; a failed call is made again the next time.
@@ -33,7 +33,7 @@ def call_function(providers: ProviderPool, call: Call, inputs: Mapping[str, Any]
     return deepcopy(providers.function_results[key])
 
 
-def _call(providers: ProviderPool, call: Call, inputs: Mapping[str, Any], *, secret: bool) -> Any:
+def _call(providers: ProviderPool, call: FunctionCall, inputs: Mapping[str, Any], *, secret: bool) -> Any:
     datatype, run = call.function.datatype, providers.run
     run.log.mask.add(inputs)
     try:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.manifest import json_reader
 from resource_api.model.attribute import Attribute
-from resource_api.model.function import Function
-from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.type_definition import Function, TypeDefinition
 from resource_api.model.values.errors import DefinitionError, ManifestError
 
 if TYPE_CHECKING:

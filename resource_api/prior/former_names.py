@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import ComponentInstance, Entry
-    from resource_api.model.record import Key, Record
+    from resource_api.model.record import Record, RecordKey
 
 
 class FormerNames:
@@ -83,7 +83,7 @@ def claim_renamed(
     """
     by_reference = {record.reference: record for record in free}
     found: dict[int, Record] = {}
-    claimed: dict[Key, Entry] = {}
+    claimed: dict[RecordKey, Entry] = {}
     problems: list[Problem] = []
     for entry, names in renamed:
         matches = (by_reference[name] for name in names if name in by_reference)
@@ -158,7 +158,7 @@ def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) 
     """
     references = set(taken)
     renamed: dict[str, str] = {}
-    unique_of: dict[Key, Record] = {}
+    unique_of: dict[RecordKey, Record] = {}
     given = list(records)
     # What has been replaced gives way to what has replaced it.
     for record in sorted(given, key=lambda record: record.is_replaced):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
 
 
 class Prior(NamedTuple):
@@ -50,7 +50,7 @@ class Prior(NamedTuple):
     #: Entry's index → why it is an orphan, for the orphans among the entries.
     orphans: Mapping[int, OrphanKind] = {}
     #: Keys of records that have moved to another key: they are dropped at the end of the run.
-    moved_keys: Sequence[Key] = ()
+    moved_keys: Sequence[RecordKey] = ()
     #: What an interrupted run has left open, written before anything else.
     recovery: Commit = Commit()
     #: Entry's index → why its record cannot be used.
@@ -123,7 +123,7 @@ def match(
     records, moved_keys = _claim(catalog, state)
     check_removed_titles(catalog, records)
     errors = _upgrade(catalog, records, functions)
-    unclaimed: dict[Key, Record] = {}
+    unclaimed: dict[RecordKey, Record] = {}
     # If every record is claimed under its own key, nothing is left.
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
@@ -237,7 +237,7 @@ def _upgrade(
     return errors
 
 
-def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[Key]]:
+def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
     """Return records by the index of their entry, and the keys of those that were found by a former name."""
     former = FormerNames(catalog)
     found: dict[int, Record] = {}
@@ -260,7 +260,7 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
 
 
 def _predecessors(
-    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], replaced: Collection[str]
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], replaced: Collection[str]
 ) -> dict[int, Record]:
     """Return by entry the unclaimed record that it replaces: of its title, or of a ``replaced`` provider instance."""
     by_reference = {record.reference: record for record in unclaimed.values() if not record.is_replaced}

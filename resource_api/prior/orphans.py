@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key, Record
+    from resource_api.model.record import Record, RecordKey
 
 
 class OrphanKind(Enum):
@@ -42,7 +42,7 @@ class OrphanKind(Enum):
 
 
 def sort_unclaimed(
-    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[Key, Record], *, prune: bool
+    catalog: Catalog, records: Mapping[int, Record], unclaimed: Mapping[RecordKey, Record], *, prune: bool
 ) -> tuple[list[tuple[Record, OrphanKind]], list[Record]]:
     """Return the records that become orphans and those that are left alone, both with present names."""
     if not unclaimed:

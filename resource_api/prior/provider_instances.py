@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key, StackState
-    from resource_api.model.values.expression import Path
+    from resource_api.model.record import RecordKey, StackState
+    from resource_api.model.values.expression import ExpressionPath
 
 #: Separates the name of an instance from the number of an older one that it has superseded: ``vm_host@lab~1``.
 _OLDER = "~"
@@ -62,7 +62,7 @@ def provider_records(state: StackState) -> Iterable[Record]:
     return (record for record in state.records.values() if record.type == PROVIDER_TYPE)
 
 
-def unused_instances(records: Iterable[Record]) -> list[Key]:
+def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
     """Return the recorded instances that no recorded resource uses any more."""
     kept = list(records)
     used = {record.instance for record in kept if record.type != PROVIDER_TYPE}
@@ -116,8 +116,8 @@ class _Matcher:
         self._resources = {key: record for key, record in state.records.items() if record.type != PROVIDER_TYPE}
         self.in_use = {record.instance for record in self._resources.values()}
         self._replaced: dict[str, str] = {}
-        self._put: dict[Key, Record] = {}
-        self._drop: dict[Key, None] = {}
+        self._put: dict[RecordKey, Record] = {}
+        self._drop: dict[RecordKey, None] = {}
 
     def match_declared(self, instance: ProviderInstance) -> None:
         """Use the declared configuration; if it cannot reach what the recorded one has made, keep that one as well."""
@@ -282,7 +282,10 @@ def breaking_changes(before: Record, config: Mapping[str, Any], functions: Provi
 
 
 def deferred_configuration(
-    instance: ProviderInstance, resolve: Callable[[Path], Any], functions: ProviderFunctions, prior: ProviderInstances
+    instance: ProviderInstance,
+    resolve: Callable[[ExpressionPath], Any],
+    functions: ProviderFunctions,
+    prior: ProviderInstances,
 ) -> Mapping[str, Any]:
     """Return a configuration that refers to resources, evaluated and checked; ``resolve`` returns the value of a path.
 

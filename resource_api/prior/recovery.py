@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key, StackState
+    from resource_api.model.record import RecordKey, StackState
 
 
 def recover(
@@ -37,7 +37,7 @@ def join(renaming: Commit, recovery: Commit) -> Commit:
     )
 
 
-def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) -> Commit:
+def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, RecordKey]) -> Commit:
     """Return what an interrupted run may have done that reading the resources cannot show.
 
     What it was creating and the catalog does not declare is ours, with the protection that it was to have; so is what
@@ -45,7 +45,7 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[Key, Key]) ->
     been changed, so it notifies.
     """
     interrupted = {entry.index: str(entry.reference) for entry in catalog.entries if entry.key in state.intents}
-    owed: dict[Key, Sequence[str]] = {}
+    owed: dict[RecordKey, Sequence[str]] = {}
     for index, sources in catalog.subscribes.items():
         target = catalog.entries[index]
         names = [interrupted[source] for source in sources if source in interrupted]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Intent, Key, Record, StackState
+    from resource_api.model.record import Intent, Record, RecordKey, StackState
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.reference import Reference
 
@@ -37,7 +37,7 @@ def upgrade(record: Record, functions: ProviderFunctions) -> Record:
 
 
 def rename(
-    state: StackState, unclaimed: Mapping[Key, Record], functions: Callable[[str], ProviderFunctions]
+    state: StackState, unclaimed: Mapping[RecordKey, Record], functions: Callable[[str], ProviderFunctions]
 ) -> tuple[StackState, Commit]:
     """Return the state with present names for the records whose type has other namevars now, and what to write.
 
@@ -59,7 +59,7 @@ def rename(
 
 def rename_intents(
     state: StackState, declared: Mapping[tuple[str, Reference], Name], functions: Callable[[str], ProviderFunctions]
-) -> tuple[StackState, Mapping[Key, Key]]:
+) -> tuple[StackState, Mapping[RecordKey, RecordKey]]:
     """Return the state with present names for the intents whose type has other namevars now, and present → former key.
 
     An intent has no values: it gets the name of the record or of the ``declared`` resource with its reference (provider
@@ -68,8 +68,8 @@ def rename_intents(
     recorded = {
         (record.instance, record.reference): record for record in state.records.values() if not record.is_replaced
     }
-    intents: dict[Key, Intent] = {}
-    former: dict[Key, Key] = {}
+    intents: dict[RecordKey, Intent] = {}
+    former: dict[RecordKey, RecordKey] = {}
     for key, intent in state.intents.items():
         definition, place = _definition(key[0], functions), (key[0], intent.reference)
         name = intent.name

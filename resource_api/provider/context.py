@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.masking import Mask
     from resource_api.provider.derived import DerivedValues
-    from resource_api.provider.progress import Activity, Progress
+    from resource_api.provider.progress import Activity, ActivityDisplay
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
 
@@ -81,7 +81,7 @@ class RunContext:
         #: Whether people have seen the plan of a noop run: the log then repeats nothing of it.
         self.plan_is_shown = False
         #: Returns what shows the running calls and waits of this run; None: nothing does.
-        self.progress: Callable[[], Progress] | None = None
+        self.progress: Callable[[], ActivityDisplay] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
         self.isolate: bool | None = None
         #: Directories beneath which others may change what programs execute: those of ``--trust-path``.

@@ -45,7 +45,7 @@ class Activity(Protocol):
         ...
 
 
-class Progress(Protocol):
+class ActivityDisplay(Protocol):
     """Shows the activities of a run while they go on."""
 
     def running(self, activity: Activity) -> AbstractContextManager[None]:

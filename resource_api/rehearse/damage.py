@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, exists
+from resource_api.model.action import CREATING
+from resource_api.model.change import exists
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, ResourceAPIError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import CREATING, Action, describe_difference
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import describe_difference
 from resource_api.model.values.errors import ResourceAPIError
 from resource_api.rehearse.result import Finding
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.provider.progress import Activity, Progress
+    from resource_api.provider.progress import Activity, ActivityDisplay
     from resource_api.system.overlay.written_files import Written
 
 #: The lists of the files of packages, deb(5).
@@ -46,7 +46,7 @@ class Call(NamedTuple):
 class EffectRecorder:
     """Takes the place of what shows the calls of a run, and passes everything on to it."""
 
-    def __init__(self, descriptor: int, shown: Callable[[], Progress] | None) -> None:
+    def __init__(self, descriptor: int, shown: Callable[[], ActivityDisplay] | None) -> None:
         """Read the layers of ``descriptor``; ``shown`` returns what shows the calls, None: nothing does."""
         self.calls: list[Call] = []
         self._descriptor = descriptor

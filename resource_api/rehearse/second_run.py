@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import Action, describe_difference
+from resource_api.model.action import Action
+from resource_api.model.change import describe_difference
 from resource_api.rehearse.result import finding, needs
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.datatypes.datatype import DataType
-    from resource_api.model.function import Function
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.type_definition import Function, TypeDefinition
     from resource_api.plugins.implementations import Suitability
     from resource_api.plugins.module_path import Origin
     from resource_api.plugins.registry import Registry

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.targets import matching
 from resource_api.model.sealed_secrets import Sealed
-from resource_api.model.values.expression import Path, find_paths
+from resource_api.model.values.expression import ExpressionPath, find_paths
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret, is_unknown, same_value
 from resource_api.render.plan import step_lines
@@ -84,7 +84,7 @@ def _sources(value: Any) -> Iterator[str]:
             yield f"{_SCOPES[path.root]} '{_keys(path)}'"
 
 
-def _keys(path: Path) -> str:
+def _keys(path: ExpressionPath) -> str:
     return str(path).removeprefix(f"${{{path.root}.").removesuffix("}")
 
 

@@ -7,14 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import (
-    CREATING,
-    Action,
-    conceal_difference,
-    describe_side_effects,
-    is_text_change,
-    nested_parts,
-)
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import conceal_difference, describe_side_effects, is_text_change, nested_parts
 from resource_api.model.values.assets import Content
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive

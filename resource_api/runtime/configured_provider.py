@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
-    from resource_api.model.function import Call
     from resource_api.model.provider_instance import ProviderInstance
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.type_definition import FunctionCall, TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext
     from resource_api.runtime.manifest_compiler import Source
@@ -169,7 +168,7 @@ class _Configurations:
             msg = f"{instance.place}: {error}"
             raise ProviderError(msg) from error
 
-    def _call(self, call: Call, given: Mapping[str, Any]) -> Any:
+    def _call(self, call: FunctionCall, given: Mapping[str, Any]) -> Any:
         if call.instance in self._begun:
             msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
             raise ValueError(msg)

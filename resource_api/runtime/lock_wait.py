@@ -11,7 +11,7 @@ from resource_api.model.values.errors import StateLocked
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from resource_api.provider.progress import Progress
+    from resource_api.provider.progress import ActivityDisplay
     from resource_api.state.store import StateStore
     from resource_api.system.log import Log
 
@@ -42,7 +42,7 @@ class LockWait:
 
 
 @contextmanager
-def held(store: StateStore, command: str, seconds: float, progress: Progress, log: Log) -> Iterator[None]:
+def held(store: StateStore, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
     """Hold the lock of a store for one run of ``command``, waiting up to ``seconds``. Raise ``StateLocked``."""
     until = time.monotonic() + seconds
     with ExitStack() as stack:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
-    from resource_api.model.values.expression import Path
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 
@@ -42,7 +42,7 @@ def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, Any]
         raise UsageError(str(error)) from error
 
 
-def _recorded(runtime: Runtime, catalog: Catalog, path: Path) -> Any:
+def _recorded(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
     """Return the recorded value that a path into a resource leads to. Raise ``ValueError`` where there is none."""
     assert isinstance(path.root, tuple)
     state = runtime.store.load(runtime.name(catalog))

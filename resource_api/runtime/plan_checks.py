@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants
 from resource_api.catalog.targets import tags
-from resource_api.model.change import CREATING, Action, exists
-from resource_api.model.declaration import Place
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import exists
+from resource_api.model.declaration import FilePosition
 from resource_api.model.event import Diagnosed
 from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
 from resource_api.model.values import reference
@@ -107,7 +108,7 @@ class PolicyEvaluator:
 
     def _placed(self, problem: Problem, entry: Entry) -> Problem:
         """Return a problem with its resource and the place of the declaration."""
-        place = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else Place("")
+        place = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else FilePosition("")
         return problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
 
     def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:

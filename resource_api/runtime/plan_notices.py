@@ -9,7 +9,8 @@ import os
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.event import Drifted, PlannedChange
 from resource_api.model.provider_instance import PROVIDER_TYPE
 from resource_api.model.sealed_secrets import map_sealed

@@ -37,10 +37,9 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.function import Call
     from resource_api.model.record import StackState
-    from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.model.values.expression import Path
+    from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
@@ -141,7 +140,10 @@ def read_again(
 
 
 def _outputs(
-    catalog: Catalog, state: StackState, changed: Sequence[Record], call: Callable[[Call, Mapping[str, Any]], Any]
+    catalog: Catalog,
+    state: StackState,
+    changed: Sequence[Record],
+    call: Callable[[FunctionCall, Mapping[str, Any]], Any],
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
 
@@ -154,10 +156,10 @@ def _outputs(
 
     records = {**state.records, **{record.key: record for record in changed}}
 
-    def entry_of(path: Path) -> Entry | None:
+    def entry_of(path: ExpressionPath) -> Entry | None:
         return catalog.find(path.root) if isinstance(path.root, Reference) else None
 
-    def value_of(path: Path) -> Any:
+    def value_of(path: ExpressionPath) -> Any:
         entry = entry_of(path)
         record = records.get(entry.key) if entry is not None else None
         if entry is None or record is None:
@@ -178,7 +180,11 @@ def _outputs(
 
 
 def _call(
-    catalog: Catalog, instances: ProviderInstances, providers: ProviderPool, call: Call, inputs: Mapping[str, Any]
+    catalog: Catalog,
+    instances: ProviderInstances,
+    providers: ProviderPool,
+    call: FunctionCall,
+    inputs: Mapping[str, Any],
 ) -> Any:
     """Return what a function returns; unknown where its provider is not configured. Raise ``EvaluationError``."""
     declared = catalog.instances.get(call.instance)

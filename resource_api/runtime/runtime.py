@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from resource_api.catalog import targets
 from resource_api.manifest.sections import project_name
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.options import CacheRequest, execution_options, to_options

@@ -10,8 +10,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model import codec
+from resource_api.model.action import Action
 from resource_api.model.attribute import Attribute
-from resource_api.model.change import Action, Difference, SideEffect
+from resource_api.model.change import Difference, SideEffect
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import NO_META, Entry
 from resource_api.model.options import Options

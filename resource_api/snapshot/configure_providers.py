@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.record import StackState
-    from resource_api.model.values.expression import Path
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.provider_instances import ProviderInstances
 
@@ -64,7 +64,7 @@ class DeferredInstances:
         """Return whether the configuration of an instance refers to resources."""
         return name in self._instances
 
-    def configure(self, name: str, resolve: Callable[[Path], Any]) -> Readiness:
+    def configure(self, name: str, resolve: Callable[[ExpressionPath], Any]) -> Readiness:
         """Configure an instance with the values that are known by now.
 
         Another configuration than before closes the provider that was configured with the old one.

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.function import Call
     from resource_api.model.planner_queries import Due, PlannerQueries, Readiness
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Key
-    from resource_api.model.type_definition import Name, TypeDefinition
-    from resource_api.model.values.expression import Path
+    from resource_api.model.record import RecordKey
+    from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.prior.match import Prior
     from resource_api.snapshot.snapshot import Snapshot
 
@@ -54,7 +53,7 @@ class _SnapshotQueries:
         #: By instance, the type and the names that cannot be read yet.
         self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
         #: The resources that earlier runs have changed, and that may be seen late.
-        self.late: Mapping[Key, _LateChange] = {}
+        self.late: Mapping[RecordKey, _LateChange] = {}
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
@@ -92,13 +91,13 @@ class _SnapshotQueries:
     def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
         return self._snapshot.due(entry, should)
 
-    def readiness(self, instance: str, resolve: Callable[[Path], Any], /) -> Readiness:
+    def readiness(self, instance: str, resolve: Callable[[ExpressionPath], Any], /) -> Readiness:
         readiness = self._deferred.configure(instance, resolve)
         if not readiness.failure and instance in self._unread:
             self._read(*self._unread.pop(instance))
         return readiness
 
-    def call(self, call: Call, inputs: Mapping[str, Any], /) -> Any:
+    def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
         from resource_api.catalog.provider_config import invoke
         from resource_api.plugins.functions import call_function
 
@@ -113,7 +112,7 @@ class _LateChange(NamedTuple):
 
 
 def _is_as_recorded(
-    definition: TypeDefinition, late: Mapping[Key, _LateChange], name: Name, row: Mapping[str, Any] | None
+    definition: TypeDefinition, late: Mapping[RecordKey, _LateChange], name: Name, row: Mapping[str, Any] | None
 ) -> bool:
     recorded = late[definition.instance, name].row
     if row is None or recorded is None:
@@ -122,7 +121,7 @@ def _is_as_recorded(
     return all(has_sealed(before) or before is None or same_value(value, before) for value, before in values)
 
 
-def _late_changes(prior: Prior) -> Mapping[Key, _LateChange]:
+def _late_changes(prior: Prior) -> Mapping[RecordKey, _LateChange]:
     """Return the last changes by earlier runs of resources that are seen late."""
     records, intents = prior.state.records.items(), prior.state.intents.items()
     recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}

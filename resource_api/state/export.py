@@ -19,7 +19,7 @@ from resource_api.state.encryption.envelope import DataKey, remove_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.state.encryption import keys
 
 #: The version of the document. Its key is not ``format_version``, because that marks a saved plan.
@@ -215,7 +215,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
         owed = {(str(kind), _name(name)): [str(each) for each in sources] for kind, name, sources in document["owed"]}
     except (ValueError, TypeError) as error:
         raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
-    records: dict[Key, Record] = {}
+    records: dict[RecordKey, Record] = {}
     for found in document["resources"]:
         record = Record.from_dict({**found, "is_": found["is"], "name": _name(found["name"])})
         if record.key in records:

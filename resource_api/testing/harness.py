@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.catalog import provider_config
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.values.errors import CannotList, ManifestError
 from resource_api.model.values.expression import literal
 from resource_api.model.values.masking import Mask

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import show_name
 

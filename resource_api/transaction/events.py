@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, describe_difference, difference_fields, large_change
+from resource_api.model.action import Action
+from resource_api.model.change import describe_difference, difference_fields, large_change
 from resource_api.model.event import StepEnd, StepStart
 from resource_api.model.step import ADOPTED
 

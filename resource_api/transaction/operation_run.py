@@ -11,7 +11,8 @@ import time
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, Change, exists
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import Change, exists
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.values import copy_resource, is_flat
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference, SideEffect
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Operation
     from resource_api.model.type_definition import Name, TypeDefinition
 
@@ -109,7 +110,7 @@ class OperationRun:
         self.changed_at = ""
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RecordKey:
         """The key of its record."""
         return self.definition.instance, self.name
 

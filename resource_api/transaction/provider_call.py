@@ -11,7 +11,8 @@ from contextlib import nullcontext
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Action, Changes
+from resource_api.model.action import Action
+from resource_api.model.change import Changes
 from resource_api.model.report import ProviderCall
 from resource_api.model.values.errors import reason
 from resource_api.provider.context import Context

@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, exists
+from resource_api.model.action import Action
+from resource_api.model.change import exists
 from resource_api.model.record import Commit, Intent
 from resource_api.model.sealed_secrets import count_digests, seal_secrets
 from resource_api.model.values.reference import split_instance
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Difference
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Key, Record, StackState
+    from resource_api.model.record import Record, RecordKey, StackState
     from resource_api.model.values.reference import Reference
     from resource_api.plan.planner import Plan
     from resource_api.state.store import StackName, StateStore
@@ -74,7 +75,7 @@ class Recorder:
         self._commit(Commit(list(self._imported.values())))
 
     @cached_property
-    def _imported(self) -> Mapping[Key, Record]:
+    def _imported(self) -> Mapping[RecordKey, Record]:
         """The records of resources that are imported and replaced, as they are before that."""
         plan = self._plan
         if len(plan.operations) == len(plan.steps):
@@ -122,7 +123,9 @@ class Recorder:
         if runs:
             self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
-    def commit_results(self, runs: Sequence[OperationRun], results: Results, owed: Mapping[Key, Sequence[str]]) -> None:
+    def commit_results(
+        self, runs: Sequence[OperationRun], results: Results, owed: Mapping[RecordKey, Sequence[str]]
+    ) -> None:
         """Write the outcome of a segment, the refreshes ``owed`` because of it, and what was unchanged before it.
 
         Records thus stand in the order of execution, which a deletion without known dependencies reverses. A resource
@@ -179,7 +182,7 @@ class Recorder:
         old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
         return None if old is None else old._replace(is_=None, status="pending")
 
-    def _removed_predecessor(self, run: OperationRun, record: Record) -> list[Key]:
+    def _removed_predecessor(self, run: OperationRun, record: Record) -> list[RecordKey]:
         """Return the key of the record of a resource that was deleted first, once its replacement exists."""
         old = self._plan.prior.predecessors.get(run.step.entry.index)
         first = old is not None and run.action is Action.REPLACE and not run.step.create_first
@@ -259,7 +262,7 @@ class Recorder:
         if self._store is not None and (commit.done or not commit.empty):
             self._state = self._store.commit(self._name, commit)
 
-    def _vanished(self, runs: Iterable[OperationRun]) -> list[Key]:
+    def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
         """Return the keys of resources that are recorded, should be absent, and are."""
         return [
             run.step.entry.key
@@ -268,6 +271,6 @@ class Recorder:
             and not (run.removal or run.step.noop or exists(run.is_) or exists(run.should))
         ]
 
-    def _resolved(self, runs: Iterable[OperationRun]) -> list[Key]:
+    def _resolved(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
         """Return the keys of resources that were in doubt and turned out to be in sync."""
         return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []

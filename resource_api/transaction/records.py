@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import exists
 from resource_api.model.entry import EMPTY, NO_META
 from resource_api.model.implied_secrets import conceal_like, mark_secrets
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from resource_api.model.entry import Entry
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.planner import Plan
     from resource_api.plugins.implementations import Implementations
@@ -42,7 +43,7 @@ class Records:
         self._several = several
         self._intents = plan.prior.state.intents
         #: By key, the operations whose resources existed before us and are recorded for the first time.
-        self.adopted: dict[Key, OperationRun] = {}
+        self.adopted: dict[RecordKey, OperationRun] = {}
 
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
         """Return the record of an operation's resource; None: nothing was recorded and nothing is to be.

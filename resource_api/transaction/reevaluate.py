@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import reverse
 from resource_api.catalog.provider_config import invoke
-from resource_api.model.change import CREATING, Action, exists
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import exists
 from resource_api.model.report import SUMMARY_FIELDS
 from resource_api.model.step import SAME, Decision, ReplacementReason
 from resource_api.model.values.errors import DefinitionError
@@ -38,10 +39,9 @@ from resource_api.snapshot.configure_providers import DeferredInstances
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from resource_api.model.function import Call
     from resource_api.model.step import Operation, Step
-    from resource_api.model.type_definition import Name
-    from resource_api.model.values.expression import Path
+    from resource_api.model.type_definition import FunctionCall, Name
+    from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.decision_inputs import DecisionInputs
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.transaction import Parts
@@ -227,7 +227,7 @@ class Reevaluation:
         known, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
         return known, problem and unknowns.with_location(catalog, entry, problem)
 
-    def _of_resource(self, path: Path) -> Any:
+    def _of_resource(self, path: ExpressionPath) -> Any:
         """Return the value that a path into a resource leads to. Raises ``ValueError`` where there is none."""
         assert isinstance(path.root, Reference)
         entry = self._plan.catalog.find(path.root)
@@ -240,7 +240,7 @@ class Reevaluation:
             return unknowns.predicted_value(path, run.step)
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
-    def _invoke(self, call: Call, given: Mapping[str, Any]) -> Any:
+    def _invoke(self, call: FunctionCall, given: Mapping[str, Any]) -> Any:
         """Return what a function returns; under noop its provider may still be unknown. Raises ``EvaluationError``."""
         configured = self._deferred.configure(call.instance, self.resolve)
         if configured.later:

@@ -11,7 +11,7 @@ from resource_api.plan.planner import is_refreshable
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.plan.planner import Plan
     from resource_api.transaction.operation_run import OperationRun
 
@@ -54,9 +54,9 @@ class Refreshes:
         owed = self._plan.prior.state.owed.get(step.entry.key, ())
         return list(dict.fromkeys((*names, *owed)))
 
-    def owed(self, runs: Iterable[OperationRun]) -> dict[Key, list[str]]:
+    def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
         """Return the refreshes that the changes of ``runs`` cause: key of the listener → references of the sources."""
-        owed: dict[Key, list[str]] = {}
+        owed: dict[RecordKey, list[str]] = {}
         for run in runs if self._listeners else ():
             if run.number not in self._changed or run.step.noop or run.removal:
                 continue

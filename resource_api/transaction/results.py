@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import reverse
-from resource_api.model.change import Action, conceal_difference
+from resource_api.model.action import Action
+from resource_api.model.change import conceal_difference
 from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
 from resource_api.model.values.values import same_value

@@ -10,7 +10,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import Action, Difference, exists
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, exists
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import is_unknown

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

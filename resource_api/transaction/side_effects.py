@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import CREATING, Action, SideEffect, describe_side_effects
+from resource_api.model.action import CREATING, Action
+from resource_api.model.change import SideEffect, describe_side_effects
 from resource_api.model.values.errors import ProviderError, ResourceAPIError, reason
 from resource_api.model.values.values import is_unknown
 from resource_api.plan.planner import would_change
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from resource_api.model.change import Change
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.model.step import Operation, Step
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import Plan
@@ -132,7 +133,7 @@ def with_side_effects(plan: Plan, providers: ProviderPool) -> Plan:
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
-    gone: set[Key] = set()
+    gone: set[RecordKey] = set()
     for operations in in_order(plan):
         acting = [each for each in operations if _acts(plan, each) and each.step.entry.index not in blocked]
         asked = [run for run in map(OperationRun, acting) if run.asks_side_effects]

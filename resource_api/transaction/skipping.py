@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

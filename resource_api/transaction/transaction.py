@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.event import Outputs
 from resource_api.model.report import Report
 from resource_api.model.step import SAME

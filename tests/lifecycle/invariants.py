@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from resource_api.model import codec
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from resource_api.model.record import STATUSES
 from resource_api.model.values.values import same_value
 

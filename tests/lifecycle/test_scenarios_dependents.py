@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.model.change import Action
+from resource_api.model.action import Action
 from tests.lifecycle.world import FIRST, acted, calls, planned
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from resource_api.model.datatypes.parser import Term
+    from resource_api.model.datatypes.parser import TypeTerm
 
     Limits = tuple[float | None, float | None]
 
@@ -46,7 +46,7 @@ def parse(text: str) -> DataType:
     return _build(parser.read(text))
 
 
-def _build(term: Term) -> DataType:
+def _build(term: TypeTerm) -> DataType:
     name, arguments = term.value, term.arguments
     if name not in KINDS:
         msg = f"unknown data type '{name}'; {_advice(name)}"
@@ -71,24 +71,24 @@ def _advice(name: str) -> str:
     return nearest(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
 
 
-def _wrong(term: Term, wanted: str) -> DataTypeError:
+def _wrong(term: TypeTerm, wanted: str) -> DataTypeError:
     return DataTypeError(f"expected {wanted}, got {parser.describe(term)}", term.column)
 
 
-def _type(term: Term) -> DataType:
+def _type(term: TypeTerm) -> DataType:
     if term.kind not in {"type", "word"}:
         raise _wrong(term, "a data type")
     return _build(term)
 
 
-def _only(term: Term, arguments: list[Term], most: int) -> None:
+def _only(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
     """Refuse more than ``most`` arguments."""
     if len(arguments) > most:
         msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
         raise DataTypeError(msg, arguments[most].column)
 
 
-def _limit(term: Term, *, whole: bool) -> float | None:
+def _limit(term: TypeTerm, *, whole: bool) -> float | None:
     if term.kind == "word" and term.value == "default":
         return None
     if term.kind != "number" or (whole and type(term.value) is not int):
@@ -98,7 +98,7 @@ def _limit(term: Term, *, whole: bool) -> float | None:
     return float(term.value) if not whole else term.value
 
 
-def _limits(term: Term, arguments: list[Term], *, whole: bool = True, least: int | None = None) -> Limits:
+def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, least: int | None = None) -> Limits:
     """Return ``min, max``; both must be at least ``least``, which is 0 for a size."""
     _only(term, arguments, 2)
     found = [_limit(argument, whole=whole) for argument in arguments]
@@ -119,19 +119,19 @@ def _spelt(low: float | None, high: float | None) -> list[str]:
     return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
 
 
-def _string(term: Term, arguments: list[Term]) -> DataType:
+def _string(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     low, high = _limits(term, arguments, least=0)
     return make("String", predicates.string(low, high), _spelt(low, high), low=low, high=high)
 
 
-def _number(term: Term, arguments: list[Term]) -> DataType:
+def _number(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     whole = term.value == "Integer"
     low, high = _limits(term, arguments, whole=whole)
     check = predicates.integer(low, high) if whole else predicates.real(low, high)
     return make(term.value, check, _spelt(low, high), low=low, high=high)
 
 
-def _boolean(term: Term, arguments: list[Term]) -> DataType:
+def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     _only(term, arguments, 1)
     for argument in arguments:
         if argument.kind != "word" or argument.value not in {"true", "false"}:
@@ -140,7 +140,7 @@ def _boolean(term: Term, arguments: list[Term]) -> DataType:
     return make("Boolean", predicates.boolean(words or (True, False)), [a.value for a in arguments], words=words)
 
 
-def _word(term: Term) -> str:
+def _word(term: TypeTerm) -> str:
     if term.kind == "word" and term.value in {"true", "false"}:
         msg = f"{term.value} is a boolean; write '{term.value}' in quotes for the word"
         raise DataTypeError(msg, term.column)
@@ -152,12 +152,12 @@ def _word(term: Term) -> str:
     return str(term.value)
 
 
-def _enum(_term: Term, arguments: list[Term]) -> DataType:
+def _enum(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     words = tuple(dict.fromkeys(map(_word, arguments)))
     return make("Enum", predicates.one_of(frozenset(words)), [_spelt_word(word) for word in words], words=words)
 
 
-def _reference(_term: Term, arguments: list[Term]) -> DataType:
+def _reference(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Reference to resources of the given types; without arguments, of any type."""
     words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
     return make("Reference", predicates.identity, [_spelt_word(word) for word in words], words=words)
@@ -167,7 +167,7 @@ def _spelt_word(word: str) -> str:
     return word if parser.is_bare(word) and word not in {"true", "false", *KINDS} else parser.quote(word)
 
 
-def _regex(term: Term) -> re.Pattern[str]:
+def _regex(term: TypeTerm) -> re.Pattern[str]:
     if term.kind != "regex":
         raise _wrong(term, "a regular expression between slashes")
     try:
@@ -177,13 +177,13 @@ def _regex(term: Term) -> re.Pattern[str]:
         raise DataTypeError(msg, term.column + 1 + error.offset) from None
 
 
-def _pattern(_term: Term, arguments: list[Term]) -> DataType:
+def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     regexes = [_regex(argument) for argument in arguments]
     spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
     return make("Pattern", predicates.matching(regexes), spelt, patterns=texts)
 
 
-def _wrapper(term: Term, arguments: list[Term]) -> DataType:
+def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return Optional, NotUndef or Sensitive of a type or of one literal string."""
     _only(term, arguments, 1)
     if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
@@ -194,19 +194,19 @@ def _wrapper(term: Term, arguments: list[Term]) -> DataType:
     return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
 
 
-def _variant(_term: Term, arguments: list[Term]) -> DataType:
+def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     parts = tuple(map(_type, arguments))
     return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
 
 
-def _array(term: Term, arguments: list[Term]) -> DataType:
+def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     _only(term, arguments, 3)
     part, (low, high) = _type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
     spelt = [part.text, *_spelt(low, high)] if arguments else []
     return make("Array", predicates.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
 
 
-def _tuple(term: Term, arguments: list[Term]) -> DataType:
+def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
     types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
     if not types or arguments[: len(types)] != types:
@@ -218,7 +218,7 @@ def _tuple(term: Term, arguments: list[Term]) -> DataType:
     return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
 
 
-def _hash(term: Term, arguments: list[Term]) -> DataType:
+def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     _only(term, arguments, 4)
     if len(arguments) == 1:
         msg = "Hash takes the type of its keys and the type of its values"
@@ -230,7 +230,7 @@ def _hash(term: Term, arguments: list[Term]) -> DataType:
     return make("Hash", check, spelt, parts=(key, item), low=low, high=high)
 
 
-def _struct(term: Term, arguments: list[Term]) -> DataType:
+def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
     """Return a Struct; as in Puppet, a key is optional if its value may be undef, except for ``NotUndef[key]``."""
     _only(term, arguments, 1)
     if arguments[0].kind != "pairs":
@@ -260,7 +260,7 @@ def _struct(term: Term, arguments: list[Term]) -> DataType:
     )
 
 
-_BUILDERS: Final[dict[str, Callable[[Term, list[Term]], DataType]]] = {
+_BUILDERS: Final[dict[str, Callable[[TypeTerm, list[TypeTerm]], DataType]]] = {
     "String": _string,
     "Integer": _number,
     "Float": _number,

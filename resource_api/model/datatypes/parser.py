@@ -40,7 +40,7 @@ _UNEXPECTED: Final = {
 _LONGEST_NUMBER: Final = 400
 
 
-class Term(NamedTuple):
+class TypeTerm(NamedTuple):
     """A part of an expression; ``column`` counts from 1.
 
     ``value`` depends on ``kind``: the name of a type, a bare word, the text in quotes, a number, the text between
@@ -50,7 +50,7 @@ class Term(NamedTuple):
     kind: Literal["type", "word", "string", "number", "regex", "pairs"]
     value: Any
     column: int
-    arguments: tuple[Term, ...] | None = None
+    arguments: tuple[TypeTerm, ...] | None = None
 
 
 class _Token(NamedTuple):
@@ -59,7 +59,7 @@ class _Token(NamedTuple):
     column: int
 
 
-def read(text: str) -> Term:
+def read(text: str) -> TypeTerm:
     """Return the term of an expression. Raises ``DataTypeError``."""
     if len(text) > _LONGEST:
         msg = f"a data type has at most {_LONGEST} characters, not {len(text)}"
@@ -115,7 +115,7 @@ class _Reader:
         self.position += found
         return found
 
-    def term(self, depth: int) -> Term:
+    def term(self, depth: int) -> TypeTerm:
         token = self.take()
         if depth > DEPTH:
             msg = f"types may be nested {DEPTH} levels, not deeper"
@@ -123,32 +123,32 @@ class _Reader:
         if token.kind == "name":
             return self.name(token, depth)
         if token.kind == "number":
-            return Term("number", _number(token), token.column)
+            return TypeTerm("number", _number(token), token.column)
         if token.kind == "string":
-            return Term("string", _unquoted(token.text), token.column)
+            return TypeTerm("string", _unquoted(token.text), token.column)
         if token.kind == "regex":
-            return Term("regex", token.text[1:-1], token.column)
+            return TypeTerm("regex", token.text[1:-1], token.column)
         if token.text == "{":
-            return Term("pairs", self.pairs(depth), token.column)
+            return TypeTerm("pairs", self.pairs(depth), token.column)
         msg = f"expected a data type or a value, got {_shown(token)}"
         raise DataTypeError(msg, token.column)
 
-    def name(self, token: _Token, depth: int) -> Term:
+    def name(self, token: _Token, depth: int) -> TypeTerm:
         arguments = None
         if self.took("["):
             arguments = self.arguments(depth)
         is_type = arguments is not None or token.text[0].isupper()
-        return Term("type" if is_type else "word", token.text, token.column, arguments)
+        return TypeTerm("type" if is_type else "word", token.text, token.column, arguments)
 
-    def arguments(self, depth: int) -> tuple[Term, ...]:
-        terms: list[Term] = []
+    def arguments(self, depth: int) -> tuple[TypeTerm, ...]:
+        terms: list[TypeTerm] = []
         while not self.took("]"):
             terms.append(self.term(depth + 1))
             self.separator("]")
         return tuple(terms)
 
-    def pairs(self, depth: int) -> tuple[tuple[Term, Term], ...]:
-        pairs: list[tuple[Term, Term]] = []
+    def pairs(self, depth: int) -> tuple[tuple[TypeTerm, TypeTerm], ...]:
+        pairs: list[tuple[TypeTerm, TypeTerm]] = []
         while not self.took("}"):
             key = self.term(depth + 1)
             if not self.took("=>"):
@@ -186,7 +186,7 @@ def _unquoted(text: str) -> str:
     return _ESCAPED.sub(lambda m: _DOUBLE_QUOTED.get(m[1], m[1]), text[1:-1])
 
 
-def describe(term: Term) -> str:
+def describe(term: TypeTerm) -> str:
     """Return a term as it is named in ``expected ..., got ...``."""
     if term.kind == "pairs":
         return "braces"

@@ -12,7 +12,7 @@ from resource_api.model.datatypes.datatype import STRING, make
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.expression import (
     Expression,
-    Path,
+    ExpressionPath,
     escape_expressions,
     find_paths,
     holds_in_order,
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     #: Alternatives, one of which a value must fit; empty: nothing is known about it.
     Kinds = Sequence[DataType]
     #: Returns the data types of what a path leads to.
-    KindsOf = Callable[[Path], Kinds]
+    KindsOf = Callable[[ExpressionPath], Kinds]
 
 #: Stands for a value that is part of what a reference yields.
-_REFERRED: Final = Expression((Path("values", ()),))
+_REFERRED: Final = Expression((ExpressionPath("values", ()),))
 _SCALAR: Final = frozenset({str, int, float, bool})
 _COLLECTIONS: Final = frozenset({list, dict, type(None)})
 _CONVERTED: Final = frozenset({int, bool, list, dict, Sensitive})
@@ -147,7 +147,7 @@ def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
     if not isinstance(found, Expression):
         return ()
     first = found.parts[0]
-    if len(found.parts) == 1 and isinstance(first, Path):
+    if len(found.parts) == 1 and isinstance(first, ExpressionPath):
         return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
     texts = [""]
     for part in found.parts:

@@ -51,7 +51,7 @@ class Index(str):
     __slots__ = ()
 
 
-class Path(NamedTuple):
+class ExpressionPath(NamedTuple):
     """The content of one ``${...}``: a scope (inputs, values, facts, host, stacks) or a resource, then keys within it.
 
     The first key in ``stacks`` is the name of the stack, the second that of the output.
@@ -71,7 +71,7 @@ class Path(NamedTuple):
 class Expression(NamedTuple):
     """Text with paths in it; a single path without text keeps the data type of its value."""
 
-    parts: tuple[str | Path, ...]
+    parts: tuple[str | ExpressionPath, ...]
 
     def __str__(self) -> str:
         """Return it as it was written."""
@@ -112,7 +112,7 @@ def parse(text: str) -> str | Expression:
 
     Raises ``ValueError`` with a sentence for the user.
     """
-    parts: list[str | Path] = []
+    parts: list[str | ExpressionPath] = []
     literal, position = "", 0
     while (found := _OPEN.search(text, position)) is not None:
         literal += text[position : found.start()]
@@ -129,12 +129,12 @@ def parse(text: str) -> str | Expression:
     return Expression((*parts, literal) if literal else tuple(parts))
 
 
-def _path(text: str, start: int) -> tuple[Path, int]:
+def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     """Parse one path that starts behind ``${``; return it and its end."""
     if scope := _SCOPE.match(text, start):
-        return Path(scope[1], _keys(scope[2])), scope.end()
+        return ExpressionPath(scope[1], _keys(scope[2])), scope.end()
     if stack := _STACK.match(text, start):
-        return Path("stacks", (stack[1], *_keys(stack[2]))), stack.end()
+        return ExpressionPath("stacks", (stack[1], *_keys(stack[2]))), stack.end()
     head = _HEAD.match(text, start)
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
@@ -154,7 +154,7 @@ def _path(text: str, start: int) -> tuple[Path, int]:
             msg += hint(word[0], _SCOPES, "scope")
         raise ValueError(msg)
     target = reference.parse(text[start : tail.start() + 1])
-    return Path(target, (tail[1], *_keys(rest[1]))), rest.end()
+    return ExpressionPath(target, (tail[1], *_keys(rest[1]))), rest.end()
 
 
 def _keys(text: str) -> tuple[str, ...]:
@@ -208,13 +208,13 @@ def are_literal(values: Sequence[Any]) -> bool:
     return kinds <= SCALAR_TYPES and "${" not in "\n".join(texts)
 
 
-def find_paths(value: Any) -> Iterator[Path]:
+def find_paths(value: Any) -> Iterator[ExpressionPath]:
     """Yield every path in a value, at any depth. Raises ``ValueError`` like ``parse``."""
     if type(value) is str:
         value = parse(value) if "${" in value else None
     if isinstance(value, Expression):
         for path in value.parts:
-            if isinstance(path, Path):
+            if isinstance(path, ExpressionPath):
                 yield path
                 # The title of a resource may contain paths itself.
                 yield from find_paths(path.root[1] if isinstance(path.root, tuple) else "")
@@ -227,7 +227,7 @@ def find_paths(value: Any) -> Iterator[Path]:
             yield from find_paths(item)
 
 
-def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
+def evaluate(value: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return ``value`` with every path replaced by ``resolve(path)``.
 
     ``resolve`` returns ``UNKNOWN`` for what is not known yet and raises ``ValueError`` for what does not exist.
@@ -249,8 +249,8 @@ def evaluate(value: Any, resolve: Callable[[Path], Any]) -> Any:
     return value
 
 
-def _join(expression: Expression, resolve: Callable[[Path], Any]) -> Any:
-    parts = [resolve(part) if isinstance(part, Path) else part for part in expression.parts]
+def _join(expression: Expression, resolve: Callable[[ExpressionPath], Any]) -> Any:
+    parts = [resolve(part) if isinstance(part, ExpressionPath) else part for part in expression.parts]
     if len(parts) == 1:
         return parts[0]
     if any(part is UNKNOWN for part in parts):
@@ -259,7 +259,7 @@ def _join(expression: Expression, resolve: Callable[[Path], Any]) -> Any:
     return Sensitive(text) if any(isinstance(part, Sensitive) for part in parts) else text
 
 
-def may_yield(written: Any, resolve: Callable[[Path], Any], present: Any) -> bool:
+def may_yield(written: Any, resolve: Callable[[ExpressionPath], Any], present: Any) -> bool:
     """Return whether a ``written`` value can be the ``present`` one once all of its paths have values.
 
     ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.
@@ -274,7 +274,7 @@ def may_yield(written: Any, resolve: Callable[[Path], Any], present: Any) -> boo
         return True
     texts = [""]
     for part in parsed.parts:
-        value = resolve(part) if isinstance(part, Path) else part
+        value = resolve(part) if isinstance(part, ExpressionPath) else part
         if value is UNKNOWN:
             texts.append("")
         elif isinstance(value, Sensitive) or type(value) in SCALAR_TYPES - {type(None)}:
@@ -303,7 +303,7 @@ def holds_in_order(text: str, first: str, *others: str) -> bool:
     return True
 
 
-def text_of(value: Any, source: str | Path = "") -> str:
+def text_of(value: Any, source: str | ExpressionPath = "") -> str:
     """Return a value as it stands in a text. Raises ``ValueError`` naming its ``source`` where it cannot."""
     if isinstance(value, Sensitive):
         value = value.reveal()
@@ -316,7 +316,7 @@ def text_of(value: Any, source: str | Path = "") -> str:
     raise ValueError(msg)
 
 
-def follow_keys(value: Any, path: Path, keys: tuple[str, ...]) -> Any:
+def follow_keys(value: Any, path: ExpressionPath, keys: tuple[str, ...]) -> Any:
     """Return the value at ``keys`` in ``value``. Raises ``EvaluationError`` naming the missing key."""
     for key in keys:
         secret = isinstance(value, Sensitive)

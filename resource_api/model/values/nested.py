@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     #: Keys of hashes and indexes of arrays, from the outside in; None is each member.
-    Place = tuple[str | int | None, ...]
+    KeyPath = tuple[str | int | None, ...]
 
 _PLAIN: Final = regex(r"[A-Za-z0-9_-]+")
 _STEP: Final = regex(r"\.([A-Za-z0-9_-]+)|\[([0-9]{1,9})\]|\['((?:[^']|'')*)'\]|\.\*|\[\*\]")
@@ -35,7 +35,7 @@ def attribute_of(text: str) -> str:
     return text.partition(".")[0].partition("[")[0]
 
 
-def parse_place(text: str) -> tuple[str, Place]:
+def parse_place(text: str) -> tuple[str, KeyPath]:
     """Return attribute and place of ``settings.tls.key``. Raises ``ValueError`` with a sentence for the user."""
     head = _ATTRIBUTE.match(text)
     path, end = list[str | int | None](), head.end() if head else 0
@@ -60,7 +60,7 @@ def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
     return head, tuple(path)
 
 
-def with_present(should: Any, is_: Any, path: Place) -> Any:
+def with_present(should: Any, is_: Any, path: KeyPath) -> Any:
     """Return ``should`` with what stands at a place in ``is_``; without that place where a hash does not have it."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
         should, is_ = (each.reveal() if isinstance(each, Sensitive) else each for each in (should, is_))
@@ -83,7 +83,7 @@ def with_present(should: Any, is_: Any, path: Place) -> Any:
     return should
 
 
-def at_place(is_: Any, should: Any, path: Place) -> Iterator[tuple[Any, Any]]:
+def at_place(is_: Any, should: Any, path: KeyPath) -> Iterator[tuple[Any, Any]]:
     """Yield the two values at each place that a path names; None where one of them has no such place."""
     if not path:
         yield is_, should

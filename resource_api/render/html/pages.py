@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference, SideEffect, describe_side_effects, is_text_change
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, SideEffect, describe_side_effects, is_text_change
 from resource_api.model.report import count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text

@@ -10,7 +10,8 @@ import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, conceal_difference
+from resource_api.model.action import Action
+from resource_api.model.change import conceal_difference
 from resource_api.model.codec import plain
 from resource_api.model.values.version import __version__
 from resource_api.render import json as documents

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.change import Action, Difference, is_text_change
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, is_text_change
 from resource_api.model.values.text import escape
 from resource_api.render import text
 from resource_api.render.changes import Style

@@ -14,7 +14,7 @@ from resource_api.model.values.values import SCALAR_TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
 
 #: The length of the shortest row, which an older version wrote without ``owned``.
 _SHORTEST: Final = 6
@@ -89,7 +89,7 @@ def unpack_intent(row: list[Any]) -> Intent:
     return Intent(run, type_name, _name(name), *more)
 
 
-def unpack_owed(rows: Iterable[Any]) -> dict[Key, Sequence[str]]:
+def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
     """Return the owed refreshes of all rows."""
     return {(instance, _name(name)): sources for instance, name, sources in rows}
 

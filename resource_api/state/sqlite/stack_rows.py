@@ -24,7 +24,7 @@ from resource_api.state.store import StackName, apply_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent, Key, Record
+    from resource_api.model.record import Commit, Intent, Record, RecordKey
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.sqlite.database import Database, Row
     from resource_api.state.sqlite.marker import Version
@@ -169,8 +169,8 @@ class Stack:
         self.data_key = data_key
         self._tables = {name: Table(name, self.number, (positions or {}).get(name, 0), data_key) for name in _TABLES}
         #: The intents that were recorded together are one row.
-        self._batches: dict[int, dict[Key, Intent]] = {}
-        self._batch_of: dict[Key, int] = {}
+        self._batches: dict[int, dict[RecordKey, Intent]] = {}
+        self._batch_of: dict[RecordKey, int] = {}
 
     @classmethod
     def read(cls, database: Database, header: Header, data_key: DataKey | None = None) -> Stack:
@@ -195,7 +195,7 @@ class Stack:
         """The project and stack."""
         return StackName.of(self.state)
 
-    def ids(self, keys: Sequence[Key]) -> list[int] | None:
+    def ids(self, keys: Sequence[RecordKey]) -> list[int] | None:
         """Return the row ids of the records of ``keys``; None unless these are the keys of all records."""
         return self._tables["resource"].ids(keys)
 
@@ -264,7 +264,7 @@ class Stack:
         for some in batches(records):
             self._tables["resource"].write(database, {record.key: pack(record) for record in some})
 
-    def _write_owed(self, database: Database, keys: set[Key]) -> None:
+    def _write_owed(self, database: Database, keys: set[RecordKey]) -> None:
         owed, table = self.state.owed, self._tables["owed"]
         table.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
@@ -274,7 +274,7 @@ class Stack:
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
-    def _remove_intents(self, database: Database, keys: Iterable[Key]) -> bool:
+    def _remove_intents(self, database: Database, keys: Iterable[RecordKey]) -> bool:
         """Remove intents from their batches; return whether there were any."""
         changed: dict[int, None] = {}
         for key in keys:
@@ -291,7 +291,7 @@ class Stack:
                 table.delete(database, [number])
         return bool(changed)
 
-    def _intents(self) -> dict[Key, Intent]:
+    def _intents(self) -> dict[RecordKey, Intent]:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: Database) -> None:

@@ -128,7 +128,7 @@ def selectors(data: bytes) -> None:
     targets.select(_catalog(), Options(excludes=tuple(words)))
 
 
-def _resolve(path: expression.Path) -> Any:
+def _resolve(path: expression.ExpressionPath) -> Any:
     found = {"inputs": "text", "values": {"x": ["y", Sensitive("z")]}, "facts": UNKNOWN}.get(str(path.root))
     return expression.follow_keys({"size": 1, "x": found} if found is None else found, path, path.keys[:2])
 

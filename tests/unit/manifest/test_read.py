@@ -18,7 +18,7 @@ from resource_api.manifest import read as manifest
 from resource_api.manifest import sections
 from resource_api.manifest.sections import SECTIONS, project_name
 from resource_api.model.attribute import METAPARAMETERS, MISSING
-from resource_api.model.declaration import Declaration, Manifest, Place
+from resource_api.model.declaration import Declaration, FilePosition, Manifest
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, UsageError
 from resource_api.model.values.reference import Reference
@@ -174,7 +174,7 @@ def test_a_declaration_can_be_made_by_hand() -> None:
     assert (made.file, made.place()) == ("site.py", ("site.py", 3, 5))
     assert str(Declaration("file", "/a", {}, {}, Document({}, "site.py", b""), "File[/a]").place("x")) == "site.py"
     assert Declaration("file", "/a", {}, {}).place() == ("", 0, 0)
-    assert str(Place("f", 1, 2)) == "f:1:2"
+    assert str(FilePosition("f", 1, 2)) == "f:1:2"
 
 
 def test_a_mapping_is_a_manifest() -> None:

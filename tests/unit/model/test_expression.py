@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from resource_api.model.values.expression import (
     Expression,
+    ExpressionPath,
     Index,
-    Path,
     evaluate,
     find_paths,
     follow_keys,
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 KNOWN = {"inputs": {"a": 1, "s": Sensitive("x"), "list": [1], "none": None, "yes": True}}
 
 
-def resolve(path: Path) -> object:
+def resolve(path: ExpressionPath) -> object:
     """Return the value of an input; everything else is unknown."""
     return KNOWN["inputs"][path.keys[0]] if path.root == "inputs" else UNKNOWN
 
@@ -40,9 +40,9 @@ def test_escaped_text_parses_to_itself(text: str) -> None:
 @given(st.lists(st.text(alphabet="ab$ ]}["), max_size=3), st.text(alphabet="/ab.:[ ", min_size=1))
 def test_an_expression_parses_from_its_text(texts: list[str], title: str) -> None:
     """The text of an expression parses to the expression."""
-    parts: list[str | Path] = []
+    parts: list[str | ExpressionPath] = []
     for text in texts:
-        parts += [text + ".", Path(Reference("file", title), ("content",))]
+        parts += [text + ".", ExpressionPath(Reference("file", title), ("content",))]
     expression = Expression(tuple(parts))
     if parts and "${" not in "".join(texts):
         assert parse(str(expression)) == expression
@@ -50,7 +50,9 @@ def test_an_expression_parses_from_its_text(texts: list[str], title: str) -> Non
 
 def test_a_title_ends_at_the_first_attribute() -> None:
     """Brackets within a title are part of it."""
-    assert parse("${File[/a[1]/b].content}") == Expression((Path(Reference("file", "/a[1]/b"), ("content",)),))
+    assert parse("${File[/a[1]/b].content}") == Expression(
+        (ExpressionPath(Reference("file", "/a[1]/b"), ("content",)),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_a_known_scope_is_not_offered_again() -> None:
 @given(st.lists(st.text(max_size=5) | st.integers(-99, 99).map(Index), min_size=1, max_size=3))
 def test_every_key_parses_from_its_text(keys: list[str]) -> None:
     """Whatever it holds: one that is no name is written in quotes."""
-    path = Path("values", ("x", *keys))
+    path = ExpressionPath("values", ("x", *keys))
     assert parse(str(path)) == Expression((path,))
     assert [*map(type, parse(str(path)).parts[0].keys)] == [str, *map(type, keys)]
 

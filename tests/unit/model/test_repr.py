@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from resource_api.model.action import Action
 from resource_api.model.attribute import Attribute
-from resource_api.model.change import Action
 from resource_api.model.declaration import Declaration, Manifest
 from resource_api.model.entry import Entry
 from resource_api.model.record import StackState
