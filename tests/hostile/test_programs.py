@@ -166,6 +166,63 @@ def test_a_program_that_hangs_is_killed_after_its_time(box: Box) -> None:
     assert box.things() == ["a", "c"]
 
 
+SHELL_PROVIDER = """#!/bin/sh
+say() { printf 'RApi %s\\n' "$1"; }
+start() { setsid sleep "$1" </dev/null >/dev/null 2>&1 & }
+while read -r line; do
+    id=$(printf %s "$line" | sed -n 's/.*"id": *\\([0-9]*\\).*/\\1/p')
+    case $line in
+    *'"kind": "hello"'* | *'"kind":"hello"'*) say '{"kind": "ready", "protocol": 3}' ;;
+    *'"kind": "close"'* | *'"kind":"close"'*) say '{"kind": "closed"}'; exit 3 ;;
+    *'"method": "get"'* | *'"method":"get"'*)
+        rows=; test ! -e made || rows='{"name": "b", "ensure": "present", "size": 1}'
+        say "{\\"kind\\": \\"done\\", \\"id\\": $id, \\"value\\": [$rows]}" ;;
+    *'"kind": "call"'* | *'"kind":"call"'*)
+        ( start SECONDS )
+        sleep 0.2
+        CASE
+        touch made
+        say "{\\"kind\\": \\"done\\", \\"id\\": $id, \\"value\\": null}" ;;
+    esac
+done
+"""
+
+
+def _apply_with_daemon(box: Box, case: str, seconds: str) -> tuple[Any, list[psutil.Process]]:
+    """Apply one thing by a provider in shell that starts a daemon; return the outcome and the daemons that are left."""
+    program = box.path / "providers" / "thing"
+    program.write_text(SHELL_PROVIDER.replace("CASE", case).replace("SECONDS", seconds))
+    program.chmod(0o755)
+    (box.path / "site.json").write_text(json.dumps({"project": "p", "resources": {"Thing[b]": {"size": 1}}}))
+    done = box.apply()
+    left = [each for each in psutil.process_iter(["cmdline"]) if each.info["cmdline"] == ["sleep", seconds]]
+    for each in left:
+        each.kill()
+    return done, left
+
+
+@pytest.mark.parametrize(("case", "how"), [("kill -SEGV $$", "was killed by SIGSEGV"), ("exit 4", "ended with exit")])
+def test_daemons_of_a_program_that_crashed_end_with_it(box: Box, case: str, how: str) -> None:
+    """In a session of their own and without a parent: as those of a provider in Python."""
+    done, left = _apply_with_daemon(box, case, f"36{len(case)}.5")
+    assert (done.returncode, left) == (1, [])
+    assert f"the worker of 'thing' {how}" in done.stderr
+
+
+def test_a_daemon_of_a_program_that_ended_when_asked_goes_on(box: Box) -> None:
+    """Whatever its exit code is: it is a service that was meant to stay."""
+    done, left = _apply_with_daemon(box, ":", "3699.5")
+    assert (done.returncode, len(left)) == (0, 1), done.stderr
+
+
+def test_a_program_ends_with_a_killed_run_and_its_daemon_goes_on(box: Box) -> None:
+    """As without a worker: who kills a run does not stop services."""
+    done, left = _apply_with_daemon(box, "kill -KILL $(ps -o ppid= $(ps -o ppid= $$)); exec sleep 3698.5", "3698.25")
+    assert (done.returncode, len(left)) == (-9, 1), done.stderr
+    program = [each for each in psutil.process_iter(["cmdline"]) if "3698.5" in (each.info["cmdline"] or [])]
+    assert psutil.wait_procs(program, timeout=5)[1] == []
+
+
 @pytest.mark.parametrize("version", [2, 4, "3", None])
 def test_another_version_of_the_protocol_is_refused(box: Box, version: object) -> None:
     """The message names both; nothing is done."""

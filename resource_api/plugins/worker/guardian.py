@@ -1,8 +1,8 @@
-"""The parent of a Python worker: adopts what the worker leaves behind, and ends it if the worker crashes.
+"""The parent of a worker: adopts what the worker leaves behind, and ends it if the worker crashes.
 
 The kernel gives orphans to the nearest ancestor that asks for them, prctl(2). So nothing that a provider has started
-can leave the tree, in whatever session it is. It is forked before anything else is imported, and holds no memory of the
-worker.
+can leave the tree, in whatever session it is. That of a Python worker is forked before anything else is imported, and
+holds no memory of the worker; that of a program is forked from the runtime.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ def fork(lifeline: int) -> None:
     """
     if child := os.fork():
         try:
-            _guard(child, lifeline)
+            import ctypes
+
+            ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+            guard(lifeline, child)
         finally:
             os._exit(1)
 
@@ -34,12 +37,19 @@ def end_with_guardian() -> None:
     process_tree.end_with(os.getppid())
 
 
-def _guard(child: int, lifeline: int) -> NoReturn:
+def prepare() -> None:
+    """Import what ``guard`` needs: in a process that is forked beside other threads that is not safe."""
+    import resource
+    import select
+    import time
+
+    del resource, select, time
+
+
+def guard(lifeline: int, child: int) -> NoReturn:
+    """Wait for the end of ``child`` in this process, a subreaper, and end as it does; see ``fork``."""
     os.closerange(0, lifeline)
     os.closerange(lifeline + 1, os.sysconf("SC_OPEN_MAX"))
-    import ctypes
-
-    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
     status = None
     while status is None:
         ended, found = os.wait()
@@ -54,6 +64,7 @@ def _guard(child: int, lifeline: int) -> NoReturn:
         number = os.WTERMSIG(status)
         if number != signal.SIGKILL:
             signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status))
 

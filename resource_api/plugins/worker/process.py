@@ -16,14 +16,16 @@ import threading
 import time
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.errors import ProviderError
+from resource_api.plugins.worker import guardian
 from resource_api.plugins.worker.asset_transfer import AssetSender
 from resource_api.plugins.worker.protocol import Decoder, encode
 from resource_api.plugins.worker.runtime_connection import DISCONNECTED
-from resource_api.system.process import core_dumps, process_tree
+from resource_api.system.process import core_dumps, process_tree, spawn
 from resource_api.system.process.child import Invocation
 from resource_api.system.process.line_splitter import LineSplitter
 from resource_api.system.process.process import STDERR, STDOUT, Process, describe_exit
@@ -38,6 +40,7 @@ _CHUNK: Final = 1 << 16
 _MAX_LINE: Final = 1 << 16  # bytes of a line; a longer one is split
 _TICK: Final = 0.2  # seconds between two calls of ``check`` while waiting
 _MAX_CHUNKS: Final = 8  # more chunks than two pipes can hold
+_EXECUTION: Final = 1.0  # seconds to wait until a program is executed
 _BOOT: Final = (
     "import json, sys; options = json.loads(sys.argv[5]); sys.path[:] = options['path'];"
     " from resource_api.plugins.worker import guardian; guardian.fork(int(sys.argv[3]));"
@@ -227,17 +230,50 @@ class ProgramWorker(WorkerProcess):
 
     def __init__(self, path: str, log: Callable[[int, str], None], mask: Mask) -> None:
         """Start the executable at ``path``."""
-        source, requests = os.pipe2(os.O_CLOEXEC)
+        guardian.prepare()
+        (source, requests), (lifeline, self._lifeline) = (os.pipe2(os.O_CLOEXEC) for _ in range(2))
+        guard = partial(guardian.guard, lifeline)
+        invocation = Invocation(path, (), os.environ, str(Path.cwd()), stdin=source, guard=guard)
         try:
-            super().__init__(Invocation(path, (), os.environ, str(Path.cwd()), stdin=source), requests, log, mask)
+            super().__init__(invocation, requests, log, mask)
         except BaseException:
-            os.close(requests)
+            _close((requests, self._lifeline))
             raise
         finally:
-            os.close(source)
+            _close((source, lifeline))
+        self._await_execution()
         self._decoder = Decoder(lambda line: self._log_lines(STDOUT, line + b"\n"))
         self.begin_call()
         self._watch_streams(self._out, {self._err: STDERR})
+
+    def end(self, grace: float) -> Iterable[Frame]:
+        """End it as any worker; what it has left running goes on, whatever its exit code."""
+        self._release()
+        return super().end(grace)
+
+    def _await_execution(self) -> None:
+        """Wait until the program is executed. Raise ``OSError`` where it cannot be."""
+        poller = select.poll()
+        poller.register(self._report, select.POLLIN)
+        # A child that another thread forks may have the other end for longer.
+        if any(event & select.POLLIN for _, event in poller.poll(1000 * _EXECUTION)):
+            self.kill()
+            if self.failure is not None:
+                raise self.failure
+
+    def _starter(self, _invocation: Invocation) -> Callable[[Invocation, int, int, int], Any]:
+        # By a fork of this process: only that can have a guardian.
+        return spawn.starter(reading=True)
+
+    def _release(self) -> None:
+        """Let the guardian end nothing from now on."""
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+        self._lifeline = -1
+
+    def _leave(self) -> None:
+        super()._leave()
+        self._release()
 
 
 class PythonWorker(WorkerProcess):

@@ -18,7 +18,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.system.process import core_dumps, identity, process_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
 
 _LAST_STANDARD_STREAM: Final = 2
 
@@ -39,6 +39,8 @@ class Invocation(NamedTuple):
     stdin: int | None = None
     #: Whether it changes nothing.
     reading: bool = False
+    #: Called in a process between this one and the program, with the process id of the program.
+    guard: Callable[[int], NoReturn] | None = None
 
 
 def prepare(invocation: Invocation) -> None:
@@ -114,6 +116,8 @@ def execute(
             os.setsid()
         for standard, stream in enumerate(streams):
             os.dup2(stream, standard)
+        if invocation.guard is not None:
+            parent = _fork_guarded(invocation.guard, parent)
         close_all_but({0, 1, 2, report})
         if invocation.identity is not None:
             identity.assume(invocation.identity)
@@ -128,6 +132,19 @@ def execute(
         os.write(report, str(number or errno.EINVAL).encode())
     finally:
         os._exit(255)
+
+
+def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
+    """Return the process id of the calling process in a child of it, which it guards from now on.
+
+    It ends with ``parent``, gets the orphans of the child, and stays in the session of the child.
+    """
+    process_tree.end_with(parent)
+    process_tree.adopt_orphans()
+    guardian = os.getpid()
+    if program := os.fork():
+        guard(program)
+    return guardian
 
 
 def close_all_but(kept: Container[int]) -> None:
