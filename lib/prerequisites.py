@@ -64,6 +64,27 @@ def written_in_place(paths: Mapping[Name, str], *, follow: bool = True) -> Itera
             yield name, Problem(None, message, severity="warning")
 
 
+def present(changes: Mapping[Name, Mapping[str, Any]]) -> dict[Name, Mapping[str, Any]]:
+    """Return the changes without removals, which need nothing that a machine may lack."""
+    return {name: should for name, should in changes.items() if should.get("ensure") != "absent"}
+
+
+def kept_by_mounts(
+    changes: Mapping[Name, Mapping[str, Any]], path_of: Callable[[Name], str] = str
+) -> Iterator[tuple[Name, Problem]]:
+    """Yield a problem for each name whose path is to be removed, and is a mount point or has one in it."""
+    paths = {name: path_of(name) for name, should in changes.items() if should.get("ensure") == "absent"}
+    mounted = sorted(files.mount_points()) if any(map(os.path.lexists, paths.values())) else []
+    for name, path in paths.items():
+        directory, _, last = path.rpartition("/")
+        real = f"{os.path.realpath(directory or '/').rstrip('/')}/{last}"
+        for mount in mounted:
+            if mount == real or mount.startswith(f"{real}/"):
+                message = f"'{mount}' is a mount point, so it cannot be removed before it is unmounted"
+                yield name, Problem("ensure", message, needs=f"Mount[{mount}]")
+                break
+
+
 def missing_place(path: str, should: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield the problems of a file that is to be made: its directory, its ``owner`` and its ``group`` must exist."""
     yield from missing_parent(path)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import CommandResult, Context, Resource
+    from resource_api import CommandResult, Context, Problem, Resource
 
 TRUSTED = Path("/etc/apt/trusted.gpg.d")
 LEGACY = Path("/etc/apt/trusted.gpg")
@@ -78,6 +78,24 @@ class Provider(SimpleProvider):
                 context.failed(name, message=_ambiguous(found))
             rows += [_row(name, key) for key in found[:1]]
         return rows
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that a keyring cannot be replaced or removed; of a new key by its fingerprint alone."""
+        from lib import prerequisites
+
+        added = prerequisites.present(changes)
+        yield from prerequisites.written_in_place({name: str(TRUSTED / f"{name}.asc") for name in added})
+        removed = [name for name in changes if name not in added]
+        mounted = files.mount_points() if removed else ()
+        for path in (each for each in _files() if str(each) in mounted):
+            with _home() as home:
+                present = [key.fingerprint for key in self._list(home, path)]
+            for name in removed:
+                rest = [fingerprint for fingerprint in present if not fingerprint.endswith(name)]
+                if present and not rest:
+                    yield from prerequisites.kept_by_mounts({name: changes[name]}, {name: str(path)}.__getitem__)
+                elif rest != present:
+                    yield from prerequisites.written_in_place({name: str(path)})
 
     def create(self, context: Context, name: str, should: Mapping[str, Any]) -> None:
         """Trust the key that ``name`` identifies, and no other key of its source."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from lib.whole_directory import Copy
-    from resource_api import Change, Context, Resource
+    from resource_api import Change, Context, Problem, Resource
 
 DIRECTORY = Path("/etc/apt/preferences.d")
 MAIN = "/etc/apt/preferences"
@@ -55,6 +55,13 @@ class Provider(BaseProvider):
         """Return the priorities in ``names``, or of all files; one that cannot be read fails."""
         found = deb822.read_each(context, names, _names, _path)
         return context.accepted(_row(name, fields) for name, fields in found)
+
+    def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
+        """Yield that a file cannot be replaced or removed."""
+        from lib import prerequisites
+
+        yield from prerequisites.kept_by_mounts(changes, _path)
+        yield from prerequisites.written_in_place({name: _path(name) for name in prerequisites.present(changes)})
 
     def set(self, _context: Context, changes: Mapping[str, Change]) -> None:
         """Have apt read all priorities as they will be, then edit or remove the file of each."""

@@ -86,6 +86,8 @@ class Provider(BaseProvider):
         """Yield what is missing for a repository: apt, and its keyring."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes, _path)
+        changes = prerequisites.present(changes)
         for name, should in changes.items():
             signed_by = should.get("signed_by") or ""
             missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from lib.sensitive import has_secret, reveal, secret_attributes, shown_by_mode
@@ -77,8 +78,14 @@ class Provider(BaseProvider):
         """Yield what is missing for an unpacked archive: the directory above it, its owner, its group."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             yield from ((path, problem) for problem in prerequisites.missing_place(path, should))
+            for mount in sorted(files.mount_points()):
+                if mount.startswith(f"{path}/") and os.path.isfile(mount):  # noqa: PTH113 - a text
+                    message = f"'{mount}' is a mount point: a file of the archive is written there, which is not atomic"
+                    yield path, Problem(None, message, severity="warning")
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Unpack, or remove what was unpacked, one archive after another."""

@@ -73,6 +73,8 @@ class Provider(BaseProvider):
         """Yield what is missing for a file: its directory, owner and group, the fragments, the program that checks."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             source = should.get("source") or []
             missing = [

@@ -148,6 +148,8 @@ class Provider(BaseProvider):
         """Yield what is missing for a file, as its directory, owner, group or source, and what is in its place."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_place(path, should),

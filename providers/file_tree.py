@@ -89,6 +89,8 @@ class Provider(BaseProvider):
         """Yield what is missing for a tree: the directory above it, its source, its owner, its group."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_place(path, should),

@@ -88,6 +88,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a checkout: git, the directory above, the user, the private key."""
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_program(None, "git", "Package[git]"),

@@ -47,9 +47,11 @@ class Provider(BaseProvider):
         """Yield what is missing for a group: members."""
         from lib import prerequisites
 
-        for name, should in changes.items():
+        for name, should in prerequisites.present(changes).items():
             for member in should.get("members") or ():
                 yield from ((name, problem) for problem in prerequisites.missing_user("members", member))
+        for file in ("group", "gshadow"):
+            yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield the users that leave a group because it is removed, and those whose primary group it is.

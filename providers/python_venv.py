@@ -62,10 +62,13 @@ class Provider(BaseProvider):
         """Yield what is missing for an environment: its interpreter with ``ensurepip``, and its owner."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for name, should in changes.items():
             missing = [*prerequisites.missing_program("python", should["python"], needs="Package[python3-venv]")]
             missing += prerequisites.missing_user("owner", should.get("owner"))
             yield from ((name, problem) for problem in missing)
+        yield from prerequisites.written_in_place({name: f"{name}/{CONFIG}" for name in changes})
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield what goes with an environment that is removed."""

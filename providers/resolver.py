@@ -68,7 +68,9 @@ class Provider(BaseProvider):
         """Yield that a file is overwritten, where it cannot be replaced."""
         from lib import prerequisites
 
-        return prerequisites.written_in_place({path: path for path in changes}, follow=False)
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
+        yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
 
     def set(self, context: Context, changes: Mapping[str, Change]) -> None:
         """Edit or remove each file."""

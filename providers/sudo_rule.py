@@ -95,6 +95,8 @@ class Provider(BaseProvider):
         """Yield what is missing for a rule: sudo."""
         from lib import prerequisites
 
+        yield from prerequisites.kept_by_mounts(changes, lambda name: str(DIRECTORY / name))
+        changes = prerequisites.present(changes)
         for name in changes:
             missing = prerequisites.missing_program(None, "visudo", needs="Package[sudo]")
             yield from ((name, problem) for problem in missing)

@@ -71,6 +71,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield that units cannot be verified."""
+        yield from prerequisites.kept_by_mounts(changes, lambda name: f"{DIRECTORY}/{name}")
+        changes = prerequisites.present(changes)
         missing = list(prerequisites.missing_program("verify", "systemd-analyze", needs="Package[systemd]"))
         for name, should in changes.items():
             if should["ensure"] == "present" and should["verify"]:

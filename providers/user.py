@@ -105,7 +105,7 @@ class Provider(BaseProvider):
         """Yield what is missing for a user: groups, and the program that is the shell."""
         from lib import prerequisites
 
-        for name, should in changes.items():
+        for name, should in prerequisites.present(changes).items():
             missing = [
                 *prerequisites.missing_group("gid", should.get("gid")),
                 *prerequisites.missing_file("shell", should.get("shell") or None),
@@ -113,6 +113,8 @@ class Provider(BaseProvider):
             for group in should.get("groups") or ():
                 missing += prerequisites.missing_group("groups", group)
             yield from ((name, problem) for problem in missing)
+        for file in ("passwd", "shadow", "group", "gshadow"):
+            yield from prerequisites.written_in_place(dict.fromkeys(changes, f"/etc/{file}"))
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
         """Yield what goes with a user: its own group, its memberships, and its home directory."""

@@ -81,6 +81,8 @@ class Provider(BaseProvider):
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a certificate: the directory, its owner and group, what it is made of."""
+        yield from prerequisites.kept_by_mounts(changes)
+        changes = prerequisites.present(changes)
         for path, should in changes.items():
             missing = [
                 *prerequisites.missing_module("cryptography", "Package[python3-cryptography]"),

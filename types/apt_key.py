@@ -42,5 +42,5 @@ To trust a key for one repository only, write it to another file and name that f
         ),
     },
     autorequires={"file": "$source", "package": ["apt", "gnupg", "gpg"]},
-    features={"canonicalize", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

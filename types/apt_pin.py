@@ -52,5 +52,5 @@ before one is written; a priority that makes it complain is a failure.
     },
     autorequires={"package": "apt"},
     autobefore={"package": "$packages"},
-    features={"canonicalize", "simple_get_filter"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter"},
 )

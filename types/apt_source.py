@@ -73,5 +73,5 @@ older format (`.list`), are neither read nor changed; manage them with `file`.
     },
     autorequires={"file": "$signed_by", "package": ["apt", "ca-certificates"]},
     verbs={"create": "fetching", "update": "fetching"},
-    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

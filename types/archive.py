@@ -68,5 +68,5 @@ files together: a reader may see old and new files side by side.
         "gid": Attribute("Optional[Integer]", "The number of the group.", kind="read_only"),
     },
     autorequires={"file": file_and_directories, "user": "$owner", "group": "$group"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

@@ -96,5 +96,5 @@ machine could have put there.
         "user": "$owner",
         "group": "$group",
     },
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

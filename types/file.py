@@ -123,7 +123,14 @@ for more rights in `mode`. A file whose content is declared is replaced by a new
     },
     autorequires={"file": files, "user": "$owner", "group": "$group"},
     features={
-        *("canonicalize", "custom_insync", "preflight", "side_effects", "side_effects_of_removals"),
+        *(
+            "canonicalize",
+            "custom_insync",
+            "preflight",
+            "preflight_of_removals",
+            "side_effects",
+            "side_effects_of_removals",
+        ),
         *("simple_get_filter", "validate"),
     },
 )

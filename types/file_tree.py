@@ -92,5 +92,13 @@ Deleting the resource removes the directory with all that is in it, if that is n
         "user": "$owner",
         "group": "$group",
     },
-    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter", "validate"},
+    features={
+        "canonicalize",
+        "custom_insync",
+        "preflight",
+        "preflight_of_removals",
+        "side_effects",
+        "simple_get_filter",
+        "validate",
+    },
 )

@@ -110,7 +110,15 @@ user, git refuses to read it (`safe.directory`); of a submodule it accepts no lo
     },
     autorequires={"file": directories, "user": "$user", "package": "git"},
     features={
-        *("canonicalize", "custom_insync", "parallel", "preflight", "side_effects", "side_effects_of_removals"),
+        *(
+            "canonicalize",
+            "custom_insync",
+            "parallel",
+            "preflight",
+            "preflight_of_removals",
+            "side_effects",
+            "side_effects_of_removals",
+        ),
         *("simple_get_filter", "validate"),
     },
     verbs={"create": "cloning"},

@@ -34,5 +34,5 @@ Members must exist: declare the group after its users. Or declare the membership
             default=False,
         ),
     },
-    features={"canonicalize", "preflight", "side_effects", "simple_get_filter"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "side_effects", "simple_get_filter"},
 )

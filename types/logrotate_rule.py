@@ -42,5 +42,5 @@ log that another file has is a failure that names both. `resource logrotate_rule
         ),
     },
     autorequires={"package": ["logrotate", "$name"]},
-    features={"canonicalize", "preflight", "simple_get_filter"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter"},
 )

@@ -44,5 +44,12 @@ the interface, and no sets whose elements other programs change.
     },
     autorequires={"package": "nftables"},
     autobefore={"service": "nftables"},
-    features={"canonicalize", "custom_insync", "not_rehearsable", "preflight", "simple_get_filter"},
+    features={
+        "canonicalize",
+        "custom_insync",
+        "not_rehearsable",
+        "preflight",
+        "preflight_of_removals",
+        "simple_get_filter",
+    },
 )

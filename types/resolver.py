@@ -43,5 +43,5 @@ comments.
         "managed_by": Attribute("Optional[String]", "The file in /run that it is a link to.", kind="read_only"),
     },
     autorequires={"file": "$path"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

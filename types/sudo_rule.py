@@ -72,5 +72,5 @@ such as an alias that another file has too, is a failure that names the files, a
         ),
     },
     autorequires={"package": "sudo", "user": "$user", "file": "/etc/sudoers.d"},
-    features={"canonicalize", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
 )

@@ -69,7 +69,15 @@ the directory of a drop-in stays. `resource systemd_unit` lists the files in /et
     autorequires={"package": packages},
     autobefore={"service": services},
     features={
-        *("canonicalize", "custom_insync", "not_rehearsable", "preflight", "side_effects", "side_effects_of_removals"),
+        *(
+            "canonicalize",
+            "custom_insync",
+            "not_rehearsable",
+            "preflight",
+            "preflight_of_removals",
+            "side_effects",
+            "side_effects_of_removals",
+        ),
         "simple_get_filter",
     },
 )

@@ -105,5 +105,13 @@ removes that group if it has no other member.
         ),
     },
     autorequires={"group": ["$gid", "$groups"]},
-    features={"canonicalize", "custom_insync", "preflight", "side_effects", "simple_get_filter", "validate"},
+    features={
+        "canonicalize",
+        "custom_insync",
+        "preflight",
+        "preflight_of_removals",
+        "side_effects",
+        "simple_get_filter",
+        "validate",
+    },
 )

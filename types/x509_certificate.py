@@ -92,6 +92,6 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         "group": "$group",
         "package": "python3-cryptography",
     },
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
     verbs={"create": "issuing", "update": "issuing"},
 )

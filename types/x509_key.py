@@ -45,6 +45,6 @@ Needs the Python module `cryptography`: the extra `x509`, or the Debian package 
         "encrypted": Attribute("Optional[Boolean]", "Whether a passphrase is needed to read it.", kind="read_only"),
     },
     autorequires={"file": directories_above, "user": "$owner", "group": "$group", "package": "python3-cryptography"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter", "validate"},
+    features={"canonicalize", "custom_insync", "preflight", "preflight_of_removals", "simple_get_filter", "validate"},
     verbs={"create": "generating"},
 )

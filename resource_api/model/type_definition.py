@@ -53,6 +53,7 @@ FEATURES: Final = frozenset(
         "upgrade",
         "parallel",
         "preflight",
+        "preflight_of_removals",
         "side_effects",
         "side_effects_of_removals",
         "not_rehearsable",

@@ -98,6 +98,7 @@ class BaseProvider:
     ``Problem(attribute, message, needs=None)``: what the change needs and this machine lacks, such as an owner, a
     program or a package. It only reads, and is called only for plans and under noop. ``needs`` is the reference of the
     resource that would provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it.
+    With the feature ``preflight_of_removals`` it gets the names that a plan would delete, too.
 
     With the feature ``side_effects``, ``side_effects(context, changes)`` gets what one ``set`` will get, and returns
     pairs of a name and a ``SideEffect``: what this call does besides. It only reads. It is called for plans, with the

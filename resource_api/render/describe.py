@@ -42,6 +42,7 @@ FEATURES: Final[Mapping[str, str]] = {
     "noop_handler": "is called under noop too, to report more of what would happen",
     "plan": "predicts values and replacements in the plan",
     "preflight": "names in the plan what is missing on this machine",
+    "preflight_of_removals": "names there what keeps it from removing something, too",
     "side_effects": "names in the plan what else its changes do, and fails what would undo other declarations",
     "side_effects_of_removals": "is asked what else it does only where it removes something",
     "simple_get_filter": "is read by name: only declared resources are read",

@@ -202,7 +202,7 @@ def preflight_warnings(plan: Plan, providers: ProviderPool) -> list[Problem]:
     acting = {step.entry.index: step for step in plan.steps if _acts(step, noop=plan.options.noop)}
     by_instance: dict[str, dict[Name, Step]] = {}
     for step in acting.values():
-        if "preflight" in step.definition.features and step.action in _CHECKED and not step.deferred:
+        if _is_checked(step):
             by_instance.setdefault(step.definition.instance, {})[step.name] = step
     earlier = _EarlierSteps(plan, acting)
     found = [
@@ -216,6 +216,13 @@ def preflight_warnings(plan: Plan, providers: ProviderPool) -> list[Problem]:
 
 def _acts(step: Step, *, noop: bool) -> bool:
     return would_change(step) and not step.is_noop(noop_run=noop)
+
+
+def _is_checked(step: Step) -> bool:
+    """Return whether the provider of a step is asked about it."""
+    features = step.definition.features
+    actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
+    return "preflight" in features and step.action in actions and not step.deferred
 
 
 class _EarlierSteps:

@@ -22,6 +22,7 @@ from resource_api.testing import Neighbour, ProviderCompliance
 from tests import bundled
 from tests.bundled import directory_of_nobody
 from tests.http_server import serving
+from tests.providers.applied import warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -169,6 +170,28 @@ def test_a_key_comes_from_a_path_or_url(keys: Keys, scheme: str, armor: bool) ->
     with served(body=bundle) as url:
         converge(keys.good, source={"": str(path), "file://": "file:///srv/ra-test%20key.asc", "http": url}[scheme])
     assert [shown(data) for data in trusted().values()] == [[keys.good]]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_the_plan_says_that_a_keyring_is_a_mount_point(keys: Keys, alone: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """A keyring with other keys is overwritten; one with this key alone cannot be removed."""
+    path = TRUSTED / "mounted.asc"
+    path.touch()
+    outside = STAGE / "outside"
+    outside.write_bytes(keys.export(keys.good) if alone else keys.export())
+    subprocess.run(["mount", "--bind", outside, path], check=True)
+    try:
+        said = warned({f"Apt_key[{keys.good}]": {"ensure": "absent"}})
+        report = apply(keys.good, ensure="absent")
+    finally:
+        subprocess.run(["umount", path], check=True)
+        path.unlink()
+    if alone:
+        assert said == [f"'{path}' is a mount point, so it cannot be removed before it is unmounted"]
+        assert "it is a mount point" in error(report)
+    else:
+        assert said == [f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic"]
+        assert keys.good not in shown(outside.read_bytes())
 
 
 def test_another_key_is_not_trusted(keys: Keys) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,7 +116,14 @@ def test_what_a_container_mounts_is_written(
 
 #: Files whose place their types know: the resource, what it declares, its file, and a part of the content after.
 PLACES: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    "apt_pin": (
+        "Apt_pin[ra-mounted]",
+        {"packages": ["ra-none"], "pin": "version 1.*", "priority": 100},
+        "/etc/apt/preferences.d/ra-mounted.pref",
+        "Pin-Priority: 100",
+    ),
     "group": ("Group[ra-mounted]", {}, "/etc/group", "ra-mounted:"),
+    "user": ("User[ra-mounted]", {"home": "/srv"}, "/etc/passwd", "ra-mounted:"),
     "logrotate_rule": (
         "Logrotate_rule[ra-mounted]",
         {"content": "/srv/a.log { weekly\n missingok\n }"},
@@ -152,12 +160,89 @@ def test_a_mounted_file_of_a_directory_is_written(kind: str, tmp_path: Path) -> 
     path.touch()
     mount_file(tmp_path, path, path.read_bytes())
     try:
-        assert kind == "group" or any("not atomic" in line for line in warned({title: declared}))
+        assert [line for line in warned({title: declared}) if "not atomic" in line] == [
+            f"'{path}' is a mount point, so it is overwritten where it is, which is not atomic"
+        ]
         converge({title: declared})
         assert part in path.read_text(encoding="utf-8")
         assert part in (tmp_path / "outside").read_text(encoding="utf-8")
     finally:
         unmount(place)
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("kind", ["archive", "file_tree", "python_venv"])
+def test_a_mounted_file_in_a_directory_is_said_in_the_plan(kind: str, tmp_path: Path) -> None:
+    """A tree with a mount is refused; what other types overwrite in a directory is not atomic."""
+    top, source = tmp_path / "top", tmp_path / "source"
+    for path in (top, source):
+        path.mkdir()
+    name = "pyvenv.cfg" if kind == "python_venv" else "a"
+    (source / "a").write_text("new")
+    (top / name).write_text("home = /usr/bin\nversion = 3.11.2\n")
+    mount_file(tmp_path, top / name, (top / name).read_bytes())
+    declared = {
+        "archive": {"source": {"archive": {"directory": str(source)}}, "force": True},
+        "file_tree": {"source": str(source)},
+        "python_venv": {"system_site_packages": True, "pip": False},
+    }[kind]
+    title = f"{kind.capitalize()}[{top}]"
+    if kind == "file_tree":
+        assert "mount" in reason(run({title: declared})[0])
+        return
+    assert [line for line in warned({title: declared}) if "not atomic" in line and f"'{top}/{name}'" in line]
+
+
+#: What is removed as a whole: the resource, with {} for its path.
+REMOVED = {
+    "archive": ("Archive[{}]", {"source": {"archive": {"files": {"a": {"asset": {"text": "x"}}}}}}),
+    "concat": ("Concat[{}]", {"source": ["/etc/hostname"]}),
+    "file": ("File[{}]", {}),
+    "file directory": ("File[{}]", {"force": True}),
+    "file_tree": ("File_tree[{}]", {}),
+    "nft_ruleset": ("Nft_ruleset[{}]", {}),
+    "python_venv": ("Python_venv[{}]", {}),
+    "resolver": ("Resolver[{}]", {}),
+    "x509_certificate": ("X509_certificate[{}]", {}),
+    "x509_key": ("X509_key[{}]", {}),
+}
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize("kind", REMOVED)
+def test_a_plan_says_that_a_mount_point_cannot_be_removed(kind: str, tmp_path: Path) -> None:
+    """Nor what has one in it; unless the run unmounts it before, and nothing is said of what is no mount point."""
+    title, declared = REMOVED[kind]
+    directory = kind in {"archive", "file directory", "file_tree", "python_venv"}
+    path, inner = tmp_path / "it", tmp_path / "it" / "inner"
+    if kind in {"x509_key", "x509_certificate"}:
+        words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=a"]
+        key, certificate = (path, tmp_path / "other") if kind == "x509_key" else (tmp_path / "other", path)
+        subprocess.run([*words, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    elif kind == "archive":
+        converge({title.replace("{}", str(path)): declared})
+    elif directory:
+        path.mkdir()
+        (path / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
+    else:
+        path.write_bytes(b"nameserver 192.0.2.1\n" if kind == "resolver" else b"# x\n")
+    absent = {title.replace("{}", str(path)): {**declared, "ensure": "absent"}}
+
+    def said() -> list[str]:
+        return [line for line in warned(absent) if "mount point" in line]
+
+    assert said() == []
+    if directory:
+        inner.touch()
+        mount_file(tmp_path, inner, b"x")
+    else:
+        mount_file(tmp_path, path, path.read_bytes())
+    place = inner if directory else path
+    assert said() == [f"'{place}' is a mount point, so it cannot be removed before it is unmounted"]
+    unmounted = {f"Mount[{place}]": {"ensure": "unmounted"}}
+    assert [line for line in warned({**unmounted, **absent}) if "cannot be removed" in line] == []
+    report, _ = run(absent)
+    assert report.exit_code == 1 or place.exists()
 
 
 @pytest.mark.usefixtures("machine")
