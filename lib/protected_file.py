@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from resource_api import Change, Context, Resource
 
 MODE = r"Pattern[/\A0[0-7]{3}\z/]"
-FOUR_DIGITS = "four digits as '0640'"
+FOUR_DIGITS = "four octal digits such as '0640'"
 OWNER = r"Optional[Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]"
 #: Longest file in bytes that is read.
 LIMIT = 1 << 20

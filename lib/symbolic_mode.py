@@ -1,19 +1,21 @@
-"""Modes of files as chmod(1) takes them in letters: ``u=rw,go=r``, ``a+X``."""
+"""Modes of files as chmod(1) takes them in letters: ``u=rw,go=r``, ``a+X``, ``g=u``."""
 
 from __future__ import annotations
 
 import re
 
-_CLAUSE = re.compile(r"([ugoa]*)((?:[-+=][rwxXst]*)+)")
-_OPERATION = re.compile(r"([-+=])([rwxXst]*)")
+_CLAUSE = re.compile(r"([ugoa]*)((?:[-+=](?:[ugo]|[rwxXst]*))+)")
+_OPERATION = re.compile(r"([-+=])([ugo]|[rwxXst]*)")
 _WHO = {"u": 0o4700, "g": 0o2070, "o": 0o1007}
+_SHIFTS = {"u": 6, "g": 3, "o": 0}
 _RIGHTS = {"r": 0o444, "w": 0o222, "x": 0o111, "s": 0o6000, "t": 0o1000}
 
 
 def apply(text: str, mode: int, *, directory: bool) -> int:
     """Return ``mode`` as the clauses of ``text`` change it; without ``who`` all are meant, whatever the umask.
 
-    ``X`` is ``x`` for a directory, and for a file that any user may execute already. Set-id bits of a directory stay
+    ``X`` is ``x`` for a directory, and for a file that any user may execute already; ``u``, ``g`` or ``o`` after an
+    operator stands for the rights of that class. Set-id bits of a directory stay
     under ``=`` unless they are named, as with chmod(1).
     """
     for who, operations in _CLAUSE.findall(text):
@@ -21,12 +23,20 @@ def apply(text: str, mode: int, *, directory: bool) -> int:
         for letter in "ugo" if not who or "a" in who else who:
             mask |= _WHO[letter]
         for operator, letters in _OPERATION.findall(operations):
-            executable = directory or mode & 0o111
-            rights = 0
-            for letter in letters:
-                rights |= _RIGHTS["x"] if letter == "X" and executable else _RIGHTS.get(letter, 0)
+            rights = _rights(letters, mode, directory=directory)
             if operator == "=":
                 kept = 0o6000 if directory and "s" not in letters else 0
                 mode &= ~mask | kept
             mode = mode & ~(rights & mask) if operator == "-" else mode | (rights & mask)
     return mode
+
+
+def _rights(letters: str, mode: int, *, directory: bool) -> int:
+    """Return the bits that the letters after an operator stand for, in all classes."""
+    if letters in _SHIFTS:
+        return (mode >> _SHIFTS[letters] & 0o7) * 0o111
+    executable = directory or mode & 0o111
+    rights = 0
+    for letter in letters:
+        rights |= _RIGHTS["x"] if letter == "X" and executable else _RIGHTS.get(letter, 0)
+    return rights

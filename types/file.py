@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 OWNER = r"Optional[Variant[Integer[0, 4294967294], Pattern[/\A[^\s:\/[:cntrl:]]+\z/]]]"
 #: Octal digits, or clauses as chmod(1) takes them.
-MODE = r"Optional[Pattern[/\A([0-7]{3,4}|[ugoa]*([-+=][rwxXst]*)+(,[ugoa]*([-+=][rwxXst]*)+)*)\z/]]"
+MODE = r"Optional[Pattern[/\A([0-7]{3,4}|[ugoa]*([-+=]([ugo]|[rwxXst]*))+(,[ugoa]*([-+=]([ugo]|[rwxXst]*))+)*)\z/]]"
 
 
 @cache

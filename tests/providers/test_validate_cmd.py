@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 symbolic_mode = bundled.execute("lib", "symbolic_mode")
 #: Accepts files whose first line is ``good``, and prints what it was called with.
 CHECK = """sh -c 'grep -qx good "$1" || { echo "$1: bad line" >&2; exit 3; }' sh %"""
-CLAUSE = st.from_regex(r"\A[ugoa]{0,2}([-+=][rwxXst]{0,3}){1,2}\Z")
+CLAUSE = st.from_regex(r"\A[ugoa]{0,2}([-+=]([ugo]|[rwxXst]{0,3})){1,2}\Z")
 
 
 @pytest.mark.parametrize("command", [CHECK, shlex.split(CHECK)], ids=["text", "words"])
@@ -131,3 +131,34 @@ def test_letters_change_what_is_there(tmp_path: Path) -> None:
     assert (first.summary.updated, first.summary.created, run(wanted)[0].summary.unchanged) == (1, 1, 2)
     assert [oct(each.stat().st_mode & 0o7777) for each in (path, tmp_path / "new")] == ["0o710", "0o664"]
     assert f"notice: File[{path}]: mode: changed from 0604 to 0710" in lines
+
+
+@pytest.mark.parametrize("mode", ["u=rw,go=r", "u=rwX,g=rX,o=", "a=r,u+w", "u=rw,g=u,o=g-w", "=r,u+w"])
+def test_letters_and_digits_are_the_same_mode(tmp_path: Path, mode: str) -> None:
+    """A file that has the mode in digits is in sync with letters, and the other way round, in a tree too."""
+    path, tree = tmp_path / "file", tmp_path / "tree"
+    run({f"File[{path}]": {"content": "x", "mode": mode}, f"File[{tree}]": {"ensure": "directory", "mode": "0700"}})
+    digits = f"{stat.S_IMODE(path.stat().st_mode):04o}"
+    for same in (mode, digits):
+        assert run({f"File[{path}]": {"content": "x", "mode": same}})[0].summary.unchanged == 1
+    run({f"File_tree[{tree}]": {"mode": mode}})
+    assert run({f"File_tree[{tree}]": {"mode": mode}})[0].summary.unchanged == 1
+
+
+@pytest.mark.parametrize(
+    ("reference", "attributes", "form"),
+    [
+        ("File[/srv/ra-test]", {"mode": "rw-r--r--"}, "three or four octal digits such as '0644'"),
+        ("File_tree[/srv/ra-test]", {"mode": "u=rw;g=r"}, "three or four octal digits such as '0644'"),
+        ("Archive[/srv/ra-test]", {"mode": "u=rw"}, "three or four octal digits such as '0644'"),
+        ("Concat[/srv/ra-test]", {"mode": "u=rw"}, "four octal digits such as '0640'"),
+        ("X509_key[/srv/ra-test]", {"mode": "u=rw"}, "four octal digits such as '0640'"),
+        ("X509_certificate[/srv/ra-test]", {"mode": "u=rw"}, "four octal digits such as '0640'"),
+    ],
+)
+def test_a_mode_in_another_form_is_refused_with_the_octal_one(
+    reference: str, attributes: dict[str, Any], form: str
+) -> None:
+    """Letters are for the types that change what is there."""
+    with pytest.raises(ManifestError, match=f"mode must be {form}, not '{attributes['mode']}'"):
+        run({reference: attributes})
