@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,7 +15,7 @@ from lib.whole_directory import WholeDirectory
 from resource_api import BaseProvider, Command, Problem, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lib.whole_directory import Copy
     from resource_api import Change, Context, Resource
@@ -32,6 +34,8 @@ LISTS = {
 FIELDS = {*map(str.lower, LISTS.values()), "enabled", "signed-by"}
 #: What apt takes for false.
 FALSE = {"no", "false", "without", "off", "disable", "0"}
+#: A warning about an index that two files name.
+REPEATED = re.compile(r"W: Target .* is configured multiple times in (\S+):\d+ and (\S+):\d+")
 #: How apt begins the line of an error.
 ERROR = "E: "
 #: It follows every other error of the sources.
@@ -50,6 +54,7 @@ class Provider(BaseProvider):
     """The repositories in files of one paragraph in ``/etc/apt/sources.list.d``."""
 
     apt_get = Command("apt-get", timeout=3600)
+    reading = Command("apt-get", read_only=True)
 
     def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
         """Sort what has no order, and write options as apt's texts."""
@@ -83,7 +88,7 @@ class Provider(BaseProvider):
         return context.accepted(rows)
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a repository: apt, and its keyring."""
+        """Yield what is missing for a repository, apt and its keyring, and the other files that have it too."""
         from lib import prerequisites
 
         yield from prerequisites.kept_by_mounts(changes, _path)
@@ -92,6 +97,7 @@ class Provider(BaseProvider):
             signed_by = should.get("signed_by") or ""
             missing = [*prerequisites.missing_program(None, "apt-get", needs="Package[apt]")]
             missing += prerequisites.missing_file("signed_by", signed_by if signed_by[:1] == "/" else None)
+            missing += [] if missing else self._repetitions(name, should)
             yield from ((name, problem) for problem in missing)
         yield from prerequisites.written_in_place({name: _path(name) for name in changes})
 
@@ -110,6 +116,28 @@ class Provider(BaseProvider):
         with files.Batch() as batch:
             for name in wanted.keys() - edits.keys():
                 batch.remove(_path(name))
+
+    def _repetitions(self, name: str, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield the other files in which apt would find a repository too, in either form."""
+        own = f"{name}{SUFFIX}"
+        with TemporaryDirectory(prefix="apt-source-") as directory, suppress(OSError, ResourceError):
+            for path in listing.matching(DIRECTORY):
+                Path(directory, path.name).symlink_to(path.resolve())
+            before = self._repeated(directory, own)
+            content = deb822.edited(_path(name), _edits(name, reveal(should)))
+            Path(directory, own).unlink(missing_ok=True)
+            Path(directory, own).write_bytes(content)
+            for other in self._repeated(directory, own) if not before else ():
+                why = f"{other} has the repository too: apt reads it twice and warns each time; remove it there"
+                yield Problem(None, why, needs=f"File[{other}]")
+
+    def _repeated(self, directory: str, own: str) -> Sequence[str]:
+        """Return the files that name an index which one file in a copy of the directory names too."""
+        options = ("-o", f"Dir::Etc::sourcelist={MAIN}", "-o", f"Dir::Etc::sourceparts={directory}")
+        done = self.reading.attempt("-q", *options, "indextargets", "Identifier: none", log="debug")
+        pairs = (match.groups() for match in map(REPEATED.match, done.stderr.splitlines()) if match)
+        found = {other for pair in pairs if f"{directory}/{own}" in pair for other in pair}
+        return sorted(path.replace(directory, DIRECTORY) for path in found - {f"{directory}/{own}"})
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return why apt cannot read the repositories of a copy of the directory."""

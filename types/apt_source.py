@@ -23,8 +23,10 @@ The title is the name of the file, without `.sources`. Before a file is written 
 as they will be, and `apt-get update` fetches the lists of exactly this one. It is a failure, and the file stays as it
 was, if another file has the repository with other options, such as another `Signed-By`, so that apt could read none; if
 the repository cannot be reached; and if its signature is wrong. Packages of the repository can be installed by the same
-run. Comments and fields that are not declared stay as they are. A file with several repositories, and files of the
-older format (`.list`), are neither read nor changed; manage them with `file`.
+run. Where another file has the same repository, in this form or as a line of a `.list`, the plan names it; to take it
+over, declare that file absent before: `File[/etc/apt/sources.list.d/example.list]: {ensure: absent, before:
+Apt_source[example]}`. Comments and fields that are not declared stay as they are. A file with several repositories, and
+files of the older format (`.list`), are neither read nor changed; manage them with `file`.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether apt uses the repository.", default="present"),

@@ -15,6 +15,7 @@ from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
 from tests import bundled
 from tests.faults.bundled import KEYS
+from tests.providers.applied import run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,6 +110,31 @@ def test_another_file_with_the_repository_and_other_options_is_named(path: Path,
     assert not (DIRECTORY / "ra-test.sources").exists()
     path.with_name("broken.sources").write_text("rubbish\n")
     assert apply("ra-test", **{**declared, "uris": ["http://c.example/x"]}).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (DIRECTORY / "old.list", "# by a script\ndeb [ arch=amd64 ] http://a.example/x/ stable contrib main # here\n"),
+        (DIRECTORY / "a.sources", SOURCE.replace("Suites: stable", "Suites: testing stable")),
+        (DIRECTORY.with_name("sources.list"), "deb http://a.example/x stable main\n"),
+    ],
+)
+def test_another_file_with_the_same_repository_is_named_and_can_be_taken_over(path: Path, text: str) -> None:
+    """In either form; the plan of a run that removes it before has no warning, and apt has none afterwards."""
+    path.write_text(text)
+    listed = Runtime(Registry.from_path(), log=Log("off")).resources("apt_source")
+    assert {f"Apt_source[{each['name']}]" for each in listed} == ({"Apt_source[a]"} if path.stem == "a" else set())
+    declared = {"uris": ["http://a.example/x"], "suites": ["stable"], "components": ["main"], "update": False}
+    resources: dict[str, Any] = {"Apt_source[ra-test]": {**declared, "architectures": ["amd64"]}}
+    why = f"{path} has the repository too: apt reads it twice and warns each time; remove it there"
+    assert warned(resources) == [why]
+    resources = {f"File[{path}]": {"ensure": "absent", "before": "Apt_source[ra-test]"}, **resources}
+    assert warned(resources) == []
+    assert run(resources)[0].exit_code == 0
+    assert run(resources)[0].summary.unchanged == 2
+    done = subprocess.run(["apt-get", "-q", "--print-uris", "update"], check=True, capture_output=True, text=True)
+    assert (done.stderr, done.stdout.split()[0]) == ("", "'http://a.example/x/dists/stable/InRelease'")
 
 
 def test_only_the_declared_fields_of_a_file_change() -> None:
