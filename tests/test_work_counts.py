@@ -388,7 +388,7 @@ def test_a_run_from_json_without_changes_imports_nothing_heavy(tmp_path: Path) -
 
 @pytest.mark.usefixtures("_unmeasured")
 def test_a_valid_input_imports_nothing_heavy(tmp_path: Path) -> None:
-    """A valid input is accepted without jsonschema, which only explains invalid ones."""
+    """A valid input is accepted without jsonschema."""
     site = tmp_path / "site.json"
     site.write_text(json.dumps({"inputs": {"port": {"type": "Integer[1, 65535]"}}, "resources": {}}))
     assert _HEAVY.isdisjoint(imported("apply", str(site), "-i", "port=80", "--state", "memory:"))

@@ -75,7 +75,7 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, A
 def check_values(
     definition: AttributeSet, resource: Mapping[str, Any], written: Mapping[str, Any] | None = None
 ) -> list[Problem]:
-    """Return the known values of one resource that their data types refuse, as explained by ``jsonschema``.
+    """Return the known values of one resource that their data types refuse, with the reasons.
 
     ``written`` has its values with their references.
     """
@@ -106,10 +106,10 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
 
 def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
     """Yield why the data type of an attribute refuses a value; ``written`` is the value with its references."""
-    from resource_api.model.datatypes import json_schema as schemas
+    from resource_api.model.datatypes import messages
     from resource_api.model.values.nested import place_text
 
-    for path, message in schemas.explain(attribute.datatype, value, attribute.must_be, written):
+    for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")
 
 

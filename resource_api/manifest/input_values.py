@@ -95,9 +95,9 @@ def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents:
     if datatype.holds_contents and contents is not None:
         value = contents(value, declared.origin.document.file)
     if not datatype.accepts(value):
-        from resource_api.model.datatypes import json_schema as schemas
+        from resource_api.model.datatypes import messages
 
-        if problems := schemas.explain(datatype, value):
+        if problems := messages.explain(datatype, value):
             raise ValueError("; ".join(_placed(path, message) for path, message in problems))
     return Sensitive(value) if datatype.sensitive and value is not None else value
 

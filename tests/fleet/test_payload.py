@@ -32,7 +32,6 @@ pytestmark = pytest.mark.process
 OPTIONAL: Final = {
     "cryptography": "encryption, and the type x509_key: extras of providers",
     "jinja2": "the function template",
-    "jsonschema": "model/datatypes/refusals replaces it",
     "psycopg": "the types of PostgreSQL",
     "pymysql": "the types of MariaDB and MySQL",
     "pyrage": "keys of age",

@@ -10,21 +10,17 @@ import os
 import site
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from resource_api.system.filesystem.code_trust import CodeTrust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-#: Replaced by ``model.datatypes.refusals``, so that each host answers in the same way, whatever version it may have.
-_REPLACED: Final = "jsonschema"
-
 
 def use() -> None:
     """Let types import what is installed for this interpreter, where nobody but root and this user can change it."""
     sys.path += _directories()
-    sys.modules[_REPLACED] = None  # type: ignore[assignment]  # how the import system is told that there is none
 
 
 def _directories() -> Iterator[str]:

@@ -55,7 +55,7 @@ def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
     value = _json(text) if any(_json in _READERS.get(each.kind, ()) for each in datatype.leaves) else _NOTHING
     if value is _NOTHING or datatype.sensitive:
         return ""
-    from resource_api.model.datatypes.json_schema import explain
+    from resource_api.model.datatypes.messages import explain
     from resource_api.model.values.nested import place_text
 
     found = explain(datatype, value, words)

@@ -1,22 +1,28 @@
-"""Messages about refused values: ``must be an integer from 0 to 100, not 101``.
+"""Explain why a data type refuses a value: ``must be an integer from 0 to 100, not 101``.
 
-The words are those of people who write manifests; the value is shown where that helps and it is not secret.
+The words are those of manifests; a value is shown if its type is right and it is not secret. The predicates decide
+whether a value is refused; ``explain`` walks over a refused one.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.datatypes import predicates
 from resource_api.model.values.assets import ORIGINS, Archive, Asset
 from resource_api.model.values.errors import nearest
+from resource_api.model.values.expression import is_reference_at
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import escape, show
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.datatypes.datatype import DataType
+
+    #: A path within a value, and the message about the part there.
+    Refusal = tuple[tuple[str | int, ...], str]
 
 _BOOLEANS: Final = ("true", "false")
 _LONGEST_SHOWN: Final = 80
@@ -31,7 +37,7 @@ _NAMES: Final[Mapping[type, str]] = {
     Asset: "an asset",
     Archive: "an archive",
 }
-#: Data type without parameters → what its values are.
+#: Data type without parameters → the words for its values.
 _WORDS: Final[Mapping[str, str]] = {
     "Any": "a value",
     "Archive": "an archive",
@@ -60,42 +66,37 @@ _KIN: Final[Mapping[type, frozenset[str]]] = {
     Archive: frozenset({"Archive"}),
 }
 
-#: Keys of a value that is meant to be the answer of a function, the second one that of the bundled templates.
+#: Keys of a value that is probably meant as a function call; the second is the bundled templates' function.
 _CALLS: Final = frozenset({"invoke", "template"})
-#: The end of a message about a number of a manifest in place of text.
+#: The end of a message about a number where text is required.
 QUOTES: Final = "; write it in quotes"
-#: What to do about the value of a reference, which is in quotes already.
+#: Advice for a reference's value, which is in quotes already.
 _REFERRED: Final = "a reference that is the whole value keeps its data type: refer to a string, or write text beside it"
 
 
-def meant_for(datatype: DataType, kind: type) -> bool:
+def is_meant_for(datatype: DataType, kind: type) -> bool:
     """Return whether a data type without alternatives is meant for values of this Python type."""
     return datatype.kind in _KIN.get(kind, ())
 
 
-def is_value_type(kind: type) -> bool:
-    """Return whether attributes may have plain values of this Python type."""
-    return kind in _NAMES
-
-
 def refusal(datatype: DataType, value: Any, words: str = "", *, referred: bool = False) -> str:
-    """Return the message that ``datatype`` does not accept ``value``, with advice where there is some.
+    """Return the message that ``datatype`` does not accept ``value``, with advice if there is any.
 
-    ``words`` describe what a ``Pattern`` in it accepts. ``referred``: the value is that of a reference.
+    ``words`` describe the values of a ``Pattern`` in it. ``referred``: the value comes from a reference.
     """
-    wanted = requirement(datatype, words)
+    expected = requirement(datatype, words)
     if type(value) is str and _is_shown(datatype, value) and (hint := nearest_word(datatype, value)):
-        return f"{wanted}; {hint}"
-    return f"{wanted}, not {describe_value(datatype, value)}{_advice(datatype, value, referred=referred)}"
+        return f"{expected}; {hint}"
+    return f"{expected}, not {describe_value(datatype, value)}{_advice(datatype, value, referred=referred)}"
 
 
 def requirement(datatype: DataType, words: str = "") -> str:
-    """Return what a value must be: ``must be one of present, absent``; ``words`` as for ``refusal``."""
+    """Return the requirement of a data type: ``must be one of present, absent``; ``words`` as for ``refusal``."""
     return f"must be {alternatives(datatype.leaves, words)}"
 
 
 def alternatives(kinds: Sequence[DataType], words: str = "") -> str:
-    """Return what the values of alternatives are: ``one of present, absent``; ``words`` as for ``refusal``."""
+    """Return alternatives in words: ``one of present, absent``; ``words`` as for ``refusal``."""
     leaves = [leaf for leaf in kinds if leaf.kind != "Undef"] or list(kinds)
     words_of = {"Enum", "Boolean"} if any(leaf.kind == "Enum" for leaf in leaves) else set[str]()
     enumerated = [word for leaf in leaves if leaf.kind in words_of for word in _words_of(leaf)]
@@ -116,7 +117,7 @@ def any_of(phrases: Sequence[str]) -> str:
 
 
 def _phrase(datatype: DataType, words: str) -> str:
-    """Return what the values of a data type without alternatives are; Enum has its own words."""
+    """Return the words for the values of a data type without alternatives; Enum has its own."""
     kind = datatype.kind
     if kind == "Pattern":
         return words or f"a string that matches {datatype.text[len('Pattern[') : -1]}"
@@ -137,8 +138,8 @@ def _phrase(datatype: DataType, words: str) -> str:
 
 def any_of_types(names: Iterable[str]) -> str:
     """Return the names of types as alternatives; empty for none."""
-    found = [capitalize_type(name) for name in sorted(names)]
-    return any_of(found) if found else ""
+    types = [capitalize_type(name) for name in sorted(names)]
+    return any_of(types) if types else ""
 
 
 def _limits(datatype: DataType) -> str:
@@ -161,20 +162,20 @@ def nearest_word(datatype: DataType, value: str) -> str:
 
 
 def describe_value(datatype: DataType, value: Any) -> str:
-    """Return ``value`` itself if its type was right and it is not secret, else what it is: ``a string``."""
+    """Return ``value`` itself if its type is right and it is not secret, else its kind: ``a string``."""
     if type(value) is Sensitive or datatype.kind == "Sensitive":
         plain = kind_of(value.reveal() if type(value) is Sensitive else value)
         return f"a sensitive {plain.rpartition(' ')[2]}"
     if not _is_shown(datatype, value):
         return kind_of(value)
-    shown = quote_value(value)
-    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[:_LONGEST_SHOWN]}...'"
+    text = quote_value(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...'"
 
 
 def _is_shown(datatype: DataType, value: Any) -> bool:
     """Whether a message may show a value: it is a scalar of a right type, and not secret."""
     scalar = type(value) in {str, int, float, bool}
-    return scalar and not datatype.sensitive and any(meant_for(branch, type(value)) for branch in datatype.branches)
+    return scalar and not datatype.sensitive and any(is_meant_for(branch, type(value)) for branch in datatype.branches)
 
 
 def quote_value(value: Any) -> str:
@@ -183,12 +184,12 @@ def quote_value(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Return what kind of value it is, ``an integer``; the name of a Python class where there is no word."""
+    """Return the kind of a value, ``an integer``; for other classes the class name."""
     return _NAMES.get(type(value)) or type(value).__name__
 
 
 def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
-    """Return advice to quote what YAML reads as a number or boolean (``mode: 0644``), or how else to write a value."""
+    """Return advice to quote a number or boolean of YAML (``mode: 0644``), or how else to write a value; or ""."""
     if type(value) is dict and not _CALLS.isdisjoint(value):
         return "; call a function under values: and write ${values.NAME} here"
     contents = [branch.kind.lower() for branch in datatype.branches if branch.kind.lower() in ORIGINS]
@@ -202,25 +203,101 @@ def _advice(datatype: DataType, value: Any, *, referred: bool) -> str:
         branch.kind in {"String", "Pattern"} or (branch.kind == "Enum" and quote_value(value) in branch.words)
         for branch in branches
     )
-    wants_it = type(value) is not bool and any(meant_for(b, int) or meant_for(b, float) for b in branches)
+    wants_it = type(value) is not bool and any(is_meant_for(b, int) or is_meant_for(b, float) for b in branches)
     if not wants_text or wants_it:
         return ""
     return f"; {_REFERRED}" if referred else QUOTES
 
 
-def size_problem(datatype: DataType, value: Any) -> str:
+def _size_problem(datatype: DataType, value: Any) -> str:
     """Return the message that an array or a hash has too few or too many elements."""
     limits, element = _limits(datatype), "element" if type(value) is list else "key"
     return f"must have {limits} {element}{'' if limits.endswith('t 1') or limits == '1' else 's'}, not {len(value)}"
 
 
-def key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
+def _key_problems(datatype: DataType, value: Mapping[str, Any]) -> Iterator[str]:
     """Yield a message for each key of a Struct that is missing, and for each that it does not have."""
-    known = dict(datatype.fields)
-    unknown = [name for name in value if name not in known]
+    declared = dict(datatype.fields)
+    unknown = [name for name in value if name not in declared]
     for name, required in datatype.fields:
         if required and name not in value:
             yield f"needs the key {quote_value(name)}"
     for name in unknown:
-        hint = nearest(str(name), known) or f"known are {', '.join(known)}"
+        hint = nearest(str(name), declared) or f"known are {', '.join(declared)}"
         yield f"has the unknown key {quote_value(name)}; {hint}"
+
+
+def explain(datatype: DataType, value: Any, words: str = "", written: Any = None) -> list[Refusal]:
+    """Return all problems of ``value``, sorted by path; empty if ``datatype`` accepts it.
+
+    ``words`` describe the values of a ``Pattern`` in it: ``an absolute path``. ``written`` is the value with its
+    references. Unknown parts are accepted. No message shows a value or key that is sensitive by its type or its
+    wrapper: a problem within it is reported for the whole.
+    """
+    problems = dict.fromkeys(_problems(datatype, value, words, written, ()))
+    return sorted(problems, key=lambda problem: [str(step) for step in problem[0]])
+
+
+def _problems(
+    datatype: DataType, value: Any, words: str, written: Any, path: tuple[str | int, ...]
+) -> Iterator[Refusal]:
+    try:
+        if datatype.accepts_known(value):
+            return
+    except RecursionError:
+        yield path, f"must not be nested deeper than {predicates.DEPTH} levels"
+        return
+    if datatype.kind in {"Any", "Data"}:
+        yield _json_problem(datatype, value, path)
+        return
+    branches = [branch for branch in datatype.branches if is_meant_for(branch, type(value))]
+    problems = []
+    if type(value) in {list, dict} and len(branches) == 1:
+        problems = list(_part_problems(branches[0], value, words, written, path))
+    referred = is_reference_at(written, path)
+    yield from problems or [(path, refusal(datatype, value, words, referred=referred))]
+
+
+def _part_problems(
+    datatype: DataType, value: Any, words: str, written: Any, path: tuple[str | int, ...]
+) -> Iterator[Refusal]:
+    """Yield the problems of a list or mapping of the right kind: its size, its keys, its parts."""
+    if not datatype.has_size(value):
+        yield path, _size_problem(datatype, value)
+    if datatype.kind == "Struct":
+        members = datatype.members
+        yield from ((path, message) for message in _key_problems(datatype, value))
+        parts = [(key, members[key], value[key]) for key in value if key in members]
+    elif type(value) is dict:
+        keys, items = datatype.parts
+        for key in value:
+            if not keys.accepts_known(key):
+                yield path, f"has a key that {refusal(keys, key, words)}"
+        parts = [(key, items, item) for key, item in value.items()]
+    else:
+        parts = [(index, part, item) for index, (part, item) in enumerate(datatype.elements(value))]
+    for step, part, item in parts:
+        yield from _problems(part, item, words, written, (*path, step))
+
+
+def _json_problem(datatype: DataType, value: Any, path: tuple[str | int, ...]) -> Refusal:
+    """Return the problem of the first part that JSON cannot represent; a secret is a part as a whole."""
+    if len(path) > 2 * predicates.DEPTH:
+        return (), f"must not be nested deeper than {predicates.DEPTH} levels"
+    members = enumerate(value) if type(value) is list else value.items() if type(value) is dict else ()
+    for step, member in members:
+        if type(value) is dict and type(step) is not str:
+            return path, f"must have strings as keys, not {kind_of(step)}"
+        if not predicates.is_json(_without_unknown(predicates.unwrap(member))):
+            return _json_problem(datatype, member, (*path, step))
+    text = quote_value(value) if type(value) is float else describe_value(datatype, value)
+    return path, f"must be a value that JSON can carry, not {text}"
+
+
+def _without_unknown(value: Any) -> Any:
+    """Return ``value`` with None for its unknown parts, which are accepted."""
+    if type(value) is list:
+        return [_without_unknown(item) for item in value]
+    if type(value) is dict:
+        return {key: _without_unknown(item) for key, item in value.items()}
+    return None if value is UNKNOWN else value

@@ -72,7 +72,7 @@ def data_type(data: bytes) -> None:
     for value in VALUES:
         if not found.accepts(value):
             assert messages.refusal(found, value), "a refused value is not described"
-            assert json_schema.explain(found, value), "a refused value is not explained"
+            assert messages.explain(found, value), "a refused value is not explained"
     for value in ("", "1", "true", "a,b", "[1]", "{", "null"):
         with suppress(ValueError):
             from_text.coerce(found, value)
