@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from resource_api.provider.command import Command, CommandResult
     from resource_api.provider.computation import compute
     from resource_api.provider.context import Context
-    from resource_api.runtime.results import Plan, Report
+    from resource_api.runtime.planning import Plan
+    from resource_api.runtime.recording import Report
     from resource_api.runtime.runtime import Runtime
     from resource_api.system.filesystem.account_files import change_accounts
     from resource_api.system.filesystem.backups import BackupStore, backup_directory
@@ -92,7 +93,8 @@ _HOMES = {
     "resource_api.manifest.python_api": ("ComponentApi", "DeclaredResource", "ManifestApi", "PendingValue"),
     "resource_api.provider.base": ("BaseProvider", "SimpleProvider"),
     "resource_api.plugins.registry": ("Registry",),
-    "resource_api.runtime.results": ("Plan", "Report"),
+    "resource_api.runtime.planning": ("Plan",),
+    "resource_api.runtime.recording": ("Report",),
     "resource_api.runtime.runtime": ("Runtime",),
     "resource_api.provider.command": ("Command", "CommandResult"),
     "resource_api.provider.context": ("Context",),

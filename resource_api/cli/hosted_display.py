@@ -297,10 +297,10 @@ class Display:
 def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of the plan that a host has sent, or one that says that it is none."""
     from resource_api.render import plan as plan_text
-    from resource_api.runtime import shown_plan
+    from resource_api.runtime import saved_plan
 
     try:
-        return list(plan_text.lines(shown_plan.from_document(found, "plan", registry), style))
+        return list(plan_text.lines(saved_plan.show(found, "plan", registry), style))
     except ManifestError as error:
         return [text.error(str(error))]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # a value of another kind
@@ -310,9 +310,9 @@ def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> It
 def _refreshed_lines(found: Mapping[str, Any], style: Style, *, noop: bool) -> Iterator[str]:
     """Return the lines of what a host has read again."""
     from resource_api.render import plan as plan_text
-    from resource_api.runtime import shown_plan
+    from resource_api.runtime import saved_plan
 
-    return plan_text.refreshed_lines(*shown_plan.refreshed(found), style, noop=noop)
+    return plan_text.refreshed_lines(*saved_plan.refreshed(found), style, noop=noop)
 
 
 def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:

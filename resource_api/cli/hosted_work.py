@@ -18,6 +18,7 @@ from resource_api.manifest.sections import assemble, project_name
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ManifestError, Problem, UsageError, hint, nearest
 from resource_api.runtime import saved_plan
+from resource_api.runtime.environment import read_saved_plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,7 +120,7 @@ def _project(session: Session, declared: Manifest | None, documents: Sequence[Do
 def _saved_plans(session: Session, path: str, found: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
     """Return the saved plan of each host, from the directory that ``plan -o`` has written; None for a manifest."""
     if not Path(path).is_dir():
-        if saved_plan.read(path) is not None:
+        if read_saved_plan(path) is not None:
             msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
             raise UsageError(msg)
         return None

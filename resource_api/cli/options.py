@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -451,12 +452,10 @@ def is_hosted(settings: Mapping[str, Any]) -> bool:
     return False
 
 
-#: Parameters that decide what is done with what is declared, and with what no longer is.
-ABOUT_DECLARED: Final = ("replace", "prune", "prune_always")
 #: Parameters that select resources, and those that decide what is done with them.
 WHAT_TO_CHANGE: Final = (
     *("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags"),
-    *ABOUT_DECLARED,
+    *run_option_names("changes"),
 )
 #: Parameters that decide what a plan contains; they cannot be given with a saved plan.
 _PLANNED: Final = frozenset({*WHAT_TO_CHANGE, "strict", "given", "input_files"})

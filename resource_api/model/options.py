@@ -1,7 +1,7 @@
 """The options of one run, beside the manifest and its inputs.
 
 Plain data that planning and applying share. Reading them from the command line, the environment or a call is for the
-callers.
+callers; ``RUN_OPTIONS`` is the one table of them.
 """
 
 from __future__ import annotations
@@ -12,23 +12,80 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError, hint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+    from typing import Literal, TypedDict
+
+    # Only type checkers need the following: the creation of its classes takes 4 million instructions.
+
+    #: Texts; a single text is refused, which would be taken letter by letter.
+    Strings = list[str] | tuple[str, ...] | set[str] | frozenset[str]
+
+    class ExecutionOptions(TypedDict, total=False):
+        """How a plan is applied: the keyword arguments of ``Runtime.change`` and of ``Runtime.apply`` with a plan."""
+
+        noop: bool
+        strict: Literal["error", "warning", "off"]
+        parallel: int
+        fail_fast: bool
+
+    class SelectionOptions(ExecutionOptions, total=False):
+        """The keyword arguments of ``Runtime.destroy``: also the selection of resources; by default all."""
+
+        targets: Strings
+        excludes: Strings
+        with_dependencies: bool
+        with_dependents: bool
+        tags: Strings
+        skip_tags: Strings
+
+    class PlanOptions(SelectionOptions, total=False):
+        """The keyword arguments of ``Runtime.plan`` and ``Runtime.apply``: all options."""
+
+        replace: Strings
+        prune: bool
+        prune_always: bool
 
 
-def _tags(given: Iterable[Any]) -> frozenset[Any]:
-    """Return tags as resources have them; ``to_options`` refuses what is no text."""
-    return frozenset(tag.lower() if isinstance(tag, str) else tag for tag in given)
+class RunOption(NamedTuple):
+    """An option of runs: its values, the phase of a run that it decides, and how a command line has it."""
+
+    #: ``flag``, ``number``, ``references``, ``tags`` or ``strict``.
+    kind: str
+    #: ``selection``: which resources; ``changes``: what is done with declared and undeclared ones; ``strictness``: how
+    #: broken promises of providers count; ``execution``: how a plan is applied.
+    phase: str
+    help: str
+    #: The variable of the environment that gives it, or an empty text.
+    variable: str = ""
 
 
-_COLLECTIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "targets": tuple,
-    "excludes": tuple,
-    "replace": tuple,
-    "tags": _tags,
-    "skip_tags": _tags,
+#: Name → option, for every field of ``Options`` that the caller sets, in the order of the help.
+RUN_OPTIONS: Final[Mapping[str, RunOption]] = {
+    "noop": RunOption("flag", "execution", "Change nothing; show what would be done.", "RESOURCE_API_NOOP"),
+    "targets": RunOption("references", "selection", "Exactly these resources; * and ? are wild."),
+    "excludes": RunOption("references", "selection", "All but these resources."),
+    "with_dependencies": RunOption("flag", "selection", "Also what the targets depend on."),
+    "with_dependents": RunOption("flag", "selection", "Also what depends on the targets."),
+    "tags": RunOption("tags", "selection", "Only resources with one of these tags."),
+    "skip_tags": RunOption("tags", "selection", "No resources with one of these tags."),
+    "replace": RunOption("references", "changes", "Replace even if nothing differs."),
+    "prune": RunOption("flag", "changes", "Delete what is recorded as ours and no longer declared."),
+    "prune_always": RunOption("flag", "changes", "As --prune, even if something declared fails or is skipped."),
+    "strict": RunOption(
+        "strict", "strictness", "What happens when a provider breaks its type's declaration.", "RESOURCE_API_STRICT"
+    ),
+    "parallel": RunOption("number", "execution", "Run up to N calls side by side.", "RESOURCE_API_PARALLEL"),
+    "fail_fast": RunOption("flag", "execution", "Start nothing after the first failure."),
 }
-#: The options that say how a plan is carried out, not what it contains.
-_EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
+
+
+def run_option_names(*phases: str) -> tuple[str, ...]:
+    """Return the names of the options of some phases."""
+    return tuple(name for name, option in RUN_OPTIONS.items() if option.phase in phases)
+
+
+#: The options that can be given when a saved plan is applied.
+EXECUTION: Final = run_option_names("execution")
 #: The options that the runtime decides.
 INTERNAL: Final = ("destroy", "saved", "shown", "recorded")
 #: The values of ``strict``.
@@ -40,42 +97,42 @@ class Options(NamedTuple):
 
     #: Plan, and change nothing.
     noop: bool = False
-    #: References of the resources to plan; empty: all of the manifest.
+    #: References of the resources to plan, or empty for all of the manifest.
     targets: tuple[str, ...] = ()
     #: References of the resources to leave out.
     excludes: tuple[str, ...] = ()
-    #: Plan what the targets depend on, too.
+    #: Plan the dependencies of the targets, too.
     with_dependencies: bool = False
-    #: Plan what depends on the targets, too.
+    #: Plan the dependents of the targets, too.
     with_dependents: bool = False
-    #: Plan only resources with one of these tags; empty: all.
+    #: Plan only resources with one of these tags, or empty for all.
     tags: frozenset[str] = frozenset()
     #: Leave out resources with one of these tags.
     skip_tags: frozenset[str] = frozenset()
     #: References of the resources to replace even if they have not changed.
     replace: tuple[str, ...] = ()
-    #: Delete recorded resources that are not declared any more.
+    #: Delete recorded resources that are no longer declared.
     prune: bool = False
-    #: Delete them even if something that is declared has failed or was skipped.
+    #: Delete them even if a declared resource failed or was skipped.
     prune_always: bool = False
     #: How rows are treated that break a provider's promises: ``error``, ``warning`` or ``off``.
     strict: str = "error"
-    #: How many calls of providers may run at the same time.
+    #: The number of provider calls that may run at the same time.
     parallel: int = 1
     #: Start no further step after the first failure.
     fail_fast: bool = False
-    #: Plan the empty manifest of the project: whatever state records is not declared any more.
+    #: Plan the empty manifest of the project, in which no recorded resource is declared.
     destroy: bool = False
-    #: Apply a saved plan: do nothing that it does not show.
+    #: Apply a saved plan: only the steps that it shows.
     saved: bool = False
     #: Show the plan only, without applying it.
     shown: bool = False
-    #: Whether there is a state, which records what is done.
+    #: Whether there is a state, which records the run.
     recorded: bool = True
 
     @property
     def bound(self) -> bool:
-        """Whether somebody has agreed to the plan, so that nothing is done that it does not show."""
+        """Whether the user agreed to the plan, so that only its steps are done."""
         return self.saved or self.destroy
 
     @property
@@ -96,68 +153,73 @@ class CacheRequest(NamedTuple):
     source: str
     #: The key of the conclusion: file, directory, project, stack.
     label: str
-    #: The inputs that were given.
+    #: The inputs by name.
     inputs: Mapping[str, Any]
     options: Options
-    #: Start of the run in nanoseconds; code that was changed later is not what it executes.
+    #: Start of the run in nanoseconds; code that changed later is not the code that it executes.
     began: int
 
 
-def to_options(given: Mapping[str, Any], **more: Any) -> Options:
-    """Return the options of a run from keywords.
+def to_options(arguments: Mapping[str, Any], **internal: Any) -> Options:
+    """Return the options of a run from keyword arguments.
 
-    Raise ``TypeError`` for one that does not exist or that the caller decides (``more``), and ``UsageError`` for one
-    with a value of another kind.
+    Raise ``TypeError`` for one that does not exist or that the caller decides (``internal``), and ``UsageError`` for a
+    value of another kind.
     """
-    allowed = set(Options._fields) - {*more, *INTERNAL}
-    if unknown := next((name for name in given if name not in allowed), ""):
+    allowed = set(Options._fields) - {*internal, *INTERNAL}
+    if unknown := next((name for name in arguments if name not in allowed), ""):
         msg = f"there is no option '{unknown}' here"
         if unknown not in Options._fields:
             msg += hint(unknown, allowed)
         raise TypeError(msg)
-    found = {name: _value(name, value) for name, value in given.items()}
-    if found.get("prune_always"):
-        found["prune"] = True
-    return Options(**found, **more)
+    values = {name: _checked(name, value) for name, value in arguments.items()}
+    if values.get("prune_always"):
+        values["prune"] = True
+    return Options(**values, **internal)
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return the value of an option, a collection as one that does not change. Raise ``UsageError``."""
-    if name in _COLLECTIONS:
-        texts = None if isinstance(value, str) or not hasattr(value, "__iter__") else _COLLECTIONS[name](value)
+def _checked(name: str, value: Any) -> Any:
+    """Return the value of an option, a collection as an immutable one. Raise ``UsageError``."""
+    kind = RUN_OPTIONS[name].kind
+    if kind in {"references", "tags"}:
+        texts = None if isinstance(value, str) or not hasattr(value, "__iter__") else list(value)
         if texts is None or not all(isinstance(text, str) for text in texts):
-            raise _wrong(name, "a list of text", value)
-        return texts
-    if name == "strict" and value not in STRICT:
-        raise _wrong(name, f"one of {', '.join(STRICT)}", value, hint(value, STRICT))
-    if name == "parallel" and (type(value) is not int or value < 1):
-        raise _wrong(name, "a whole number from 1", value)
-    if isinstance(Options._field_defaults.get(name), bool) and type(value) is not bool:
-        raise _wrong(name, "True or False", value)
+            raise _invalid(name, "a list of text", value)
+        return tuple(texts) if kind == "references" else lower_tags(texts)
+    if kind == "strict" and value not in STRICT:
+        raise _invalid(name, f"one of {', '.join(STRICT)}", value, hint(value, STRICT))
+    if kind == "number" and (type(value) is not int or value < 1):
+        raise _invalid(name, "a whole number from 1", value)
+    if kind == "flag" and type(value) is not bool:
+        raise _invalid(name, "True or False", value)
     return value
 
 
-def _wrong(name: str, wanted: str, value: Any, advice: str = "") -> UsageError:
-    return UsageError(f"{name} must be {wanted}, not {value!r}{advice}")
+def lower_tags(tags: Iterable[str]) -> frozenset[str]:
+    """Return tags in the form of resources' tags."""
+    return frozenset(tag.lower() for tag in tags)
 
 
-def execution_options(planned: Options, inputs: Mapping[str, Any] | None, given: Mapping[str, Any]) -> Options:
-    """Return the options for applying a plan: its own, but those of ``given``, which say how it is carried out.
+def _invalid(name: str, expected: str, value: Any, advice: str = "") -> UsageError:
+    return UsageError(f"{name} must be {expected}, not {value!r}{advice}")
 
-    Whether anything is changed was not planned: without ``noop`` in ``given`` it is. Raise as ``to_options`` does, and
-    ``UsageError`` for ``inputs`` and for an option that decides what a plan contains.
+
+def execution_options(planned: Options, inputs: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> Options:
+    """Return a plan's options, replaced by ``arguments``, which say how it is applied; without ``noop`` it is changed.
+
+    Raise as ``to_options`` does, and ``UsageError`` for ``inputs`` and for an option that decides a plan's content.
     """
-    checked = to_options(given)
-    check_execution(inputs, given, _EXECUTION, "a plan, which has its own")
-    now = {name: getattr(checked, name) for name in given}
-    return planned._replace(**{"noop": False, **now}, shown=False)
+    options = to_options(arguments)
+    check_execution(inputs, arguments, (*EXECUTION, "strict"), "a plan, which has its own")
+    replaced = {name: getattr(options, name) for name in arguments}
+    return planned._replace(**{"noop": False, **replaced}, shown=False)
 
 
 def check_execution(
-    inputs: Mapping[str, Any] | None, given: Mapping[str, Any], allowed: Collection[str], what: str
+    inputs: Mapping[str, Any] | None, arguments: Mapping[str, Any], allowed: Collection[str], plan: str
 ) -> None:
-    """Raise ``UsageError`` for what cannot be given with a plan: all but ``allowed``. ``what``: the plan, and why."""
-    refused = [*(["inputs"] if inputs else []), *(name for name in given if name not in allowed)]
+    """Raise ``UsageError`` for any argument but ``allowed``; ``plan`` describes the plan that it was given with."""
+    refused = [*(["inputs"] if inputs else []), *(name for name in arguments if name not in allowed)]
     if refused:
-        msg = f"{refused[0]} cannot be given with {what}; plan again"
+        msg = f"{refused[0]} cannot be given with {plan}; plan again"
         raise UsageError(msg)

@@ -20,10 +20,11 @@ from resource_api.model.values.values import is_secret
 from resource_api.system.filesystem.directories import everybody_can_read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.component import LoadedComponent
+    from resource_api.model.entry import Entry
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.document import Document
     from resource_api.plugins.provider_pool import ProviderPool
@@ -41,6 +42,7 @@ Source = str | os.PathLike[str] | Mapping[str, Any] | Manifest
 
 #: The file of a module directory with configurations of providers.
 PROVIDERS: Final = "providers.yaml"
+_TOO_SHORT: Final = "is too short to be masked in what programs and providers print"
 _READABLE: Final = "everybody can read these {}, and there is a secret in them; run: chmod o-r {}"
 
 
@@ -208,3 +210,25 @@ def _holds(file: str, secrets: Mask) -> bool:
             return bool(secrets.search([text.read(MAX_BYTES)]))
     except OSError:
         return False
+
+
+def short_secret_warnings(
+    manifest: Manifest, inputs: Mapping[str, Any], entries: Iterable[Entry], mask: Mask
+) -> Iterator[Problem]:
+    """Yield a warning for each secret of ``inputs`` and ``entries`` that is too short for ``mask``.
+
+    An attribute that repeats such an input has none of its own.
+    """
+    short = list[Any]()
+    for name, value in inputs.items():
+        if not mask.covers(value):
+            short.append(value)
+            position = manifest.place(("inputs", name))
+            yield Problem(None, f"input '{name}' {_TOO_SHORT}", "warning", "", *position, code="short_secret")
+    for entry in entries:
+        for name in sorted(entry.definition.sensitive):
+            value = entry.should.get(name)
+            if is_secret(value) and not mask.covers(value) and value not in short:
+                position = manifest.place(entry.declaration, name)
+                message = f"the secret '{name}' {_TOO_SHORT}"
+                yield Problem(name, message, "warning", str(entry.reference), *position, code="short_secret")

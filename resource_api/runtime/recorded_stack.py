@@ -111,23 +111,3 @@ def finished_runs(store: StateStore, names: Sequence[StackName]) -> list[dict[st
         kept = store.saved_runs()
     found = (run for run in store.history() if (run["project"], run["stack"]) in names)
     return [{**run, "kept": run.get("run") in kept} for run in found]
-
-
-def stack_outputs(store: StateStore, own: StackName, name: str) -> Mapping[str, Any]:
-    """Return the outputs of the stack that a manifest calls ``name``, by name; ``own``: the stack of the manifest.
-
-    A name is that of a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded
-    stays sealed. Raise ``ValueError`` with a message for users.
-    """
-    project, slash, stack = name.rpartition("/")
-    wanted = StackName(project if slash else own.project, stack)
-    if wanted == own:
-        msg = "this is the stack itself; refer to its resources"
-        raise ValueError(msg)
-    if wanted not in (known := store.stacks()):
-        names = [each.stack if each.project == own.project else "/".join(each) for each in known if each != own]
-        advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
-        msg = f"unknown stack '{name}'; {advice}"
-        raise ValueError(msg)
-    found: Mapping[str, Any] = open_sealed(store.load(wanted).outputs)
-    return found

@@ -1,36 +1,51 @@
 """Saved plans: one JSON document that embeds the manifest and its inputs.
 
 Applying a saved plan makes a new plan from the embedded manifest and compares the two: there is no second executor. The
-whole plan is refused when state has changed, when a step could not be planned, or when a resource is not as the plan
-saw it. With a key, what is embedded is encrypted and bound to the rest of the document; only then may it hold secrets.
+whole plan is refused when the state changed, when a step could not be planned, or when a resource differs from the
+saved observation. With a key, the embedded part is encrypted and bound to the rest of the document; only then may it
+hold secrets. ``show`` makes a plan of the document alone: nothing is compiled, read or compared.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import stat
 from contextlib import suppress
-from types import MappingProxyType
+from hashlib import sha256
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
-from resource_api.model.codec import encode
-from resource_api.model.options import INTERNAL, Options, check_execution, to_options
+from resource_api.model.attribute import Attribute
+from resource_api.model.action import Action
+from resource_api.model.change import Difference, SideEffect
+from resource_api.model.codec import decode, encode
+from resource_api.model.declaration import Declaration
+from resource_api.model.entry import NO_META, Entry
+from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
+from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
+from resource_api.model.step import ADOPTED, Decision, Step
+from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
-from resource_api.model.values.errors import ManifestError, Problem, ResourceAPIError, UsageError
-from resource_api.model.values.values import is_secret, is_unknown, reveal
+from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
+from resource_api.plan.drift import Drift
+from resource_api.render import json as documents
+from resource_api.runtime.environment import read_saved_plan
+from resource_api.runtime.planning import Plan
+from resource_api.state.encryption.envelope import DataKey
+from resource_api.state.store import StackName
+from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from resource_api.runtime.results import Plan, Report
-    from resource_api.runtime.runtime import Runtime
+    from resource_api.plugins.registry import Registry
     from resource_api.state.encryption.keys import Key
+    from resource_api.state.store import StateStore
 
-#: The options that can be given when a saved plan is applied.
-_EXECUTION: Final = ("noop", "parallel", "fail_fast")
 #: The fields of a step that must be as they were saved.
 _COMPARED: Final = (
     "reference",
@@ -45,12 +60,12 @@ _COMPARED: Final = (
 )
 
 
+# Saving
+
+
 def write(plan: Plan, path: str, key: Key | None = None) -> None:
     """Save a plan. Raise ``ResourceAPIError`` as ``document`` does, and where the file cannot be written."""
-    from resource_api.system.filesystem import files
-
-    found = document(plan, key, os.getcwd())
-    text = f"{json.dumps(found, indent=2, ensure_ascii=False)}\n".encode()
+    text = f"{json.dumps(document(plan, key, os.getcwd()), indent=2, ensure_ascii=False)}\n".encode()
     try:
         files.write_output(path, text)
     except OSError as error:
@@ -58,285 +73,387 @@ def write(plan: Plan, path: str, key: Key | None = None) -> None:
         raise ResourceAPIError(msg) from error
 
 
-def write_beside(plan: Plan, path: str, key: Key | None = None) -> None:
-    """Save a plan as ``write`` does. Raise ``UsageError`` when ``path`` is one of the manifest's files."""
-    check_target(path, (document.file for document in plan.catalog.manifest.documents))
-    write(plan, path, key)
+def check_target(path: str, sources: Iterable[str]) -> None:
+    """Raise ``UsageError`` when ``path`` is one of the files that the plan is made of."""
+    for source in sources:
+        with suppress(OSError):
+            if os.path.samefile(path, source):
+                msg = f"-o {path} would overwrite {source}, which the plan is made of"
+                raise UsageError(msg)
 
 
 def document(plan: Plan, key: Key | None = None, directory: str = "") -> dict[str, Any]:
-    """Return the document of a saved plan; ``directory``: where the relative names of its files begin.
+    """Return the document of a saved plan; relative names of its files begin at ``directory``.
 
     Raise ``ResourceAPIError`` when it needs an ephemeral input, or holds a secret without a ``key`` to encrypt it with.
     """
-    if name := next((name for name, each in plan.catalog.manifest.inputs.items() if each.ephemeral), ""):
+    manifest = plan.catalog.manifest
+    if name := next((name for name, declared in manifest.inputs.items() if declared.ephemeral), ""):
         msg = f"a plan with the ephemeral input '{name}' cannot be saved: nothing of it is kept; apply the manifest"
         raise ResourceAPIError(msg)
     if key is None and (name := _find_secret(plan)):
         msg = f"a plan with secrets cannot be saved without a key: {name} holds one; name a key, or apply the manifest"
         raise ResourceAPIError(msg)
-    from resource_api.render import json as documents
-
-    found = documents.plan(plan)
+    saved = documents.plan(plan)
     embedded = {
-        "files": plan.catalog.manifest.text,
+        "files": manifest.text,
         "directory": directory,
-        "path": plan.catalog.manifest.path,
+        "path": manifest.path,
         "inputs": spell_contents(reveal(dict(plan.catalog.scope.inputs))),
         "options": {name: _plain(value) for name, value in plan.options._asdict().items()},
     }
-    found["manifest"] = embedded if key is None else _encrypted(plan, found, embedded, key)
-    return found
-
-
-def check_target(path: str, files: Iterable[str]) -> None:
-    """Raise ``UsageError`` when ``path`` is one of the files that the plan is made of."""
-    for file in files:
-        with suppress(OSError):
-            if os.path.samefile(path, file):
-                msg = f"-o {path} would overwrite {file}, which the plan is made of"
-                raise UsageError(msg)
-
-
-def _find_secret(plan: Plan) -> str:
-    """Return the name of a resource or input that holds a secret; empty when none does."""
-    for entry in plan.catalog.entries:
-        hidden = entry.definition.secret
-        if any(map(is_secret, entry.should.values())) or not hidden.isdisjoint(entry.should):
-            return str(entry.reference)
-    return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
-
-
-def _encrypted(plan: Plan, document: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
-    """Return what is embedded, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
-    from resource_api.state.encryption.envelope import DataKey
-
-    data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
-    kept = {**embedded, "salt": salt.hex(), "secrets": _secrets(plan, salt)}
-    return {"sealing": data_key.wrapped, "box": data_key.encrypt(kept, document)}
-
-
-def _decrypted(document: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
-    """Return what is embedded.
-
-    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
-    encrypted when a key is named.
-    """
-    embedded: Mapping[str, Any] = document["manifest"]
-    if "sealing" not in embedded:
-        if key is not None:
-            raise refused(path, "the plan is not encrypted, and a key is named")
-        return embedded
-    from resource_api.state.encryption.envelope import DataKey
-
-    rest = {name: value for name, value in document.items() if name != "manifest"}
-    found: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
-    return found
-
-
-def _secrets(plan: Plan, salt: bytes) -> list[list[str]]:
-    """Return [URN, reference, digest] of each step with secrets in its two states, which the document masks."""
-    found = []
-    for step in plan.steps:
-        states = seal_secrets([dict(step.is_ or {}), {k: v for k, v in step.should.items() if not is_unknown(v)}], salt)
-        if has_sealed(states):
-            found.append([step.urn, str(step.reference), digest_secret(encode(states), salt).digest])
-    return found
+    saved["manifest"] = embedded if key is None else _encrypted(plan, saved, embedded, key)
+    return saved
 
 
 def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, (frozenset, tuple)) else value
 
 
-def read(path: str) -> dict[str, Any] | None:
-    """Return the document of a saved plan; None for any other file, as a manifest.
+def _find_secret(plan: Plan) -> str:
+    """Return the name of a resource or input that holds a secret, or an empty text."""
+    for entry in plan.catalog.entries:
+        if any(map(is_secret, entry.should.values())) or not entry.definition.secret.isdisjoint(entry.should):
+            return str(entry.reference)
+    return next((f"the input '{name}'" for name, value in plan.catalog.scope.inputs.items() if is_secret(value)), "")
 
-    The file's name is not considered. A file that does not begin with ``{`` is not read further, and one without the
-    text ``"format_version"`` is not parsed.
-    """
-    try:
-        # Opening a named pipe would wait for its other end, and its content could be read only once.
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            if not (stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.peek().lstrip().startswith(b"{")):
-                return None
-            text = file.read()
-        document = json.loads(text.decode()) if b'"format_version"' in text else None
-    except (OSError, ValueError, RecursionError):
-        return None
-    return document if isinstance(document, dict) and "format_version" in document else None
+
+def _encrypted(plan: Plan, saved: Mapping[str, Any], embedded: Mapping[str, Any], key: Key) -> dict[str, Any]:
+    """Return the embedded part, encrypted, with digests of the plan's secrets, bound to the rest of the document."""
+    data_key, salt = DataKey.generate(key, "the plan"), os.urandom(32)
+    content = {**embedded, "salt": salt.hex(), "secrets": _secret_digests(plan, salt)}
+    return {"sealing": data_key.wrapped, "box": data_key.encrypt(content, saved)}
+
+
+def _secret_digests(plan: Plan, salt: bytes) -> list[list[str]]:
+    """Return [URN, reference, digest] of each step with secrets in its two states, which the document masks."""
+    digests = []
+    for step in plan.steps:
+        should = {name: value for name, value in step.should.items() if not is_unknown(value)}
+        states = seal_secrets([dict(step.is_ or {}), should], salt)
+        if has_sealed(states):
+            digests.append([step.urn, str(step.reference), digest_secret(encode(states), salt).digest])
+    return digests
+
+
+# Reading and comparing
 
 
 def load(path: str) -> dict[str, Any]:
-    """Return the document of a saved plan. Raise ``ManifestError`` for anything else, ``UsageError`` for ``-``."""
-    if (document := read(path)) is None:
+    """Return the document of a saved plan. Raise ``ManifestError`` for any other file, ``UsageError`` for ``-``."""
+    if (saved := read_saved_plan(path)) is None:
         if path == "-":
             msg = "a saved plan is not read from standard input; give the name of its file"
             raise UsageError(msg)
         reason = "this is no saved plan, as plan -o writes it" if os.path.isfile(path) else "there is no such file"
         raise ManifestError([Problem(None, reason, file=path, code="plan")])
-    _check_format(document, path)
-    return document
+    _check_format(saved, path)
+    return saved
 
 
-def _check_format(document: Mapping[str, Any], path: str) -> None:
-    from resource_api.render import json as documents
+def _check_format(saved: Mapping[str, Any], path: str) -> None:
+    version = saved.get("format_version")
+    if version != documents.FORMAT_VERSION or "manifest" not in saved:
+        raise _refused(path, f"format_version {version!r} is not a plan that this version saved")
 
-    if document.get("format_version") != documents.FORMAT_VERSION or "manifest" not in document:
-        raise refused(path, f"format_version {document.get('format_version')!r} is not a plan that this version saved")
+
+class SavedPlan:
+    """A saved plan to be applied: its manifest, inputs, options, stack, and the comparison with a new plan."""
+
+    def __init__(self, saved: Mapping[str, Any], path: str, key: Key | None) -> None:
+        """Decrypt the document ``saved`` of the file ``path``.
+
+        Raise ``ManifestError`` when it is not applicable, or no document of this program; ``UsageError`` without its
+        key, ``StateError`` when it was altered.
+        """
+        _check_format(saved, path)
+        if not saved.get("applicable"):
+            reason = f"it is not applicable, because {_failed_steps(saved)} could not be planned"
+            raise _refused(path, f"the plan is stale: {reason}")
+        self.document = saved
+        self.path = path
+        try:
+            self._embedded = _decrypted(saved, path, key)
+            self.project, self.stack = str(saved["project"]), str(saved["stack"])
+            self.options = _read_options(self._embedded["options"])._replace(saved=True, shown=False)
+            self.inputs = dict(self._embedded["inputs"])
+            position = str(self._embedded["directory"]), str(self._embedded["path"])
+            self.manifest = reading.from_texts(self._embedded["files"], *position)._replace(saved_in=path)
+            self._steps = {(step["urn"], step["action"]): step for step in saved["steps"]}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise _not_as_saved(path, error) from error
+
+    def check(self, plan: Plan) -> None:
+        """Raise ``ManifestError`` unless a new plan has the saved steps."""
+        current = documents.plan(plan)
+        if reason := _state_difference(self.document, current["lineage"], current["serial"]):
+            raise _refused(self.path, f"the plan is stale: {reason}")
+        if failed := next((step for step in current["steps"] if step.get("error")), None):
+            reason = f"{failed['reference']} cannot be done any more: {failed['error']}"
+            raise _refused(self.path, f"the plan is stale: {reason}")
+        steps = {(step["urn"], step["action"]): step for step in current["steps"]}
+        changed = [
+            str((self._steps.get(key) or steps[key]).get("reference"))
+            for key in dict.fromkeys((*self._steps, *steps))
+            if _compared(self._steps.get(key)) != _compared(steps.get(key))
+            or _does_more(steps.get(key), self._steps.get(key))
+        ]
+        if changed:
+            names = ", ".join(dict.fromkeys(changed))
+            raise _refused(self.path, f"the plan is stale: {names} changed since it was made")
+        if "salt" in self._embedded:
+            self._check_secrets(plan)
+
+    def _check_secrets(self, plan: Plan) -> None:
+        """Compare the digests of the saved plan's secrets with those of a new plan. Raise ``ManifestError``."""
+        before = {urn: (name, digest) for urn, name, digest in self._embedded["secrets"]}
+        digests = _secret_digests(plan, bytes.fromhex(self._embedded["salt"]))
+        after = {urn: (name, digest) for urn, name, digest in digests}
+        changed = [urn for urn in {**before, **after} if before.get(urn) != after.get(urn)]
+        if changed:
+            names = ", ".join((before.get(urn) or after[urn])[0] for urn in changed)
+            raise _refused(self.path, f"the plan is stale: secrets of {names} changed since it was made")
 
 
-def apply(
-    runtime: Runtime,
-    document: Mapping[str, Any],
+def check_given(
+    saved: Mapping[str, Any],
     path: str,
-    given: Mapping[str, Any] = MappingProxyType({}),
-    on_plan: Callable[[Plan], None] = lambda _plan: None,
-) -> Report:
-    """Apply a saved plan with the ``given`` execution options; ``on_plan`` receives the new plan when it is checked.
+    inputs: Mapping[str, Any] | None,
+    options: Mapping[str, Any],
+    stack: Mapping[str, str | None],
+) -> None:
+    """Raise ``UsageError`` for ``inputs`` and planning options given with a saved plan, and for another stack.
 
-    Raise ``ManifestError`` when the saved plan is stale, not applicable, or no document of this program.
+    ``stack`` has the runtime's ``project`` and ``stack``, None for any. Raise ``ManifestError`` for another format.
     """
-    from resource_api.render import json as documents
+    _check_format(saved, path)
+    to_options(options)
+    check_execution(inputs, options, EXECUTION, "a saved plan, which does what it shows")
+    for kind, name in stack.items():
+        if name is not None and name != saved.get(kind):
+            msg = f"{path}: the plan is about the {kind} '{saved.get(kind)}', and the runtime about '{name}'"
+            raise UsageError(msg)
 
-    _check_format(document, path)
-    if not document.get("applicable"):
-        why = f"it is not applicable, because {_failing(document)} could not be planned"
-        raise refused(path, f"the plan is stale: {why}")
+
+def _decrypted(saved: Mapping[str, Any], path: str, key: Key | None) -> Mapping[str, Any]:
+    """Return the embedded part.
+
+    Raise ``UsageError`` without the key, ``StateError`` for an altered plan, ``ManifestError`` for a plan that is not
+    encrypted when a key is named.
+    """
+    embedded: Mapping[str, Any] = saved["manifest"]
+    if "sealing" not in embedded:
+        if key is not None:
+            raise _refused(path, "the plan is not encrypted, and a key is named")
+        return embedded
+    rest = {name: value for name, value in saved.items() if name != "manifest"}
+    content: Mapping[str, Any] = DataKey.open(key, embedded["sealing"], path).decrypt(embedded.get("box"), rest)
+    return content
+
+
+def _read_options(saved: Mapping[str, Any]) -> Options:
+    """Return the options of a saved plan. Raise ``TypeError`` for an unknown one and for a wrong value."""
     try:
-        embedded = _decrypted(document, path, runtime.key)
-        project, stack = str(document["project"]), str(document["stack"])
-        options = _read_options(embedded["options"])
-        inputs, place = dict(embedded["inputs"]), (str(embedded["directory"]), str(embedded["path"]))
-        manifest = reading.from_texts(embedded["files"], *place)
-        planned = {(step["urn"], step["action"]): step for step in document["steps"]}
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}") from error
-    options, manifest = options._replace(**{**given, "saved": True, "shown": False}), manifest._replace(saved_in=path)
-
-    def check(plan: Plan) -> None:
-        _check(document, planned, documents.plan(plan), path)
-        if "salt" in embedded:
-            _check_secrets(embedded, plan, path)
-        on_plan(plan)
-
-    return runtime.for_stack(project, stack).apply_manifest(manifest, inputs, options, check)
+        options = to_options({name: value for name, value in saved.items() if name not in INTERNAL})
+    except UsageError as error:
+        raise TypeError(str(error)) from error
+    return options._replace(destroy=saved.get("destroy") is True)
 
 
-def confirmation(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return by what a plan that somebody has confirmed is known again: the state that it saw, and its steps.
+def confirmation(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the identity of a plan that a user confirms: its state and digests of its steps.
 
-    ``document`` is that of ``Plan.to_dict``, secrets masked; where a host has sent it, it may be anything.
+    ``shown`` is the document of ``Plan.to_dict``, secrets masked; one that a host has sent may have any form.
     """
-    steps = document.get("steps")
-    known = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
     return {
-        "lineage": document.get("lineage"),
-        "serial": document.get("serial"),
-        "steps": [[step.get("urn"), step.get("reference"), _digest(step)] for step in known],
+        "lineage": shown.get("lineage"),
+        "serial": shown.get("serial"),
+        "steps": [[step.get("urn"), step.get("reference"), _step_digest(step)] for step in _steps_of(shown)],
     }
 
 
-def check_confirmation(confirmed: Mapping[str, Any], document: Mapping[str, Any], path: str) -> None:
-    """Raise ``ManifestError`` unless the plan of ``document`` is the one that was confirmed. ``path``: the manifest."""
-    now = confirmation(document)
-    if why := state_difference(confirmed, now["lineage"], now["serial"]):
-        raise refused(path, f"the plan is stale: {why}")
-    before, after = ({tuple(step) for step in each["steps"]} for each in (confirmed, now))
-    if changed := sorted({str(reference) for _, reference, _ in before ^ after}):
-        raise refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
+def check_confirmation(confirmed: Mapping[str, Any], shown: Mapping[str, Any], path: str) -> None:
+    """Raise ``ManifestError`` unless the plan of the document ``shown`` was confirmed. ``path``: the manifest."""
+    current = confirmation(shown)
+    if reason := _state_difference(confirmed, current["lineage"], current["serial"]):
+        raise _refused(path, f"the plan is stale: {reason}")
+    before, after = ({tuple(step) for step in plan["steps"]} for plan in (confirmed, current))
+    if changed := sorted({str(name) for _, name, _ in before ^ after}):
+        raise _refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
 
 
-def _digest(step: Mapping[str, Any]) -> str:
-    from hashlib import sha256
+def _steps_of(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    steps = shown.get("steps")
+    return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
+
+def _step_digest(step: Mapping[str, Any]) -> str:
     text = json.dumps([step.get(field) for field in _COMPARED], sort_keys=True, default=str)
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def _failing(document: Mapping[str, Any]) -> str:
-    """Return the references of the steps of a saved plan that could not be planned, or words for them."""
-    steps = document.get("steps")
-    found = [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
-    return ", ".join(str(step.get("reference")) for step in found if step.get("error")) or "a step of it"
+def _failed_steps(saved: Mapping[str, Any]) -> str:
+    """Return the references of the steps of a saved plan that could not be planned."""
+    return ", ".join(str(step.get("reference")) for step in _steps_of(saved) if step.get("error")) or "a step of it"
 
 
-def apply_file(
-    runtime: Runtime,
-    path: str,
-    inputs: Mapping[str, Any] | None,
-    given: Mapping[str, Any],
-    on_plan: Callable[[Plan], None] | None,
-) -> Report | None:
-    """Apply the saved plan in a file as ``Runtime.apply`` is asked to; return None where the file is no saved plan.
-
-    Raise as ``apply`` does, and ``UsageError`` for ``inputs``, for options that decide what a plan contains, and where
-    the plan is about another project or stack than the runtime.
-    """
-    if (document := read(path)) is None:
-        return None
-    _check_format(document, path)
-    to_options(given)
-    check_execution(inputs, given, _EXECUTION, "a saved plan, which does what it shows")
-    for kind, own in (("project", runtime.project), ("stack", runtime.stack)):
-        if own is not None and own != document.get(kind):
-            msg = f"{path}: the plan is about the {kind} '{document.get(kind)}', and the runtime about '{own}'"
-            raise UsageError(msg)
-    return apply(runtime, document, path, {"noop": False, **given}, on_plan or (lambda _plan: None))
-
-
-def _read_options(found: Mapping[str, Any]) -> Options:
-    """Return the options of a saved plan. Raise ``TypeError`` for one that does not exist or is of another kind."""
-    try:
-        options = to_options({name: value for name, value in found.items() if name not in INTERNAL})
-    except UsageError as error:
-        raise TypeError(str(error)) from error
-    return options._replace(destroy=found.get("destroy") is True)
-
-
-def _check(document: Mapping[str, Any], planned: Mapping[Any, Any], now: Mapping[str, Any], path: str) -> None:
-    """Compare the saved steps with those of a new plan. Raise ``ManifestError`` when they differ."""
-    if why := state_difference(document, now["lineage"], now["serial"]):
-        raise refused(path, f"the plan is stale: {why}")
-    if failing := next((step for step in now["steps"] if step.get("error")), None):
-        why = f"{failing['reference']} cannot be done any more: {failing['error']}"
-        raise refused(path, f"the plan is stale: {why}")
-    current = {(step["urn"], step["action"]): step for step in now["steps"]}
-    changed = [
-        str((planned.get(key) or current[key]).get("reference"))
-        for key in dict.fromkeys((*planned, *current))
-        if _compared(planned.get(key)) != _compared(current.get(key)) or _does_more(current.get(key), planned.get(key))
-    ]
-    if changed:
-        names = ", ".join(dict.fromkeys(changed))
-        raise refused(path, f"the plan is stale: {names} changed since it was made")
-
-
-def state_difference(document: Mapping[str, Any], lineage: str, serial: int) -> str:
-    """Return how the recorded state, of ``lineage`` and ``serial``, is another than the plan saw; empty: it is not."""
-    for field, now in (("lineage", lineage), ("serial", serial)):
-        if document.get(field) != now:
-            return f"{field} was {document.get(field)!r} and is {now!r}"
+def _state_difference(saved: Mapping[str, Any], lineage: str, serial: int) -> str:
+    """Return the difference between the present state and the plan's, or an empty text."""
+    for field, current in (("lineage", lineage), ("serial", serial)):
+        if saved.get(field) != current:
+            return f"{field} was {saved.get(field)!r} and is {current!r}"
     return ""
-
-
-def _check_secrets(embedded: Mapping[str, Any], plan: Plan, path: str) -> None:
-    """Compare the digests of the saved plan's secrets with those of a new plan. Raise ``ManifestError``."""
-    before = {urn: (reference, digest) for urn, reference, digest in embedded["secrets"]}
-    now = {urn: (reference, digest) for urn, reference, digest in _secrets(plan, bytes.fromhex(embedded["salt"]))}
-    if names := [(before.get(urn) or now[urn])[0] for urn in {**before, **now} if before.get(urn) != now.get(urn)]:
-        raise refused(path, f"the plan is stale: secrets of {', '.join(names)} changed since it was made")
 
 
 def _compared(step: Mapping[str, Any] | None) -> Any:
     return None if step is None else json.loads(json.dumps([step.get(field) for field in _COMPARED]))
 
 
-def _does_more(now: Mapping[str, Any] | None, planned: Mapping[str, Any] | None) -> bool:
-    """Return whether a step does something besides that it was not planned to do."""
-    before, after = ((step or {}).get("side_effects") or () for step in (planned, now))
+def _does_more(current: Mapping[str, Any] | None, saved: Mapping[str, Any] | None) -> bool:
+    """Return whether a step has a side effect that the saved one does not have."""
+    before, after = ((step or {}).get("side_effects") or () for step in (saved, current))
     return any(effect not in before for effect in after)
 
 
-def refused(path: str, message: str) -> ManifestError:
-    """Return the error for a saved plan that is not as it must be."""
+def _refused(path: str, message: str) -> ManifestError:
     return ManifestError([Problem(None, message, file=path, code="plan", hint="plan again")])
+
+
+def _not_as_saved(path: str, error: Exception) -> ManifestError:
+    return _refused(path, f"this is not a plan as it was saved: {type(error).__name__}: {error}")
+
+
+# Showing
+
+
+class ShownPlan(Plan):
+    """The plan of a document, to be shown only; the counts are those of the document."""
+
+    counts: Summary
+
+    @property
+    def summary(self) -> Summary:
+        """The counts of the document."""
+        return self.counts
+
+    @property
+    def blocked(self) -> Mapping[int, str]:
+        """Nothing: the document has no causes of skipped steps."""
+        return {}
+
+
+def show(saved: Mapping[str, Any], path: str, registry: Registry) -> ShownPlan:
+    """Return the plan of a saved plan's document. Raise ``ManifestError`` where it has another form.
+
+    ``registry`` tells the parameters of types; an unknown type has none.
+    """
+    try:
+        steps = [_step(registry, index, row) for index, row in enumerate(saved["steps"])]
+        indexes = {str(step.reference): step.entry.index for step in steps}
+        requires, subscribes = _relationships(saved["steps"], indexes)
+        numbers: dict[str, Any] = {name: int(count) for name, count in saved["summary"].items()}
+        unknown = saved.get("unknown", ())
+        outputs = [_output(name, row, unknown) for name, row in saved.get("output_changes", {}).items()]
+        drift = [_drift(row) for row in saved["drift"]]
+        stack_outputs = {(row["stack"], row["output"]): None for row in saved.get("stacks", ())}
+        counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _not_as_saved(path, error) from error
+    entries, scope = [step.entry for step in steps], SimpleNamespace(stack_outputs=stack_outputs)
+    catalog: Any = SimpleNamespace(subscribes=subscribes, requires=requires, entries=entries, scope=scope)
+    prior: Any = SimpleNamespace(orphans={}, state=None)
+    plan = ShownPlan(catalog, prior, Options(), steps, drift=drift, output_changes=outputs)
+    plan.counts = counts
+    return plan
+
+
+def refreshed(shown: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
+    """Return the resources and outputs in the document of a refresh. Raise for one of another form."""
+    outputs = [_output(name, row, ()) for name, row in (shown.get("output_changes") or {}).items()]
+    return [_drift(row) for row in shown.get("changes") or ()], outputs
+
+
+def find_stale(saved: Mapping[str, Any], store: StateStore) -> str:
+    """Return the difference between the recorded state and the plan's, or an empty text."""
+    state = store.load(StackName(str(saved["project"]), str(saved["stack"])).checked())
+    return _state_difference(saved, state.lineage, state.serial)
+
+
+def _relationships(
+    rows: Sequence[Mapping[str, Any]], indexes: Mapping[str, int]
+) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Return, by index of a step, the steps that it requires and those that it is notified by."""
+    requires, subscribes = dict[int, list[int]](), dict[int, list[int]]()
+    for index, row in enumerate(rows):
+        requires[index] = [indexes[name] for name in row["depends_on"] if name in indexes]
+        for name in row["notifies"]:
+            if name in indexes:
+                subscribes.setdefault(indexes[name], []).append(index)
+    return requires, subscribes
+
+
+def _step(registry: Registry, index: int, saved: Mapping[str, Any]) -> Step:
+    parent = saved["parent"] or ""
+    name = reference.parse(str(saved["reference"]).removeprefix(f"{parent}/"))
+    definition = _definition(registry, name.type)
+    entry = Entry(Declaration(name.type, name.title, {}, {}, parent=parent), definition)
+    entry.index = index
+    entry.should = {name: _value(value) for name, value in saved["should"].items()}
+    entry.written = tuple(
+        name for name, value in entry.should.items() if _is_declared(definition.attributes.get(name), value)
+    )
+    lifecycle = NO_META.lifecycle._replace(replace=saved["options"].get("replace"))
+    entry.meta = NO_META._replace(lifecycle=lifecycle)
+    deferred = next((reason[10:] for reason in saved["reasons"] if reason.startswith("deferred: ")), "")
+    decision = Decision(
+        Action[saved["action"].upper()],
+        [_difference(row, saved["unknown"]) for row in saved["changes"]],
+        [reason for reason in saved["reasons"] if not (reason.startswith("deferred: ") or reason == ADOPTED)],
+        saved.get("error") or "",
+        saved["replaces_because"],
+    )
+    effects = saved.get("side_effects", ())
+    return Step(
+        entry,
+        None if saved["is"] is None else {name: _value(value) for name, value in saved["is"].items()},
+        entry.should,
+        decision,
+        noop=bool(saved["options"]["noop"]),
+        refreshed_by=saved["refreshed_by"],
+        deferred=deferred,
+        previous=saved["previous"] or "",
+        side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
+    )
+
+
+def _definition(registry: Registry, name: str) -> TypeDefinition:
+    try:
+        return registry.type(name)
+    except DefinitionError:
+        return TypeDefinition(name=name, attributes={"name": Attribute("Optional[Scalar]", kind="namevar")})
+
+
+def _is_declared(attribute: Attribute | None, value: Any) -> bool:
+    """Return whether a value differs from the default of its attribute."""
+    return attribute is None or attribute.default != value
+
+
+def _difference(saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:
+    should = UNKNOWN if saved["attribute"] in unknown and saved["should"] is None else _value(saved["should"])
+    return Difference(saved["attribute"], _value(saved["is"]), should, saved["message"] or "")
+
+
+def _output(name: str, saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:
+    return Difference(str(name), _value(saved["is"]), UNKNOWN if name in unknown else _value(saved["should"]))
+
+
+def _drift(saved: Mapping[str, Any]) -> Drift:
+    changes = [Difference(row["attribute"], _value(row["was"]), _value(row["is"])) for row in saved["changes"]]
+    return Drift(str(saved["reference"]), changes)
+
+
+def _value(saved: Any) -> Any:
+    """Return the value of a document's JSON; a masked one is a secret."""
+    if saved == "<sensitive>":
+        return Sensitive(saved)
+    return decode(json.dumps(saved)) if isinstance(saved, (dict, list)) else saved

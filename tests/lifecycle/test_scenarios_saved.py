@@ -9,6 +9,7 @@ import pytest
 
 from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.runtime import saved_plan as saved
+from resource_api.runtime.environment import read_saved_plan
 from tests.lifecycle.world import acted
 
 if TYPE_CHECKING:
@@ -35,16 +36,17 @@ class Desk:
         """Plan, save, and return the document."""
         self.write(resources)
         saved.write(self.bench.runtime.plan(str(self.site), **options), str(self.file))
-        document = saved.read(str(self.file))
+        document = read_saved_plan(str(self.file))
         assert document is not None
         return document
 
     def carry_out(self) -> Report:
         """Apply the saved plan."""
-        document = saved.read(str(self.file))
+        document = read_saved_plan(str(self.file))
         assert document is not None
         self.bench.world.calls.clear()
-        return saved.apply(self.bench.runtime, document, str(self.file))
+        runtime = self.bench.runtime
+        return runtime.apply_saved(saved.SavedPlan(document, str(self.file), runtime.key), {})
 
     def refused(self, words: str) -> None:
         """Apply the saved plan, and check that it is refused as a whole with this message."""

@@ -10,11 +10,11 @@ from resource_api.cli import given_inputs, options
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
-from resource_api.runtime import saved_plan
+from resource_api.runtime.environment import read_saved_plan
 
 if TYPE_CHECKING:
     from resource_api.cli.session import Session
-    from resource_api.runtime.results import Plan
+    from resource_api.runtime.planning import Plan
 
 
 @options.command(examples=("resource-api apply site.yaml --noop", "resource-api apply site.yaml -i port=8080"))
@@ -41,15 +41,17 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
             session.show_noop(plan)
 
     source = session.source(manifest)
-    if isinstance(source, str) and (document := saved_plan.read(source)) is not None:
-        given = options.saved_plan_options(settings, document)
+    if isinstance(source, str) and (document := read_saved_plan(source)) is not None:
+        from resource_api.runtime.saved_plan import SavedPlan
+
+        execution = options.saved_plan_options(settings, document)
         session.source_time = os.stat(source).st_mtime
-        report = saved_plan.apply(session.runtime, document, manifest, given, on_plan)
+        report = session.runtime.apply_saved(SavedPlan(document, manifest, session.runtime.key), execution, on_plan)
     else:
-        inputs, given = given_inputs.inputs(session.settings), options.run_options(settings)
+        inputs, run_options = given_inputs.inputs(session.settings), options.run_options(settings)
         use_cache = session.use_cache and not settings["explain"]
         gc.disable()
-        report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **given)
+        report = session.runtime.apply(source, inputs, on_plan=on_plan, use_cache=use_cache, **run_options)
     if not (session.json or session.run.plan_is_shown):
         session.output.print(text.outputs(report.outputs))
     return session.show_report(report)

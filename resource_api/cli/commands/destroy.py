@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api.cli.session import Session
-    from resource_api.runtime.results import Plan
+    from resource_api.runtime.planning import Plan
 
 
 class _DeclinedError(Exception):

@@ -1,4 +1,4 @@
-"""``plan`` and ``show``: a plan, to be saved, and a saved plan."""
+"""``plan`` and ``show``: make a plan and save it, show a saved plan."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import click
 
 from resource_api.cli import exit_codes, given_inputs, options
 from resource_api.cli.session import with_session
+from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime import saved_plan, shown_plan
 from resource_api.runtime.plan_notices import report_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from resource_api.cli.session import Session
+    from resource_api.runtime.planning import Plan
 
 
 def _check_out(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
@@ -52,40 +53,47 @@ def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_
 
 
 def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool) -> int:
-    """Show a plan and save it in the file ``out``, None for none; ``destroy``: that of the empty manifest."""
+    """Show a plan, or with ``destroy`` the plan of the empty manifest; save it in the file ``out``, unless None."""
     settings = session.settings
     if destroy:
-        _refuse_declared(settings)
+        _refuse_changes(settings)
     if (code := session.carried("plan", manifest, out=out, empty=destroy)) is not None:
         return code
     gc.disable()
-    whole = out is not None or bool(settings.get("explain")) or session.has_reporters
-    inputs, source = given_inputs.inputs(settings), session.source(manifest)
-    given = options.run_options(settings)
-    if destroy:
-        about = {name: value for name, value in given.items() if name not in options.ABOUT_DECLARED}
-        planned = session.runtime.plan_destroy(source, inputs, **about)
-    else:
-        planned = session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **given)
+    plan = _make_plan(session, manifest, destroy=destroy)
     if out is not None:
-        sources = (document.file for document in planned.catalog.manifest.documents)
+        from resource_api.runtime import saved_plan
+
+        sources = (document.file for document in plan.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
     if session.has_reporters:
         run = {"kind": "plan", "command": "plan", "ended": time.time()}
-        session.reported(session.log.mask.document({**run, **planned.to_dict()}))
-    session.show(planned.to_dict, lambda: session.plan_lines(planned))
+        session.reported(session.log.mask.document({**run, **plan.to_dict()}))
+    session.show(plan.to_dict, lambda: session.plan_lines(plan))
     if out is not None:
-        saved_plan.write(planned, out, session.runtime.key)
-    report_findings(planned, session.log, session.runtime.store)
-    session.log_plan_errors(planned)
-    for problem in planned.problems:
+        saved_plan.write(plan, out, session.runtime.key)
+    report_findings(plan, session.log, session.runtime.store)
+    session.log_plan_errors(plan)
+    for problem in plan.problems:
         session.report_problem(problem)
-    return exit_codes.of_plan(planned, detailed=settings["detailed_exitcodes"])
+    return exit_codes.of_plan(plan, detailed=settings["detailed_exitcodes"])
 
 
-def _refuse_declared(settings: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for an option about what the manifest declares: for ``destroy`` that is nothing."""
-    if name := next((name for name in options.ABOUT_DECLARED if settings.get(name)), ""):
+def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
+    settings = session.settings
+    inputs, source, run_options = given_inputs.inputs(settings), session.source(manifest), options.run_options(settings)
+    if destroy:
+        for name in run_option_names("changes"):
+            run_options.pop(name, None)
+        return session.runtime.plan_destroy(source, inputs, **run_options)
+    # A plan that is saved, explained or reported must have all resources.
+    whole = settings.get("out") is not None or bool(settings.get("explain")) or session.has_reporters
+    return session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **run_options)
+
+
+def _refuse_changes(settings: Mapping[str, Any]) -> None:
+    """Raise ``UsageError`` for an option about declared resources: for ``destroy`` none is declared."""
+    if name := next((name for name in run_option_names("changes") if settings.get(name)), ""):
         msg = f"--{name.replace('_', '-')} does not go with --destroy, which deletes all that is recorded as ours"
         raise UsageError(msg)
 
@@ -101,11 +109,13 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
 
     A warning says if state has changed since, so that apply would refuse the plan.
     """
+    from resource_api.runtime import saved_plan
+
     document = saved_plan.load(plan)
-    shown = shown_plan.from_document(document, plan, session.registry)
+    shown_plan = saved_plan.show(document, plan, session.registry)
     session.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
-        lambda: session.plan_lines(shown),
+        lambda: session.plan_lines(shown_plan),
     )
-    if why := shown_plan.find_stale(document, session.runtime.store):
-        session.log.write("warning", "", f"{plan}: the plan is stale: {why}; plan again")
+    if reason := saved_plan.find_stale(document, session.runtime.store):
+        session.log.write("warning", "", f"{plan}: the plan is stale: {reason}; plan again")

@@ -248,9 +248,7 @@ def _change(
     """Change one resource to the ``given`` attributes; return the exit code."""
     (row,) = _read(session, definition, identity, selected)
     how = {name: session.settings[name] for name in ("noop", "strict")}
-    report = resource_access.change_resource(
-        session.runtime, definition, reference, row, given, selected=selected, **how
-    )
+    report = session.runtime.change_resource(definition, reference, row, given, selected=selected, **how)
     session.log.write("info", "", str(report))
     code = session.exit_code(report)
     if code not in {0, 2}:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from resource_api.fleet.host.delivered_jobs import Report
+from resource_api.model.options import EXECUTION, RUN_OPTIONS, run_option_names
 from resource_api.render import json as documents
 
 if TYPE_CHECKING:
@@ -16,21 +17,20 @@ if TYPE_CHECKING:
 
     from resource_api.fleet.host.run import HostRun
     from resource_api.model.report import Report as Done
-    from resource_api.runtime.results import Plan
+    from resource_api.runtime.planning import Plan
 
-_EXECUTION: Final = ("noop", "strict", "parallel", "fail_fast")
-_SELECTION: Final = ("targets", "excludes", "with_dependencies", "with_dependents", "tags", "skip_tags")
-_PLANNING: Final = ("replace", "prune", "prune_always")
+#: The options of ``destroy`` and ``plan --destroy``, for which nothing is declared.
+_DESTROYING: Final = run_option_names("execution", "strictness", "selection")
 
 
 def apply(run: HostRun) -> int:
     """Apply the manifest, or the saved plan that the job has instead."""
     if (saved := run.options.get("saved_plan")) is not None:
-        from resource_api.runtime import saved_plan
+        from resource_api.runtime.saved_plan import SavedPlan
 
-        given = run.selected("noop", "parallel", "fail_fast")
-        return report(run, saved_plan.apply(run.runtime, saved, str(run.options["file"]), given))
-    options = run.selected(*_EXECUTION, *_SELECTION, *_PLANNING)
+        plan = SavedPlan(saved, str(run.options["file"]), run.runtime.key)
+        return report(run, run.runtime.apply_saved(plan, run.selected(*EXECUTION)))
+    options = run.selected(*RUN_OPTIONS)
     return report(run, run.runtime.apply(run.manifest, run.inputs, **options))
 
 
@@ -45,17 +45,16 @@ def destroy(run: HostRun) -> int:
             document = run.log.mask.document(planned.to_dict())
             saved_plan.check_confirmation(confirmed, document, run.manifest.file)
 
-    options = run.selected(*_EXECUTION, *_SELECTION)
+    options = run.selected(*_DESTROYING)
     return report(run, run.runtime.destroy(run.manifest, run.inputs, on_plan=on_plan, **options))
 
 
 def plan(run: HostRun) -> int:
     """Send the plan; for ``destroy``, where the job asks for that, that of the empty manifest."""
-    options = run.selected(*_EXECUTION, *_SELECTION)
     if run.options.get("empty"):
-        planned = run.runtime.plan_destroy(run.manifest, run.inputs, **options)
+        planned = run.runtime.plan_destroy(run.manifest, run.inputs, **run.selected(*_DESTROYING))
     else:
-        planned = run.runtime.plan(run.manifest, run.inputs, **options, **run.selected(*_PLANNING))
+        planned = run.runtime.plan(run.manifest, run.inputs, **run.selected(*RUN_OPTIONS))
     if run.options.get("save"):
         from resource_api.runtime import saved_plan
 

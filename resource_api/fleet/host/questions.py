@@ -82,9 +82,7 @@ def resource(run: HostRun) -> int:
     if not given.keys() <= set(definition.namevars):
         named = Reference(definition.name, name)
         how: dict[str, Any] = {"noop": bool(options.get("noop")), "strict": strict}
-        changed = resource_access.change_resource(
-            run.runtime, definition, named, read()[0], given, selected=selected, **how
-        )
+        changed = run.runtime.change_resource(definition, named, read()[0], given, selected=selected, **how)
         if code := report(run, changed):
             return code
     return _send(run, [(definition, read())], None, filters, complete=True)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.runtime import saved_plan
+from resource_api.runtime.environment import read_saved_plan
 from resource_api.state import export
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.encryption.keys import key_from_url
@@ -165,12 +166,12 @@ def plan_file(data: bytes) -> None:
     """Saved plans, plain and encrypted, read and applied."""
     path = directory() / "given.json"
     path.write_bytes(data)
-    if (document := saved_plan.read(str(path))) is None:
+    if (document := read_saved_plan(str(path))) is None:
         return
     things.reset()
     runtime = things.runtime()
     runtime.key = key() if b'"sealing"' in data else None
-    report = saved_plan.apply(runtime, document, "given.json")
+    report = runtime.apply_saved(saved_plan.SavedPlan(document, "given.json", runtime.key), {})
     assert report.exit_code in {0, 1}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -13,9 +14,9 @@ from typing import Any, Final
 import pytest
 
 from resource_api import Registry, Runtime
-from resource_api.model.options import INTERNAL, Options, to_options
+from resource_api.model import options as options_module
+from resource_api.model.options import INTERNAL, RUN_OPTIONS, Options, run_option_names, to_options
 from resource_api.model.values.errors import UsageError
-from resource_api.runtime.option_types import PlanOptions
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PROGRAM: Final = """\
@@ -166,8 +167,20 @@ def test_a_misspelt_strict_is_refused_where_resources_are_read() -> None:
 
 
 def test_every_declared_option_exists() -> None:
-    """The keys of the typed dictionaries are the fields of the options, but for those that the runtime sets itself."""
-    assert set(PlanOptions.__annotations__) == set(Options._fields) - set(INTERNAL)
+    """The table has the fields of ``Options`` that callers set, the typed dictionaries those of their phases."""
+    assert set(RUN_OPTIONS) == set(Options._fields) - set(INTERNAL)
+    tree = ast.parse(Path(options_module.__file__).read_text(encoding="utf-8"))
+    keys = {
+        node.name: {field.target.id for field in node.body if isinstance(field, ast.AnnAssign)}
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith(("TypedDict", "Options")) for base in node.bases)
+    }
+    assert keys == {
+        "ExecutionOptions": set(run_option_names("execution", "strictness")),
+        "SelectionOptions": set(run_option_names("selection")),
+        "PlanOptions": set(run_option_names("changes")),
+    }
 
 
 def test_lists_become_values_that_do_not_change() -> None:

@@ -1,0 +1,302 @@
+"""The environment of runs: registry, state, stack and log. It compiles manifests and changes no resource."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.sections import project_name
+from resource_api.model.event import Diagnosed
+from resource_api.model.implied_secrets import declared_secrets
+from resource_api.model.sealed_secrets import open_sealed
+from resource_api.model.values.errors import StateLocked, nearest
+from resource_api.model.values.values import is_secret
+from resource_api.plugins.provider_pool import ProviderPool
+from resource_api.provider.context import RunContext
+from resource_api.runtime.manifest_compiler import ManifestCompiler, short_secret_warnings
+from resource_api.runtime.resource_access import ResourceReader
+from resource_api.state.store import StackName
+from resource_api.system import process_guard
+from resource_api.system.facts import Facts
+from resource_api.system.gc_pause import gc_paused
+from resource_api.system.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+    from typing import Self
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.event import Event
+    from resource_api.model.values.document import Document
+    from resource_api.plugins.registry import Registry
+    from resource_api.provider.progress import ActivityDisplay
+    from resource_api.runtime.manifest_compiler import ReadContent, Source
+    from resource_api.state.encryption.keys import Key
+    from resource_api.state.store import StateStore
+
+#: Seconds of one attempt to get the lock, after which its holder is read again.
+_ATTEMPT: Final = 0.2
+
+
+class RunEnvironment(ResourceReader):
+    """The registry, state, stack and log of runs."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        state: str | StateStore | None = "memory:",
+        stack: str = "default",
+        project: str | None = None,
+        key: str | Key | None = None,
+        log: Log | None = None,
+        on_event: Callable[[Event], None] | None = None,
+        step_events: bool = True,
+        lock_timeout: float = 0.0,
+        isolate: bool = False,
+        run: RunContext | None = None,
+        facts: Facts | None = None,
+        contents: ReadContent | None = None,
+    ) -> None:
+        """Use ``registry`` for every run; nothing is read or opened yet.
+
+        ``state``: ``memory:`` for as long as this object exists, ``sqlite:PATH``, None for the default state of the
+        machine or user, or a store. ``project`` overrides the manifest's. ``key`` encrypts secrets, a URL as for
+        ``--key``. ``log``: by default the program's structlog if that is configured, otherwise standard ``logging``.
+        ``on_event`` receives every event of a run; without ``step_events`` only diagnostics and the final report, which
+        is faster. ``lock_timeout``: seconds to wait for the state's lock. ``isolate``: run every provider in its own
+        process. ``run``: an existing context, which can be cancelled; it replaces ``log`` and ``isolate``. ``facts``:
+        by default this machine's. ``contents`` reads the assets and archives of manifests, by default from files.
+        """
+        if run is None:
+            run = RunContext(log or Log("notice", _embedder_sink()))
+            run.isolate = isolate or None
+        super().__init__(registry, run)
+        self.log = run.log
+        self.stack = stack
+        self.project = project
+        self.notify: Callable[[Event], None] = on_event or (lambda _event: None)
+        self.notify_steps = self.notify if step_events else None
+        #: Receives the document of each finished run, as ``report --format json`` prints it.
+        self.on_document: Callable[[dict[str, Any]], None] | None = None
+        #: The files that the inputs of its runs were read from.
+        self.input_files: list[str] = []
+        #: References of excluded resources that count as done, such as those that a rehearsal cannot apply.
+        self.assumed: Collection[str] = ()
+        self.lock_timeout = lock_timeout
+        self.facts = facts or Facts()
+        self._contents = contents
+        if isinstance(key, str):
+            from resource_api.state.encryption.keys import key_from_url
+
+            key = key_from_url(key, dict(os.environ))
+        self.key = key
+        #: Creation time in nanoseconds; code that changed later is not the code that runs execute.
+        self.created = time.time_ns()
+        self._state = state
+        self._store: StateStore | None = None if state is None or isinstance(state, str) else state
+
+    @property
+    def store(self) -> StateStore:
+        """The state store, opened at its first use."""
+        if self._store is None:
+            from resource_api.state.open_store import open_store
+
+            self._store = open_store(None if self._state is None else str(self._state), self.key)
+        return self._store
+
+    def for_stack(self, project: str, stack: str) -> Self:
+        """Return a copy for another project and stack, with the same store."""
+        other = self.with_store(self.store)
+        other.project, other.stack = project, stack
+        return other
+
+    def with_store(self, store: StateStore) -> Self:
+        """Return a copy with another store."""
+        other = copy(self)
+        other._store = store  # noqa: SLF001 - of the same class
+        return other
+
+    def with_copied_state(self, store: StateStore, catalog: Catalog | None = None) -> Self:
+        """Return a copy with another store, into which this store's stacks are copied without taking its lock.
+
+        With a ``catalog``, copy only its own stack and those whose outputs it uses.
+        """
+        names = self.store.stacks()
+        if catalog is not None:
+            own_stack = self.name(catalog)
+            read = (whole_stack_name(own_stack.project, stack).split("/") for stack, _ in catalog.scope.stack_outputs)
+            needed = {own_stack, *(StackName(*parts) for parts in read)}
+            names = [name for name in names if name in needed]
+        with store.lock("copy", 0.0):
+            for name in names:
+                store.overwrite(name, self.store.load(name))
+        return self.with_store(store)
+
+    # Compilation
+
+    def compile(self, source: Source, inputs: Mapping[str, Any] | None = None) -> Catalog:
+        """Return the catalog of a manifest."""
+        with ProviderPool(self.registry, self.run) as providers, gc_paused(), process_guard.protected():
+            return self.catalog(source, inputs, providers)
+
+    def catalog(self, source: Source, inputs: Mapping[str, Any] | None, providers: ProviderPool) -> Catalog:
+        """Return the catalog of a manifest for one run with ``providers``; report its warnings, mask its secrets."""
+        with self.log.bind(phase="compile"):
+            return self._reported(self.compiler.compile(source, inputs or {}, providers))
+
+    def catalog_of_providers(self, source: Source, inputs: Mapping[str, Any], providers: ProviderPool) -> Catalog:
+        """Return the catalog of a manifest without its resources, as ``catalog`` does."""
+        with self.log.bind(phase="compile"):
+            return self._reported(self.compiler.compile_providers(source, inputs, providers))
+
+    def read_python(self, raw: bytes, file: str, inputs: Mapping[str, Any]) -> Document:
+        """Return the document of a Python manifest, which is executed. Raise ``ManifestError``."""
+        return self.compiler.read_python(raw, file, inputs)
+
+    def name(self, catalog: Catalog) -> StackName:
+        """Return the project and stack of a run. Raise ``UsageError`` or ``ManifestError`` for invalid names."""
+        return StackName(self.project or project_name(catalog.manifest), self.stack).checked()
+
+    @property
+    def compiler(self) -> ManifestCompiler:
+        """A compiler for one run."""
+        compiler = ManifestCompiler(self.registry, self.facts, self.log, self._stack_outputs, self._contents)
+        compiler.input_files = self.input_files
+        return compiler
+
+    def _stack_outputs(self, project: str, name: str) -> Mapping[str, Any]:
+        outputs = _recorded_outputs(self.store, StackName(self.project or project, self.stack), name)
+        self.log.mask.add(outputs)
+        return outputs
+
+    def _reported(self, catalog: Catalog) -> Catalog:
+        catalog = self.masked(catalog)
+        for warning in catalog.warnings:
+            self.notify(Diagnosed(warning))
+        for note in catalog.notes:
+            self.log.write("debug", "", note)
+        return catalog
+
+    def masked(self, catalog: Catalog) -> Catalog:
+        """Mask the secrets of a catalog in all further log lines; return it with warnings about too short ones."""
+        inputs = {name: value for name, value in catalog.scope.inputs.items() if is_secret(value)}
+        entries = [entry for entry in catalog.entries if entry.definition.sensitive]
+        for entry in catalog.entries:
+            if entry.definition.secret:
+                self.log.mask.add([entry.should, declared_secrets(entry.definition, entry.should)])
+        if not (inputs or entries):
+            return catalog
+        warnings = short_secret_warnings(catalog.manifest, inputs, entries, self.log.mask)
+        return catalog._replace(warnings=[*catalog.warnings, *warnings])
+
+    # The lock
+
+    def lock(self, command: str) -> AbstractContextManager[None]:
+        """Return a context that holds the lock of the state for one run of ``command``; a wait for it is shown."""
+        if self.run.progress is None or not self.lock_timeout:
+            return self.store.lock(command, self.lock_timeout)
+        return _held_lock(self.store, command, self.lock_timeout, self.run.progress(), self.log)
+
+
+def whole_stack_name(project: str, stack: str) -> str:
+    """Return ``PROJECT/STACK`` for a stack's name in a manifest of ``project``."""
+    return stack if "/" in stack else f"{project}/{stack}"
+
+
+def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Mapping[str, Any]:
+    """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
+
+    ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
+    sealed. Raise ``ValueError`` with a message for users.
+    """
+    stack = StackName(*whole_stack_name(own_stack.project, name).rsplit("/", 1))
+    if stack == own_stack:
+        msg = "this is the stack itself; refer to its resources"
+        raise ValueError(msg)
+    if stack not in (stacks := store.stacks()):
+        project = own_stack.project
+        names = [row.stack if row.project == project else "/".join(row) for row in stacks if row != own_stack]
+        advice = nearest(name, names) or (f"recorded are: {', '.join(names)}" if names else "none is recorded")
+        msg = f"unknown stack '{name}'; {advice}"
+        raise ValueError(msg)
+    outputs: Mapping[str, Any] = open_sealed(store.load(stack).outputs)
+    return outputs
+
+
+class _LockWait:
+    """The activity of waiting for a lock, for the display of progress."""
+
+    place = verb = ""
+    subject = "waiting for the lock of the state"
+
+    def __init__(self, error: StateLocked, log: Log) -> None:
+        self.started = time.monotonic()
+        self.error = error
+        self._log = log
+
+    @property
+    def detail(self) -> str:
+        """The holder of the lock."""
+        return self.error.holder
+
+    def log(self, seconds: int) -> None:
+        """Log that the wait goes on."""
+        self._log.write("notice", "", f"still {self.subject}: {self.detail} ({seconds} s)")
+
+
+@contextmanager
+def _held_lock(store: StateStore, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
+    """Hold the lock of a store for one run of ``command``, waiting up to ``seconds``. Raise ``StateLocked``."""
+    until = time.monotonic() + seconds
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(store.lock(command, 0.0))
+        except StateLocked as error:
+            wait = _LockWait(error, log)
+            with progress.waiting(wait) as show:
+                while not _acquire(stack, store, command, until, wait):
+                    show()
+        yield
+
+
+def _acquire(stack: ExitStack, store: StateStore, command: str, until: float, wait: _LockWait) -> bool:
+    """Try once to get the lock; return whether it is held. Raise ``StateLocked`` when the time is over."""
+    remaining = until - time.monotonic()
+    try:
+        stack.enter_context(store.lock(command, max(0.0, min(_ATTEMPT, remaining))))
+    except StateLocked as error:
+        wait.error = error
+        if remaining <= _ATTEMPT:
+            raise
+        return False
+    return True
+
+
+def read_saved_plan(path: str) -> dict[str, Any] | None:
+    """Return the document of a saved plan, or None for any other file, such as a manifest.
+
+    The file's name is not considered. A file that does not begin with ``{`` is not read further, and one without the
+    text ``"format_version"`` is not parsed.
+    """
+    try:
+        # Opening a named pipe would wait for its other end, and its content could be read only once.
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not (stat.S_ISREG(os.fstat(file.fileno()).st_mode) and file.peek().lstrip().startswith(b"{")):
+                return None
+            text = file.read()
+        document = json.loads(text.decode()) if b'"format_version"' in text else None
+    except (OSError, ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and "format_version" in document else None
+
+
+def _embedder_sink() -> Callable[..., None]:
+    from resource_api.system.structured_log import EmbedderSink
+
+    return EmbedderSink()

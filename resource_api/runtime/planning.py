@@ -1,0 +1,232 @@
+"""Plan one run: match the catalog with the state, observe the machine, decide each step."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from resource_api.catalog import targets
+from resource_api.model.event import Diagnosed
+from resource_api.model.record import StackState
+from resource_api.model.step import SAME
+from resource_api.model.values.errors import Problem
+from resource_api.plan import planner
+from resource_api.plugins.provider_pool import ProviderPool
+from resource_api.prior import match as matching
+from resource_api.prior.stated_implementations import stated_implementations
+from resource_api.render import text
+from resource_api.snapshot.configure_providers import configure_instances
+from resource_api.snapshot.observe import observe
+from resource_api.snapshot.snapshot import Snapshot
+from resource_api.state.store import NoStore
+from resource_api.system import process_guard
+from resource_api.system.gc_pause import gc_paused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from resource_api.catalog.compile import Catalog
+    from resource_api.model.options import CacheRequest, Options
+    from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.prior.match import Prior
+    from resource_api.runtime.environment import RunEnvironment
+    from resource_api.runtime.manifest_compiler import Source
+
+
+class Plan(planner.Plan):
+    """The actions that ``apply`` would take: ``steps``, ``drift``, ``outputs``, ``summary``.
+
+    ``str(plan)`` is the text that ``resource-api plan`` prints, without colours. Secrets are never in it.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        """Return the text of the plan, without a last line break."""
+        from resource_api.render import plan
+
+        return "\n".join(plan.lines(self))
+
+    def __repr__(self) -> str:
+        """Return the counts on one short line, whatever the number of steps."""
+        return f"<Plan: {text.planned_counts(self.summary)}>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the document of ``resource-api plan --json``; secrets in it are ``<sensitive>``."""
+        from resource_api.render import json as documents
+
+        return documents.plan(self)
+
+
+class Planning:
+    """One planning: its options, its observations, and the policies that it checks."""
+
+    def __init__(self, environment: RunEnvironment, options: Options, providers: ProviderPool) -> None:
+        """Plan with the providers of one run. Raise ``DefinitionError`` for a broken policy."""
+        self.options = options
+        self.snapshot = Snapshot(providers, options.strict)
+        self._environment = environment
+        self._providers = providers
+        self._log = environment.log
+        self._policies = None
+        if policies := environment.registry.policies():
+            from resource_api.runtime.plan_checks import PolicyEvaluator
+
+            self._policies = PolicyEvaluator(policies, environment.notify)
+            providers.check_policies = self._policies.check_resource
+
+    def plan_manifest(
+        self, source: Source, inputs: Mapping[str, Any], request: CacheRequest | None = None
+    ) -> planner.Plan:
+        """Return the plan of a manifest; for ``destroy`` the one of the empty manifest of its project.
+
+        With a ``request``, resources that an earlier run found unchanged may be left out.
+        """
+        environment = self._environment
+        if self.options.destroy:
+            return self._plan_catalog(environment.catalog_of_providers(source, inputs, self._providers))
+        if request is not None:
+            from resource_api.provider.derived import DerivedValues
+
+            environment.run.derived = DerivedValues()
+            if self._policies is None and (plan := self._plan_incrementally(request)) is not None:
+                return plan
+        return self._plan_catalog(environment.catalog(source, inputs, self._providers))
+
+    def plan_again(self, plan: planner.Plan) -> planner.Plan:
+        """Return a new plan of an earlier plan's catalog."""
+        declared = [entry for entry in plan.catalog.entries if entry.index not in plan.prior.orphans]
+        return self._plan_catalog(plan.catalog._replace(entries=declared))
+
+    def plan_unrecorded(self, source: Source) -> planner.Plan:
+        """Return the plan of a manifest as if no resource were recorded."""
+        catalog = self._environment.catalog(source, {}, self._providers)
+        return self._decide(catalog, StackState(*self._environment.name(catalog)))
+
+    def _plan_catalog(self, catalog: Catalog) -> planner.Plan:
+        state = self._environment.store.load(self._environment.name(catalog))
+        targets.check_prune(catalog, state, self.options, named=self._environment.project is not None)
+        return self._decide(catalog, state)
+
+    def _plan_incrementally(self, request: CacheRequest) -> planner.Plan | None:
+        """Return a plan without the resources that an earlier run found unchanged, or None if all must be planned."""
+        environment = self._environment
+        if (conclusion := environment.store.load_conclusion(request.label)) is None:
+            return None
+        from resource_api.cache.incremental_plan import Planner, plan
+
+        compiler = environment.compiler
+        incremental = Planner(
+            lambda manifest: environment.masked(compiler.compile(manifest, request.inputs, self._providers)),
+            self._decide,
+        )
+        return plan(request, conclusion, self.snapshot, incremental)
+
+    def _decide(self, catalog: Catalog, state: StackState) -> planner.Plan:
+        """Match a catalog with its state, observe, and decide."""
+        with self._log.bind(project=state.project, stack=state.stack, phase="plan"):
+            return self._decide_steps(catalog, state)
+
+    def _decide_steps(self, catalog: Catalog, state: StackState) -> planner.Plan:
+        options, providers = self.options, self._providers
+        targets.check_stacks(options, state)
+        instances = configure_instances(catalog, state, providers)
+        catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
+        providers.assigned = cache(partial(stated_implementations, catalog, prior))
+        self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
+        queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
+        prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
+        recorded = not isinstance(self._environment.store, NoStore)
+        plan = planner.plan(catalog, prior, selected, queries, options._replace(recorded=recorded))
+        if not recorded:
+            plan = plan._replace(output_changes=())  # no output is recorded
+        if providers.several:
+            plan = plan._replace(in_sync=_recorded_in_sync(plan, providers))
+        return self._policies.check_plan(plan) if self._policies else plan
+
+    def _select(self, catalog: Catalog, prior: Prior) -> set[int] | None:
+        """Return the indices of the selected entries, or None for all; warn of tags that select nothing."""
+        options = self.options
+        selected = targets.select(
+            catalog,
+            options,
+            partial(matching.recorded_dependents, catalog, prior),
+            prior.orphans,
+            prior.undeclared,
+            leftovers=matching.leftovers(catalog, prior) if options.partial else {},
+        )
+        for warning in targets.tag_warnings(catalog, options, prior.orphans):
+            self._warn(warning, "tags")
+        return selected
+
+    def _observe(
+        self, catalog: Catalog, prior: Prior, selected: set[int] | None
+    ) -> tuple[PlannerQueries, set[int] | None]:
+        """Read the selected resources; return the answers for the planner, and the remaining selection.
+
+        Resources that need an excluded resource which does not exist leave the selection, and a warning names them.
+        """
+        with self._log.bind(phase="observe"):
+            if selected is None or not self.options.excludes:
+                return observe(catalog, prior, selected, self.snapshot), selected
+            from resource_api.plan import exclusion
+
+            excluded = targets.excluded(catalog, self.options, prior.undeclared)
+            needed = exclusion.needed(catalog, excluded, selected)
+            assumed = self._environment.assumed
+            needed = {index for index in needed if str(catalog.entries[index].reference) not in assumed}
+            queries = observe(catalog, prior, selected | needed, self.snapshot)
+            if (left_out := exclusion.leave_out(catalog, prior, needed, selected, queries)) is None:
+                return queries, selected
+            self._warn(str(left_out), "exclude")
+            return queries, selected.difference(entry.index for entry in left_out.entries)
+
+    def _warn(self, message: str, code: str) -> None:
+        self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
+
+    def complete(self, steps: planner.Plan) -> Plan:
+        """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
+        options = self.options
+        acts = any(step.decision is not SAME and step.asks_side_effects for step in steps.steps)
+        if acts and (options.shown or options.noop or options.bound):
+            from resource_api.transaction.side_effects import with_side_effects
+
+            steps = with_side_effects(steps, self._providers)
+        plan = Plan(*steps)
+        if (options.shown or options.noop) and any(
+            step.decision is not SAME and "preflight" in step.definition.features for step in plan.steps
+        ):
+            from resource_api.runtime.plan_checks import preflight_warnings
+
+            for warning in preflight_warnings(plan, self._providers):
+                self._environment.notify(Diagnosed(warning))
+        return plan
+
+
+@contextmanager
+def planned(
+    environment: RunEnvironment, options: Options, make: Callable[[Planning], planner.Plan], run: str = ""
+) -> Iterator[tuple[Plan, Snapshot]]:
+    """Yield the plan that ``make`` returns and the observations for it; close the providers at the end.
+
+    ``run`` is the id of the run, or empty for a plan that is only shown.
+    """
+    environment.run.derived = None
+    bound = environment.log.bind(stack=environment.stack, **({"run": run} if run else {}))
+    with bound, ProviderPool(environment.registry, environment.run) as providers:
+        with gc_paused(), process_guard.protected():
+            planning = Planning(environment, options, providers)
+            plan = planning.complete(make(planning))
+        yield plan, planning.snapshot
+
+
+def _recorded_in_sync(plan: planner.Plan, providers: ProviderPool) -> frozenset[int]:
+    """Return the in-sync entries, except those whose recorded provider differs from the current one."""
+    indices = set()
+    for index in plan.in_sync:
+        entry, record = plan.catalog.entries[index], plan.prior.records.get(index)
+        before = record.implementation if record else None
+        if providers.implementation(entry.instance, entry.name, before) == before:
+            indices.add(index)
+    return frozenset(indices)
