@@ -16,8 +16,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
-from resource_api.model.attribute import Attribute
 from resource_api.model.action import Action
+from resource_api.model.attribute import Attribute
 from resource_api.model.change import Difference, SideEffect
 from resource_api.model.codec import decode, encode
 from resource_api.model.declaration import Declaration
