@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from resource_api.catalog.compile import Catalog
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.planner_queries import PlannerQueries
+    from resource_api.model.step import Step
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
@@ -185,23 +186,24 @@ class Planning:
     def _warn(self, message: str, code: str) -> None:
         self._environment.notify(Diagnosed(Problem(None, message, "warning", code=code)))
 
-    def complete(self, steps: planner.Plan) -> Plan:
+    def complete(self, plan: planner.Plan) -> Plan:
         """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
-        options = self.options
-        acts = any(step.decision is not SAME and step.asks_side_effects for step in steps.steps)
-        if acts and (options.shown or options.noop or options.bound):
+        shown = self.options.shown or self.options.noop
+        if (shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
             from resource_api.transaction.side_effects import with_side_effects
 
-            steps = with_side_effects(steps, self._providers)
-        plan = Plan(*steps)
-        if (options.shown or options.noop) and any(
-            step.decision is not SAME and "preflight" in step.definition.features for step in plan.steps
-        ):
+            plan = with_side_effects(plan, self._providers)
+        plan = Plan(*plan)
+        if shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
             from resource_api.runtime.plan_checks import preflight_warnings
 
             for warning in preflight_warnings(plan, self._providers):
                 self._environment.notify(Diagnosed(warning))
         return plan
+
+
+def _acts(step: Step) -> bool:
+    return step.decision is not SAME
 
 
 @contextmanager
