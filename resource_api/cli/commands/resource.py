@@ -14,7 +14,6 @@ from resource_api.model.values.reference import Reference, capitalize_type
 from resource_api.model.values.values import Sensitive
 from resource_api.render import yaml_manifest
 from resource_api.runtime import resource_access
-from resource_api.runtime.resource_selection import documents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -79,36 +78,39 @@ def resource(
         return _list_types(session, type_name, several=name is None)
     definition = session.find_definition(session.registry.type, type_name or "")
     session.warn_of_inputs()
-    selected = session.reader.select(
-        definition.name,
-        provider=settings["provider"],
-        manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
-        inputs=given_inputs.inputs(session.settings)
-        if any(settings[option] for option in ("given", "input_files", "provider"))
-        else None,
-        config=_configuration(definition, settings["config"]) if settings["config"] else None,
-    )
+    selected = _selected_provider(session, definition)
     if selected is not None:
         definition = session.registry.type(definition.name, selected.version).for_instance(selected.instance)
     if settings["filters"]:
         from resource_api.runtime.resource_selection import filter_tests
 
         filter_tests(settings["filters"], [definition])  # before anything is read
-    name, given = (
-        resource_access.parse_name(definition, name, changes, given_inputs.secret_value)
-        if name is not None
-        else (None, {})
-    )
-    if name is None or (any(mark in name for mark in "*?") and not given.keys() >= set(definition.namevars)):
+    attributes: Mapping[str, Any] = {}
+    if name is not None:
+        name, attributes = resource_access.parse_name(definition, name, changes, given_inputs.secret_value)
+    if name is None or (any(mark in name for mark in "*?") and not attributes.keys() >= set(definition.namevars)):
         return _list(session, definition, selected, name, changes)
-    identity, code = partial(resource_access.canonical_identity, definition, name, given), 0
-    if not given.keys() <= set(definition.namevars):
+    identity, code = partial(resource_access.canonical_identity, definition, name, attributes), 0
+    if not attributes.keys() <= set(definition.namevars):
         _refuse_with_changes(settings)
-        code = _change(session, definition, Reference(definition.name, name), identity, given, selected=selected)
+        code = _change(session, definition, Reference(definition.name, name), identity, attributes, selected=selected)
         if code not in {0, 2}:
             return code
     rows = _read(session, definition, identity, selected)
     return _finish(session, [(definition, rows)], None, selected) or code
+
+
+def _selected_provider(session: Session, definition: TypeDefinition) -> SelectedProvider | None:
+    """Return the configured provider that the options select, or None. Raise ``UsageError``."""
+    settings = session.settings
+    has_inputs = any(settings[option] for option in ("given", "input_files", "provider"))
+    return session.reader.select(
+        definition.name,
+        provider=settings["provider"],
+        manifest=session.stdin_manifest() if settings["manifest"] == "-" else settings["manifest"],
+        inputs=given_inputs.inputs(settings) if has_inputs else None,
+        config=_configuration(definition, settings["config"]) if settings["config"] else None,
+    )
 
 
 def _check_form(session: Session) -> None:
@@ -133,22 +135,21 @@ def _refuse_with_changes(settings: Mapping[str, Any]) -> None:
 def _list_types(session: Session, text: str | None, *, several: bool) -> int:
     """List several types, or all that can be listed; return the exit code. Raise ``UsageError``."""
     from resource_api.runtime import resource_selection
-    from resource_api.runtime.resource_selection import filter_tests
 
     every_type, settings = session.settings["every_type"], session.settings
     if every_type and text is not None:
         msg = "--all lists every type; leave out TYPE, or --all"
         raise UsageError(msg)
-    if given := next((name for name in ("provider", "manifest", "config") if settings[name]), None):
-        msg = f"--{given} needs exactly one TYPE"
+    if option := next((name for name in ("provider", "manifest", "config") if settings[name]), None):
+        msg = f"--{option} needs exactly one TYPE"
         raise UsageError(msg)
     if not several:
         msg = "NAME and ATTR=VALUE need exactly one TYPE"
         raise UsageError(msg)
     reader = session.reader
-    definitions, named = resource_selection.find_types(reader, "*" if every_type else text or "")
-    filter_tests(settings["filters"], definitions)
-    listed, complete = resource_selection.read_types(reader, definitions, named, strict=settings["strict"])
+    definitions, explicit = resource_selection.find_types(reader, "*" if every_type else text or "")
+    resource_selection.filter_tests(settings["filters"], definitions)
+    listed, complete = resource_selection.read_types(reader, definitions, explicit, strict=settings["strict"])
     code = _finish(session, listed, None, None, listing=True)
     return code if complete else code or 1
 
@@ -166,8 +167,8 @@ def _list(
     strict = session.settings["strict"]
     rows, failures = session.reader.read(definition.name, strict=strict, selected=selected)
     code = _finish(session, [(definition, rows)], pattern, selected, listing=True)
-    for reference, why in failures.items():
-        session.log.write("err", reference, why, definition.name, reference=reference, status="failed")
+    for reference, error in failures.items():
+        session.log.write("err", reference, error, definition.name, reference=reference, status="failed")
     return code or (1 if failures else 0)
 
 
@@ -182,10 +183,10 @@ def _read(
 def _finish(
     session: Session, listed: Listed, pattern: str | None, selected: SelectedProvider | None, *, listing: bool = False
 ) -> int:
-    """Show resources, those that the options select, or edit them; return the exit code.
+    """Show the resources that the options select, or edit them; return the exit code.
 
-    A ``listing`` can be applied without a change: what would be changed or refused is a comment in it. One resource is
-    shown.
+    A ``listing`` can be applied without a change: resources that would be changed or refused are comments in it. One
+    resource is shown as it is.
     """
     settings = session.settings
     if pattern or settings["filters"]:
@@ -208,13 +209,10 @@ def _finish(
 
 
 def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the values of ``--config``, coerced to each data type; a secret is never on the command line.
-
-    Raise ``UsageError``.
-    """
+    """Return the values of ``--config``, coerced to each data type. Raise ``UsageError``, also for a visible secret."""
     from resource_api.model.datatypes import from_text
 
-    found: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals:
@@ -229,11 +227,11 @@ def _configuration(definition: TypeDefinition, pairs: Sequence[str]) -> dict[str
         try:
             coerced = from_text.coerce(attribute.datatype, text if value is None else value, attribute.must_be)
         except ValueError as error:
-            why = f"it must be {attribute.datatype.text}" if sensitive else str(error)
-            msg = f"--config {key}: {why}"
+            reason = f"it must be {attribute.datatype.text}" if sensitive else str(error)
+            msg = f"--config {key}: {reason}"
             raise UsageError(msg) from error
-        found[key] = Sensitive(coerced) if sensitive else coerced
-    return found
+        config[key] = Sensitive(coerced) if sensitive else coerced
+    return config
 
 
 def _change(
@@ -241,14 +239,14 @@ def _change(
     definition: TypeDefinition,
     reference: Reference,
     identity: Identity,
-    given: Mapping[str, Any],
+    attributes: Mapping[str, Any],
     *,
     selected: SelectedProvider | None,
 ) -> int:
-    """Change one resource to the ``given`` attributes; return the exit code."""
+    """Change the ``attributes`` of one resource; return the exit code."""
     (row,) = _read(session, definition, identity, selected)
-    how = {name: session.settings[name] for name in ("noop", "strict")}
-    report = session.runtime.change_resource(definition, reference, row, given, selected=selected, **how)
+    execution = {name: session.settings[name] for name in ("noop", "strict")}
+    report = session.runtime.change_resource(definition, reference, row, attributes, selected=selected, **execution)
     session.log.write("info", "", str(report))
     code = session.exit_code(report)
     if code not in {0, 2}:
@@ -258,30 +256,33 @@ def _change(
 
 def _show_documents(session: Session, listed: Listed, form: str) -> None:
     """Print resources as ``json``, ``csv`` or ``table``; on a terminal in the pager if they do not fit."""
+    from resource_api.render import table
+    from resource_api.runtime.resource_selection import documents
+
     if session.json:
         session.output.print_json(documents(listed))
         return
-    from resource_api.render import table
-
-    terminal = session.output.stdout.isatty()
     if form == "csv":
-        lines = list(table.comma_separated(documents(listed), terminal=terminal))
+        lines = table.comma_separated(documents(listed), terminal=session.output.stdout.isatty())
     else:
-        width = session.output.columns
-        lines = list(_tables(listed, lambda rows: table.table(rows, width)))
-    session.output.print_paged(lines)
+        tables = ((definition, _table_rows(definition, documents([(definition, rows)]))) for definition, rows in listed)
+        lines = _tables(list(tables), lambda rows: table.table(rows, session.output.columns))
+    session.output.print_paged(list(lines))
 
 
 def _tables(listed: Listed, lay_out: Callable[[Rows], Iterable[str]]) -> Iterator[str]:
-    """Yield the lines of a table for each type that has resources, of several types below its name."""
-    filled = [each for each in listed if each[1]]
-    for number, (definition, rows) in enumerate(filled):
+    """Yield the lines of a table for each type that has resources, with several types below its name."""
+    for number, (definition, rows) in enumerate(pair for pair in listed if pair[1]):
         if len(listed) > 1:
             yield from [""] * bool(number)
             yield f"{capitalize_type(definition.name)}:"
-        namevars = definition.namevars if len(definition.namevars) > 1 else ()
-        others = (name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive})
-        reported = definition.names_of_kind("read_only")
-        order = ["title", *namevars, *sorted(others, key=reported.__contains__)]
-        plain_rows = documents([(definition, rows)])
-        yield from lay_out([{name: row.get(name) for name in order} for row in plain_rows])
+        yield from lay_out(rows)
+
+
+def _table_rows(definition: TypeDefinition, rows: Rows) -> list[dict[str, Any]]:
+    """Return rows with their columns in order: title, namevars, other attributes, read-only ones; without secrets."""
+    namevars = definition.namevars if len(definition.namevars) > 1 else ()
+    columns = [name for name in definition.attributes if name not in {*definition.namevars, *definition.sensitive}]
+    read_only = definition.names_of_kind("read_only")
+    order = ["title", *namevars, *sorted(columns, key=read_only.__contains__)]
+    return [{name: row.get(name) for name in order} for row in rows]
