@@ -359,6 +359,10 @@ class SideEffect(NamedTuple):
         """Whether the thing is gone afterwards, or works no longer."""
         return self.state is None or self.state.get("ensure") == "absent"
 
+    def is_same_effect(self, effect: SideEffect) -> bool:
+        """Return whether ``effect`` is the same action on the same thing."""
+        return (self.name, self.action, self.type) == (effect.name, effect.action, effect.type)
+
     def checked(self) -> SideEffect:
         """Return this value. Raise ``ProviderError`` where a field is of another type than documented."""
         verb = isinstance(self.action, str) and self.action.isalpha() and self.action.islower()

@@ -95,7 +95,7 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
 
     ``runs`` are the finished runs of the stack, as the store's history returns them.
     """
-    from resource_api.transaction.scheduler import unrelated_neighbours
+    from resource_api.transaction.parallel import unrelated_neighbours
 
     if any(run.get("parallel", 1) > 1 for run in runs):
         return

@@ -1,6 +1,6 @@
-"""What a listener and the log get while a plan is carried out, in the order of what happens.
+"""Sends events to a listener and writes log lines while a plan is carried out, in the order of the operations' ends.
 
-Nothing is decided here: which operations succeed or fail is the table of ``results``.
+Nothing is decided here: ``results`` ends the operations.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
 
-#: The statuses of operations of which the plan of a noop run has said it.
+#: The statuses that the plan of a noop run has shown already.
 _SHOWN: Final = frozenset({"noop", "skipped"})
-#: How many adopted resources are named.
+#: The number of adopted resources that are named.
 _ADOPTED: Final = 10
-#: How many resources are named that have failed, or were skipped, for one reason.
+#: The number of resources that are named as failed or skipped for one reason.
 _NAMED: Final = 20
 _VERBS: Final = {Action.CREATE: "created", Action.DELETE: "deleted", Action.REPLACE: "replaced", Action.RUN: "executed"}
 
@@ -37,15 +37,15 @@ class Events:
     """Sends the events of one run to a listener and writes its log lines."""
 
     def __init__(self, log: Log, listener: Callable[[Event], None] | None, *, is_shown: bool = False) -> None:
-        """Write to ``log``; ``listener`` gets each event as it happens, None: there is none.
+        """Write to ``log``; ``listener`` gets each event as it happens, or is None.
 
-        ``is_shown``: what would be done has been shown already, and is not logged.
+        ``is_shown``: the planned changes were shown already, and are not logged.
         """
         self._is_shown = is_shown
         self._log = log
         self._listener = listener
         self._started: set[int] = set()
-        #: Level and reason → how many operations have failed or were skipped for it.
+        #: Level and reason → the count of operations that failed or were skipped for it.
         self._reasons: Counter[tuple[str, str]] = Counter()
         #: Whether it is logged when a step begins and ends: with ``-v``, but not with ``-d``, where providers and
         #: programs have lines of their own.
@@ -61,23 +61,23 @@ class Events:
             self._listener(event)
 
     def step_started(self, step: Step) -> None:
-        """Send that a provider is about to be called for a step; of a replacement only before its first call."""
+        """Send the start of a step before its provider is called; of a replacement only before the first call."""
         if self._listener is not None and step.entry.index not in self._started:
             self._started.add(step.entry.index)
             self._listener(StepStart(step))
 
     def step_ended(self, report: StepReport) -> None:
-        """Send what became of a step."""
+        """Send the report of a step."""
         if self._listener is not None:
             self._listener(StepEnd(report))
 
     def log_start(self, runs: Sequence[OperationRun], action: Action | None = None) -> None:
-        """Log with ``-v`` that operations begin; ``action`` None: what is decided for each."""
+        """Log with ``-v`` that operations begin; ``action`` defaults to the decided one of each."""
         for run in runs if self.shows_steps else ():
             self.log("info", run, run.definition.verb([action or run.decision.action]))
 
     def log_end(self, run: OperationRun, status: str) -> None:
-        """Log how long an operation has taken that a call was made for."""
+        """Log the duration of an operation that a call was made for."""
         if run.started:
             word = "done in" if status == "success" else f"{status} after"
             self.log("info", run, f"{word} {run.seconds:.1f} s", **end_fields(run, status))
@@ -88,21 +88,21 @@ class Events:
             return
         self._write(level, run, text, lambda: {**run.log_fields(), **fields}, change)
 
-    def log_reason(self, level: str, run: OperationRun, why: str, **fields: Any) -> None:
-        """Log why an operation was not done, unless many lines for people have said the same; ``log_more`` counts."""
-        self._reasons[level, why] += 1
-        if self._reasons[level, why] <= _NAMED or not self._log.is_brief:
-            text = run.step.entry.declaration.place().after(why) if level == "err" else why
+    def log_reason(self, level: str, run: OperationRun, reason: str, **fields: Any) -> None:
+        """Log the reason for which an operation was not done, unless a brief log repeats it; ``log_more`` counts."""
+        self._reasons[level, reason] += 1
+        if self._reasons[level, reason] <= _NAMED or not self._log.is_brief:
+            text = run.step.entry.declaration.place().after(reason) if level == "err" else reason
             self.log(level, run, text, **fields)
 
     def log_more(self) -> None:
-        """Log for how many operations a reason holds beyond those that are named."""
-        for (level, why), count in self._reasons.items():
+        """Log the count of operations beyond those that are named for a reason."""
+        for (level, reason), count in self._reasons.items():
             if count > _NAMED and self._log.is_brief:
-                self._log.write(level, f"{count - _NAMED} more", why)
+                self._log.write(level, f"{count - _NAMED} more", reason)
 
     def log_adopted(self, runs: Sequence[OperationRun]) -> None:
-        """Log which resources existed before us and are managed from now on; of many only how many."""
+        """Log the resources that existed before us and are managed from now on; of more than ten only their count."""
         if len(runs) > _ADOPTED:
             self._log.write(
                 "notice", "", f"{len(runs)} resources {ADOPTED.replace('exists', 'exist', 1)}", action="adopt"
@@ -116,21 +116,21 @@ class Events:
         level: str,
         run: OperationRun,
         text: str,
-        about: Callable[[], Mapping[str, Any]],
+        fields: Callable[[], Mapping[str, Any]],
         change: Difference | None = None,
     ) -> None:
         entry = run.step.entry
-        self._log.write(level, entry.reference_text, text, entry.definition.name, about, change=change)
+        self._log.write(level, entry.reference_text, text, entry.definition.name, fields, change=change)
 
     def log_change(self, run: OperationRun) -> None:
-        """Log the changes that were made, or under noop would be, and that the provider has not logged itself."""
+        """Log the changes that were made, or under noop would be, and that the provider did not log itself."""
         step, level = run.step, run.step.entry.meta.loglevel
         if self._is_shown or not self._log.enabled(level, step.entry.definition.name) or first_half(run):
             return
         end, status = (" (noop)", "noop") if step.noop else ("", "success")
         verb = _VERBS.get(run.decision.action)
         if run.decision.action is Action.UPDATE and not run.decision.differences and run.result.reported is None:
-            # Nothing of it can be seen to differ: an earlier run has left it partial.
+            # No difference is visible: an earlier run left it partial.
             text = f"completed: {'; '.join(run.decision.reasons)}{end}"
             self.log(level, run, text, **end_fields(run, status))
         elif verb is None:
@@ -143,11 +143,11 @@ class Events:
             self._write(level, run, verb + end, lambda: {**run.log_fields(), **end_fields(run, status)})
 
     def log_forgotten(self, run: OperationRun) -> None:
-        """Log that the record of a resource is removed, and why the resource itself stays, or is gone."""
+        """Log that the record of a resource is removed, and the reason for which the resource stays, or is gone."""
         forgets = run.decision.action is Action.FORGET
-        why = "; ".join(run.decision.reasons) if forgets else "it is gone already"
+        reason = "; ".join(run.decision.reasons) if forgets else "it is gone already"
         end, status = (" (noop)", "noop") if run.step.noop else ("", "success")
-        text = f"forgotten: {why}{end}"
+        text = f"forgotten: {reason}{end}"
         unconfirmed = run.step.record is not None and run.step.record.status == "unconfirmed"
         level = "warning" if unconfirmed else run.step.entry.meta.loglevel
         self.log(level, run, text, action=Action.FORGET, **end_fields(run, status))
@@ -164,6 +164,6 @@ def first_half(run: OperationRun) -> bool:
 
 
 def unlogged_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return the differences of an operation that its provider has not logged."""
+    """Return the differences of an operation that its provider did not log."""
     logged = {difference.attribute for difference in run.result.attributes}
     return [difference for difference in run.decision.differences if difference.attribute not in logged]

@@ -1,8 +1,7 @@
-"""One operation while it is carried out: what is decided about it, what its call reported, how it ended.
+"""The state of one operation while it is carried out: its decision, the result of its call, its end.
 
-Who changes what: the re-evaluation sets ``decision`` and ``should``; the provider's call and its verification set
-``result`` and ``is_``; ``side_effects`` and ``results`` alone set ``side_effects`` and ``status``. Nothing else is
-decided or changed here.
+The re-evaluation sets ``decision`` and ``should``; the provider's call and its verification set ``result`` and ``is_``;
+the modules ``side_effects`` and ``results`` alone set ``side_effects`` and ``status``. Nothing is decided here.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Status(Enum):
-    """How an operation has ended; ``PENDING``: it has not."""
+    """The end of an operation; ``PENDING`` before it."""
 
     PENDING = auto()
-    #: Nothing was to be done.
+    #: It had nothing to do.
     UNCHANGED = auto()
-    #: What was decided was done, or under noop would be done.
+    #: Its action was done, or under noop would be.
     SUCCEEDED = auto()
     FAILED = auto()
     #: Not carried out, or left out by its provider's call.
@@ -39,19 +38,19 @@ class Status(Enum):
 
 
 class CallResult(NamedTuple):
-    """What is known of one resource from its provider's call, before the result is verified."""
+    """The result of a provider's call for one resource, before it is verified."""
 
-    #: The status that the provider reported: created, updated, deleted, unchanged or failed; None: none.
+    #: The status that the provider reported: created, updated, deleted, unchanged or failed; or None.
     reported: str | None = None
-    #: Why the call failed for this resource, as reported or as raised; empty: it did not.
+    #: The error of the call for this resource, as reported or as raised, or an empty text.
     error: str = ""
     #: The attribute changes that the provider reported, and so logged, itself.
     attributes: Sequence[Difference] = ()
-    #: Why the resource could not be read after the call; its outcome is in doubt then.
+    #: The error of reading the resource after the call, or an empty text; its outcome is in doubt then.
     unread: str = ""
-    #: Whether the provider wants what is there now to be replaced.
+    #: Whether the provider wants the present resource to be replaced.
     tainted: bool = False
-    #: Whether its creation succeeded as far as the provider tells, and it cannot be seen.
+    #: Whether the provider reported its creation, and it is not visible.
     unconfirmed: bool = False
 
     @property
@@ -60,7 +59,7 @@ class CallResult(NamedTuple):
         return self.reported == "failed" or bool(self.error)
 
 
-#: The result of an operation of which the provider has reported nothing.
+#: The result of an operation for which the provider reported nothing.
 NO_RESULT: Final = CallResult()
 
 
@@ -85,28 +84,28 @@ class OperationRun:
     )
 
     def __init__(self, operation: Operation) -> None:
-        """Begin with what was planned."""
+        """Begin with the planned state."""
         self.operation = operation
-        #: The operation's place in the order of execution.
+        #: The operation's position in the order of execution.
         self.number = operation.number
         self.step = operation.step
-        #: The type, for the provider instance of this operation: what is removed may belong to another one.
+        #: The type, for the provider instance of this operation: a removed resource may belong to another instance.
         self.definition: TypeDefinition = operation.definition
-        #: Whether it removes what is replaced, or what is not declared any more.
+        #: Whether it removes a resource that is replaced, or not declared any more.
         self.removal = operation.removal
-        #: The canonical name of the resource: the former one where that is removed.
+        #: The canonical name of the resource; the former one of a removal.
         self.name: Name = self.step.old_name if operation.removal else self.step.name
         self.decision = self.step.decision
         self.should: Mapping[str, Any] = self.step.should
-        #: The resource as it was last read; None: it did not exist, or could not be read.
+        #: The resource as it was last read, or None: it did not exist, or could not be read.
         self.is_ = self.step.is_
         self.result = NO_RESULT
-        #: What its provider has said right before its call that it does besides; None: it was not asked.
+        #: The side effects that its provider announced right before its call, or None.
         self.side_effects: Sequence[SideEffect] | None = None
         self.status = Status.PENDING
-        #: When the first call for it began, in seconds of ``time.monotonic``; 0.0: none has.
+        #: The start of the first call for it, in seconds of ``time.monotonic``; 0.0 before it.
         self.started = 0.0
-        #: The time (ISO 8601) of its first call, where the change may take time to become visible; empty: it does not.
+        #: The time (ISO 8601) of its first call, or empty for a type whose changes are visible at once.
         self.changed_at = ""
 
     @property
@@ -123,12 +122,12 @@ class OperationRun:
 
     @property
     def timeout(self) -> float | None:
-        """The time limit of its change in seconds, or None."""
+        """The time limit of its change, in seconds, or None."""
         return self.step.entry.timeout(str(self.decision.action))
 
     @property
     def acts(self) -> bool:
-        """Whether anything is to be changed or recorded, beyond a refresh."""
+        """Whether it changes or records anything, beyond a refresh."""
         return not self.step.noop and self.decision.action is not Action.SAME
 
     @property
@@ -138,7 +137,7 @@ class OperationRun:
 
     @property
     def failing(self) -> bool:
-        """Whether it has failed, or its call has and the result is not verified yet."""
+        """Whether it failed, or its call failed and the result is not verified yet."""
         return self.status is Status.FAILED if self.finished else self.result.failed
 
     @property
@@ -147,17 +146,17 @@ class OperationRun:
         return time.monotonic() - self.started if self.started else 0.0
 
     def log_fields(self) -> Mapping[str, Any]:
-        """Return the fields of a log event about it, with the action that is decided now."""
+        """Return the fields of a log event for it, with its present action."""
         return {**self.step.log_fields(), "action": self.action}
 
     @property
     def retained(self) -> bool:
-        """Whether it removes the former resource of a replacement that is only to be forgotten."""
+        """Whether it removes the former resource of a replacement that is retained: only its record goes."""
         return self.removal and self.decision.action is Action.REPLACE and self.step.entry.meta.lifecycle.retain
 
     @property
     def sets_write_only(self) -> bool:
-        """Whether a value is to be set that cannot be read back: reading does not prove that it was set."""
+        """Whether it sets a value that cannot be read back: reading does not prove that it was set."""
         hidden = self.step.definition.write_only
         if not hidden or self.removal or not exists(self.should):
             return False
@@ -166,7 +165,7 @@ class OperationRun:
         return any(difference.attribute in hidden for difference in self.decision.differences)
 
     def requested(self) -> Mapping[str, Any]:
-        """Return what ``set`` is asked for: the declared values, without ignored ones of a resource that stays."""
+        """Return the values that ``set`` gets: the declared ones, without the ignored ones of a resource that stays."""
         if self.removal:
             return {**self._identity(), "ensure": "absent"}
         ignored = self.step.entry.meta.lifecycle.ignore_changes
@@ -176,18 +175,18 @@ class OperationRun:
 
     @property
     def asks_side_effects(self) -> bool:
-        """Whether the provider is asked what it does besides."""
+        """Whether the provider is asked for its side effects."""
         return "side_effects" in self.definition.features and self.definition.asks_side_effects(*self.change())
 
     def _identity(self) -> dict[str, Any]:
-        """Return the namevars of what is removed, and the parameters that its deletion may need."""
+        """Return the namevars of the removed resource, and the parameters that its deletion may need."""
         definition = self.step.definition
         parameters = {key: self.should[key] for key in definition.names_of_kind("parameter") if key in self.should}
         return {**parameters, **definition.named_row(self.name)}
 
     def change(self) -> Change:
-        """Return what ``set`` is asked to do, as it is decided now; ``Changes`` protects it from the provider."""
-        made_anew = self.decision.action in CREATING and not self.removal
-        # What was read may share nested values with the provider, which may change them during the call.
-        is_ = None if made_anew or self.is_ is None else (self.is_ if is_flat(self.is_) else copy_resource(self.is_))
+        """Return the change that ``set`` gets for the present decision; ``Changes`` protects it from the provider."""
+        creates = self.decision.action in CREATING and not self.removal
+        # The row may share nested values with the provider, which may change them during the call.
+        is_ = None if creates or self.is_ is None else (self.is_ if is_flat(self.is_) else copy_resource(self.is_))
         return Change(is_, self.requested())

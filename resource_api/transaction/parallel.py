@@ -1,65 +1,62 @@
-"""Carries out a plan in parallel (``--parallel``): segments side by side, each call in a thread.
+"""Carries out a plan in parallel (``--parallel``): segments in threads, each as soon as its prerequisites have ended.
 
-Which operations may begin is decided by ``scheduler``, how they are split into calls by ``segments``.
+``segments`` decides which operations share a call.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from functools import partial
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from resource_api.catalog.graph import reverse
 from resource_api.system import process_guard
 from resource_api.system.thread_pool import Abandoned, ThreadPool
 from resource_api.transaction.operation_run import OperationRun
-from resource_api.transaction.results import IN_DOUBT
-from resource_api.transaction.scheduler import Schedule
-from resource_api.transaction.segments import split_calls
-from resource_api.transaction.skipping import INTERRUPTED
+from resource_api.transaction.results import IN_DOUBT, INTERRUPTED
+from resource_api.transaction.segments import SegmentBuilder, split_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.model.step import Operation
     from resource_api.plan.planner import Plan
-    from resource_api.provider.context import RunContext
-    from resource_api.transaction.results import Results
+    from resource_api.transaction.transaction_context import TransactionContext
 
-    #: Operations that have ended, and calls that are to be made.
-    Progress = tuple[Iterable[Operation], list[list[OperationRun]]]
+    #: The operations that ended, and the calls that are due.
+    ThreadResult = tuple[Iterable[Operation], list[list[OperationRun]]]
 
 
 class ParallelRun:
-    """One run of a plan, side by side."""
+    """One parallel run of a plan."""
 
     def __init__(
         self,
-        plan: Plan,
-        context: RunContext,
-        results: Results,
+        transaction: TransactionContext,
         *,
         begin: Callable[[Sequence[Operation]], Sequence[OperationRun]],
         carry_out: Callable[[Sequence[OperationRun]], None],
-        halted: Callable[[], str],
     ) -> None:
-        """Prepare to carry out ``plan``; the functions are called in threads.
+        """Prepare to carry out the plan of a transaction; the functions are called in threads.
 
-        ``begin`` re-evaluates the operations of a segment and returns those that have something to do, ``carry_out``
-        carries out operations that share a call, and ``halted`` returns why no operation is begun any more, or nothing.
+        ``begin`` re-evaluates the operations of a segment and returns those that have something to do; ``carry_out``
+        carries out operations that share a call.
         """
-        self._plan = plan
-        self._context = context
-        self._results = results
+        self._transaction = transaction
+        self._plan = transaction.plan
+        self._results = transaction.results
         self._begin = begin
         self._carry_out = carry_out
-        self._halted = halted
 
     def run(self) -> None:
-        """Carry out up to ``--parallel`` calls at once, until no operation is left.
+        """Carry out up to ``--parallel`` calls at once, until every operation has ended.
 
-        A call whose operations are re-evaluated is made before more are re-evaluated, so that what was read is fresh.
+        The calls of a re-evaluated segment are made before the next segment is re-evaluated, so that its reads are
+        fresh.
         """
-        schedule, context = Schedule(self._plan), self._context
+        schedule, context = Schedule(self._plan), self._transaction.run
         calls: deque[list[OperationRun]] = deque()
         try:
             with process_guard.shared(), ThreadPool(self._plan.options.parallel) as context.threads:
@@ -69,9 +66,9 @@ class ParallelRun:
                         threads.start(partial(self._make_call, calls.popleft()))
                     while threads.has_free_thread and (operations := schedule.take()):
                         threads.start(partial(self._begin_calls, operations))
-                    ended, more = threads.next()
+                    ended, due_calls = threads.next()
                     schedule.end(ended)
-                    calls += more
+                    calls += due_calls
         except Abandoned:
             self._abandon(schedule)
         except BaseException:
@@ -80,19 +77,19 @@ class ParallelRun:
         finally:
             context.threads = None
 
-    def _begin_calls(self, operations: Sequence[Operation]) -> Progress:
-        """Begin a segment; return the operations that have ended, and the calls that are to be made."""
+    def _begin_calls(self, operations: Sequence[Operation]) -> ThreadResult:
+        """Begin a segment; return the operations that ended, and the calls that are due."""
         runs = self._begin(operations)
-        left = {run.number for run in runs}
-        ended = [operation for operation in operations if operation.number not in left]
-        several = "parallel" in operations[0].step.definition.features
-        return ended, split_calls(runs, self._plan.waits, self._plan.options.parallel if several else 1)
+        due = {run.number for run in runs}
+        ended = [operation for operation in operations if operation.number not in due]
+        is_parallel = "parallel" in operations[0].step.definition.features
+        return ended, split_calls(runs, self._plan.waits, self._plan.options.parallel if is_parallel else 1)
 
-    def _make_call(self, runs: Sequence[OperationRun]) -> Progress:
-        """Make one call, unless the run has been interrupted or halted; return the operations, which have ended."""
-        if why := self._halted():
+    def _make_call(self, runs: Sequence[OperationRun]) -> ThreadResult:
+        """Make one call, unless the run was interrupted or halted; return the operations, which have ended."""
+        if halted := self._transaction.halted():
             for run in runs:
-                self._results.skip(run, why)
+                self._results.skip(run, halted)
         else:
             self._carry_out(runs)
         return [run.operation for run in runs], []
@@ -101,7 +98,129 @@ class ParallelRun:
         """End the operations of calls that did not return after an interrupt: their outcome is in doubt."""
         for operation in self._plan.operations:
             if operation.number in schedule.running:
-                why = f"its call did not end after the interrupt; {IN_DOUBT}"
-                self._results.fail(OperationRun(operation), why)
+                self._results.fail(OperationRun(operation), f"its call did not end after the interrupt; {IN_DOUBT}")
             elif operation.number not in schedule.ended:
                 self._results.skip(OperationRun(operation), INTERRUPTED)
+
+
+class Schedule:
+    """The segments that may begin in parallel, as operations end; of a type without ``parallel`` one at a time.
+
+    A step that was deferred in the plan, because an earlier step may create its precondition, waits for all steps that
+    act before it. Deletions by ``--prune`` wait for all declared resources. Each relationship is visited twice,
+    whatever the order in which operations end.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        """Begin with no operation begun."""
+        self._plan = plan
+        waits = {number: set(prerequisites) for number, prerequisites in plan.waits.items()}
+        self._dependents = reverse(waits)
+        #: By number, the count of operations that it still waits for.
+        self._waits_for = [len(waits.get(operation.number, ())) for operation in plan.operations]
+        #: Provider instance → numbers of the operations that wait for nothing, as a heap.
+        self._ready: dict[str, list[int]] = {}
+        #: Deferred operations that wait for no other relationship, as a heap.
+        self._deferred: list[int] = []
+        #: From this number on, operations begin when all earlier ones have ended; the count of those that have not.
+        self._prune_begins = self._before_prune = plan.prune_begins
+        self._to_prune: list[int] = []
+        #: Below this number, every operation that acts has ended.
+        self._ended_below = 0
+        #: Provider instance → the count of its operations that have begun and not ended.
+        self._begun: dict[str, int] = {}
+        #: Numbers of the operations that are running, and of those that have ended.
+        self.running: set[int] = set()
+        self.ended: set[int] = set()
+        for operation in plan.operations:
+            self._release(operation.number)
+
+    @property
+    def open(self) -> bool:
+        """Whether any operation has not ended."""
+        return len(self.ended) < len(self._plan.operations)
+
+    def take(self) -> list[Operation]:
+        """Return the first segment of the plan that may begin now, or an empty list."""
+        free = [(ready[0], instance) for instance, ready in self._ready.items() if self._may_begin(instance, ready[0])]
+        if not free:
+            return []
+        _, instance = min(free)
+        segment = self._segment(instance)
+        self._begun[instance] = self._begun.get(instance, 0) + len(segment)
+        self.running.update(operation.number for operation in segment)
+        return segment
+
+    def _may_begin(self, instance: str, number: int) -> bool:
+        return not self._begun.get(instance) or "parallel" in self._plan.operations[number].step.definition.features
+
+    def end(self, operations: Iterable[Operation]) -> None:
+        """Record that operations have ended, successfully or not."""
+        for operation in operations:
+            self.ended.add(operation.number)
+            self.running.discard(operation.number)
+            self._before_prune -= operation.number < self._prune_begins
+            self._begun[operation.definition.instance] -= 1
+            for dependent in self._dependents.get(operation.number, ()):
+                self._waits_for[dependent] -= 1
+                self._release(dependent)
+        while self._deferred and self._all_before_ended(self._deferred[0]):
+            self._make_ready(heappop(self._deferred))
+        while self._to_prune and not self._before_prune:
+            self._make_ready(self._to_prune.pop())
+
+    def _release(self, number: int) -> None:
+        """Make an operation ready if it waits for nothing."""
+        if self._waits_for[number] or number in self.running or number in self.ended:
+            return
+        if number >= self._prune_begins and self._before_prune:
+            self._to_prune.append(number)
+        elif self._plan.operations[number].step.deferred and not self._all_before_ended(number):
+            heappush(self._deferred, number)
+        else:
+            self._make_ready(number)
+
+    def _make_ready(self, number: int) -> None:
+        heappush(self._ready.setdefault(self._plan.operations[number].definition.instance, []), number)
+
+    def _all_before_ended(self, number: int) -> bool:
+        """Return whether every earlier operation that acts and was not deferred itself has ended."""
+        operations = self._plan.operations
+        while self._ended_below < number:
+            step = operations[self._ended_below].step
+            if step.acts and not step.deferred and self._ended_below not in self.ended:
+                return False
+            self._ended_below += 1
+        return True
+
+    def _segment(self, instance: str) -> list[Operation]:
+        """Take the ready operations of a provider instance, and their only dependents, as far as they share a call."""
+        segment, waiting, later = SegmentBuilder(self._plan, self._prune_begins), self._ready.pop(instance), []
+        waits_inside: dict[int, int] = {}
+        while waiting and not segment.closed:
+            number = heappop(waiting)
+            operation = self._plan.operations[number]
+            if not segment.accepts(operation):
+                later.append(number)
+                continue
+            segment.add(operation)
+            for dependent_number in self._dependents.get(number, ()):
+                waits_inside[dependent_number] = waits_inside.get(dependent_number, 0) + 1
+                dependent = self._plan.operations[dependent_number]
+                waits_only_here = waits_inside[dependent_number] == self._waits_for[dependent_number]
+                if waits_only_here and dependent.definition.instance == instance and not dependent.step.deferred:
+                    heappush(waiting, dependent_number)
+        # An operation that waits for one of this segment is released when that has ended.
+        if ready := [number for number in (*later, *waiting) if not self._waits_for[number]]:
+            heapify(ready)
+            self._ready[instance] = ready
+        return segment.operations
+
+
+def unrelated_neighbours(plan: Plan) -> Iterator[tuple[Operation, Operation]]:
+    """Yield adjacent operations of different types that both act and that no relationship orders."""
+    for first, second in pairwise(plan.operations):
+        same_type = first.definition.instance == second.definition.instance
+        related = same_type or first.number in plan.waits.get(second.number, ())
+        if not related and first.step.acts and second.step.acts:
+            yield first, second

@@ -1,24 +1,27 @@
-"""Calls a provider's ``set`` and ``refresh``, and notes on each operation what the provider reported of it.
+"""Calls a provider's ``set`` and ``refresh``, shows their progress, and stores the reported result of each operation.
 
-An ``Exception`` is returned, for the caller to contain; anything else ends the run (``CallStopped``). What follows from
-a report is not decided here.
+An ``Exception`` is returned, for the caller to contain; anything else ends the run (``CallStopped``). The consequences
+of a report are decided by ``segment_run``.
 """
 
 from __future__ import annotations
 
 import time
 from contextlib import nullcontext
+from functools import cached_property
+from itertools import islice
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Changes
 from resource_api.model.report import ProviderCall
 from resource_api.model.values.errors import reason
+from resource_api.model.values.reference import capitalize_type
+from resource_api.model.values.text import show_name
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.transaction.call_progress import RunningCall
 from resource_api.transaction.operation_run import NO_RESULT, CallResult
 
 if TYPE_CHECKING:
@@ -26,18 +29,23 @@ if TYPE_CHECKING:
 
     from resource_api.model.change import Change
     from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.plan.planner import Plan
     from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.provider.outcomes import CallOutcomes
-    from resource_api.transaction.call_progress import Places
+    from resource_api.system.log import Log
     from resource_api.transaction.operation_run import OperationRun
     from resource_api.transaction.side_effects import SideEffectCheck
 
 
+#: The number of names of a call that are shown.
+_MOST_NAMES: Final = 5
+
+
 class CallStopped(Exception):  # noqa: N818 - it carries an interrupt through the stages of a run
-    """A provider let something through that is no ``Exception``: the run ends, with everything written."""
+    """A provider raised an exception that is no ``Exception``: the run ends, with everything written."""
 
     def __init__(self, cause: BaseException) -> None:
-        """Keep what the provider let through."""
+        """Keep the exception of the provider."""
         super().__init__(reason(cause))
         self.cause = cause
 
@@ -49,32 +57,32 @@ class ProviderCaller:
         self,
         definition: TypeDefinition,
         providers: ProviderPool,
-        places: Places,
+        positions: StepPositions,
         calls: list[ProviderCall],
         check: Callable[[], SideEffectCheck] | None,
     ) -> None:
-        """Prepare to call; the provider is made at the first call.
+        """Prepare to call; the provider is created at the first call.
 
-        ``places`` are shown while a call runs. Each call is appended to ``calls``. ``check`` makes what decides about
-        the side effects of a ``set``; None: it has none.
+        ``positions`` are shown while a call runs. Each call is appended to ``calls``. ``check`` returns the check of
+        the side effects of a ``set``, or is None for a type without any.
         """
         self._check = check
         self._definition = definition
         self._providers = providers
-        self._places = places
+        self._positions = positions
         self._calls = calls
-        #: The names that a ``set`` of this caller has got to: with no other has anything begun.
+        #: The names that a ``set`` of this caller has reached; nothing has begun for any other name.
         self.begun: set[Name] = set()
         #: The reports of calls whose lines of success wait for the verification.
         self._verified: list[CallOutcomes] = []
 
     @property
     def holds_lines(self) -> bool:
-        """Whether a provider has reported a success that is shown only once it is confirmed."""
+        """Whether a provider reported a success that is shown only once it is confirmed."""
         return bool(self._verified)
 
     def log_held(self, confirmed: Collection[Name]) -> None:
-        """Show the successes that were reported of ``confirmed`` names."""
+        """Show the successes that were reported for ``confirmed`` names."""
         for outcomes in self._verified:
             outcomes.log_held(confirmed)
 
@@ -86,9 +94,9 @@ class ProviderCaller:
         *,
         noop: bool,
     ) -> Exception | None:
-        """Call ``set`` with ``changes`` and return what it raised, or None. Raises ``CallStopped``.
+        """Call ``set`` with ``changes`` and return the exception that it raised, or None. Raises ``CallStopped``.
 
-        ``left_out`` returns whether a name must be left out; it is called when the provider comes to that name.
+        ``left_out`` returns whether a name must be left out; it is called when the provider reaches that name.
         """
         if self._check is not None and not noop:
             try:
@@ -106,7 +114,7 @@ class ProviderCaller:
         extra = {"noop": noop} if "noop_handler" in self._definition.features else {}
         offered = Changes(changes, lambda name: left_out(name, context), lambda: context.cancelled)
         try:
-            running = RunningCall(runs, context, offered, self._places)
+            running = RunningCall(runs, context, offered, self._positions)
             return self._call(running, context, "set", lambda provider: provider.set(context, offered, **extra))
         finally:
             self.begun |= offered.begun
@@ -114,11 +122,11 @@ class ProviderCaller:
                 self._verified.append(context.outcomes)
 
     def refresh(self, runs: Sequence[OperationRun]) -> Exception | None:
-        """Call ``refresh`` and return what it raised, or None; earlier reports are dropped. Raises ``CallStopped``."""
+        """Call ``refresh``, without earlier reports, and return its exception, or None. Raises ``CallStopped``."""
         for run in runs:
             run.result = NO_RESULT
         context = self._context(runs, noop=False, action=Action.REFRESH)
-        running = RunningCall(runs, context, None, self._places)
+        running = RunningCall(runs, context, None, self._positions)
         names = [run.name for run in runs]
         return self._call(running, context, "refresh", lambda provider: provider.refresh(context, names))
 
@@ -127,7 +135,7 @@ class ProviderCaller:
         return self._providers.run.cancelled and run.name not in self.begun
 
     def _context(self, runs: Sequence[OperationRun], *, noop: bool, action: Action | None = None) -> Context:
-        """Return the context of a call; ``action`` None: what is decided for each operation."""
+        """Return the context of a call; ``action`` defaults to the decided one of each operation."""
         hidden = self._definition.write_only
         subjects = {
             run.name: Subject(
@@ -146,11 +154,11 @@ class ProviderCaller:
         self, running: RunningCall, context: Context, method: str, call: Callable[[Any], None]
     ) -> Exception | None:
         run = self._providers.run
-        # Outside of ``provider_call``, where this thread alone runs: what shows the calls is made with the first one.
-        shown = run.shown(running)
+        # Outside of ``provider_call``, where this thread alone runs: the display is created with the first call.
+        display = run.shown(running)
         try:
             provider = self._providers.instance(self._definition.instance)
-            with run.provider_call(), process_guard.protected(), shown, context.activate(provider):
+            with run.provider_call(), process_guard.protected(), display, context.activate(provider):
                 if context.deadline is None or run.isolates(self._definition):
                     call(provider)
                 else:
@@ -169,7 +177,7 @@ class ProviderCaller:
 
 
 def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[[Any], None]) -> None:
-    """Call a provider with a time limit in seconds; a worker, as programs have, keeps to its own and says more."""
+    """Call a provider with a time limit in seconds; a worker enforces its own, with a longer message."""
     from resource_api.plugins.worker.proxy import WorkerProvider
     from resource_api.system.time_limit import time_limit
 
@@ -178,7 +186,7 @@ def _call_within(deadline: float, timeout: float, provider: Any, call: Callable[
 
 
 def _deadline(runs: Sequence[OperationRun]) -> float | None:
-    """Return when a call must have ended, in seconds of ``time.monotonic``; None: there is no time limit.
+    """Return the end of the time limit of a call, in seconds of ``time.monotonic``, or None.
 
     A resource with a timeout has a call of its own (``segments``). The call's programs and workers obey the deadline.
     """
@@ -187,7 +195,7 @@ def _deadline(runs: Sequence[OperationRun]) -> float | None:
 
 
 def _hidden(run: OperationRun, write_only: Collection[str]) -> list[str]:
-    """Return the ``write_only`` attributes of an operation that get another value."""
+    """Return the ``write_only`` attributes whose value an operation changes."""
     return [difference.attribute for difference in run.decision.differences if difference.attribute in write_only]
 
 
@@ -196,3 +204,106 @@ def _note_reports(runs: Sequence[OperationRun], context: Context) -> None:
         if outcome := context.outcomes.get(run.name):
             error = outcome.reason if outcome.status == "failed" else ""
             run.result = CallResult(outcome.status, error, tuple(outcome.attributes), tainted=outcome.tainted)
+
+
+class StepPositions:
+    """The positions of the acting steps of a plan, in the order of execution."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Take the plan; positions are computed when a call is shown."""
+        self._plan = plan
+
+    @cached_property
+    def _positions(self) -> Mapping[int, int]:
+        """Entry's index → its position, from 1."""
+        steps = (operation.step for operation in self._plan.operations)
+        acting = (step for step in steps if step.decision.action is not Action.SAME or step.refreshed_by)
+        indices = dict.fromkeys(step.entry.index for step in acting)
+        return {index: position for position, index in enumerate(indices, 1)}
+
+    def describe(self, indices: Collection[int]) -> str:
+        """Return the positions of entries: ``3/14``, ``3-5/14``; empty if an entry was not planned."""
+        positions = sorted(self._positions.get(index, 0) for index in indices)
+        if not positions or not positions[0]:
+            return ""
+        first, last, count = positions[0], positions[-1], len(self._positions)
+        is_range = last - first == len(positions) - 1 > 0
+        return f"{first}-{last}/{count}" if is_range else f"{first}/{count}"
+
+
+class SettlingProgress:
+    """The wait until changes are visible."""
+
+    place = detail = ""
+    verb = "waiting to see"
+
+    def __init__(self, definition: TypeDefinition, names: Callable[[], Sequence[Name]], log: Log) -> None:
+        """Begin now; ``names`` returns the names whose change is not visible yet."""
+        self.started = time.monotonic()
+        self._definition = definition
+        self._names = names
+        self._log = log
+
+    @property
+    def subject(self) -> str:
+        """The references of the resources; of more than five only the first."""
+        names = self._names()
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        titles = ", ".join(map(show_name, names[:_MOST_NAMES]))
+        return f"{capitalize_type(self._definition.name)}[{titles}]{more}"
+
+    def log(self, seconds: int) -> None:
+        """Log a notice that it still goes on."""
+        text = f"still {self.verb} it as declared ({seconds} s)"
+        self._log.write("notice", self.subject, text, self._definition.name)
+
+
+class RunningCall:
+    """The progress of one call of ``set`` or ``refresh``; only the thread that shows it computes anything."""
+
+    def __init__(
+        self, runs: Sequence[OperationRun], context: Context, changes: Changes | None, positions: StepPositions
+    ) -> None:
+        """Begin now; ``changes`` are those of a ``set``, or None."""
+        self.started = time.monotonic()
+        self.runs = runs
+        self._context = context
+        self._changes = changes
+        self._positions = positions
+
+    @property
+    def _names(self) -> Sequence[Name]:
+        """The names that the call has reached: those of the open logging context, or of the iteration, or all."""
+        for opened in self._context.open_contexts[-1:]:
+            return opened.names
+        current = self._changes.current if self._changes is not None else None
+        return [run.name for run in self.runs] if current is None else [current]
+
+    @property
+    def place(self) -> str:
+        """The positions of its resources among all that the plan changes."""
+        names = set(self._names)
+        return self._positions.describe({run.step.entry.index for run in self.runs if run.name in names})
+
+    @property
+    def subject(self) -> str:
+        """The references of the resources; of more than five only the first."""
+        names = self._names
+        reference = self._context.outcomes.reference(list(islice(names, _MOST_NAMES)))
+        more = len(names) - _MOST_NAMES
+        return f"{reference} and {more} more" if more > 0 else reference
+
+    @property
+    def verb(self) -> str:
+        """The type's verb for the actions on the resources."""
+        subjects = self._context.subjects
+        return self._context.type.verb({subjects[name].action for name in self._names if name in subjects})
+
+    @property
+    def detail(self) -> str:
+        """The last line that a program of this call printed."""
+        return self._context.last_printed
+
+    def log(self, seconds: int) -> None:
+        """Log a notice that it still goes on."""
+        self._context.outcomes.write("notice", self.subject, f"still {self.verb} ({seconds} s)", self._names)

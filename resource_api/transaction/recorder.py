@@ -1,6 +1,6 @@
-"""When a run writes to state: intents before effects, one commit for each segment, and at the end what was only read.
+"""Writes a run to state: intents before effects, one commit for each segment, unchanged resources at the end.
 
-What a record holds is decided by ``records``. The lock on the state is held by the caller.
+``records`` makes the records. The caller holds the lock on the state.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _REMOVING: Final = frozenset({Action.DELETE, Action.FORGET})
 
 
 class Recorder:
-    """Writes what one run does into the state of one stack."""
+    """Writes one run into the state of one stack."""
 
     def __init__(
         self, store: StateStore | None, name: StackName, plan: Plan, run_id: str, records: Records | None = None
     ) -> None:
-        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; ``store`` None: nothing is written.
+        """Write for the run ``run_id`` of ``plan`` into the stack ``name``; without a ``store`` nothing is written.
 
         ``records`` makes the records of the plan.
         """
@@ -50,25 +50,25 @@ class Recorder:
         self._run_id = run_id
         self._records = records or Records(plan)
         self._intents = plan.prior.state.intents
-        #: How many of the unchanged operations have been compared with state.
-        self._unchanged_seen = 0
+        #: The count of unchanged operations that have been compared with state.
+        self._compared_count = 0
         #: The state after the last commit of this run.
         self._state: StackState | None = None
 
     @cached_property
     def _replacement_dependents(self) -> Mapping[int, Sequence[Entry]]:
-        """Entry's index → the recorded resources to be replaced once it has changed."""
+        """Entry's index → the recorded resources that its change replaces."""
         return replacement_dependents(self._plan.catalog, self._plan.prior, self._plan.steps)
 
     @property
     def adopted(self) -> Sequence[OperationRun]:
-        """The operations whose resources existed before us and have been recorded for the first time."""
+        """The operations whose resources existed before us and were recorded for the first time."""
         return list(self._records.adopted.values()) if self._store is not None else ()
 
     def begin(self) -> None:
-        """Write, before anything else, what an earlier run that was cut may have done, and what is imported.
+        """Write, before anything else, the recovery from an earlier run that was cut, and the imported resources.
 
-        A resource that is imported and replaced is recorded now: whatever ends the run then, it is not lost.
+        A resource that is imported and replaced is recorded now: however the run ends, it is not lost.
         """
         self._commit(self._plan.prior.instances.commit)
         self._commit(self._plan.prior.recovery)
@@ -80,27 +80,27 @@ class Recorder:
         plan = self._plan
         if len(plan.operations) == len(plan.steps):
             return {}  # nothing is replaced
-        found, blocked = {}, plan.blocked
+        imported, blocked = {}, plan.blocked
         for operation in plan.operations:
             step, index = operation.step, operation.step.entry.index
             replaced = step.action is Action.REPLACE and step.acts and not operation.removal and index not in blocked
             if replaced and imports(step.entry, plan.prior.records.get(index)):
                 record = self._records.record(OperationRun(operation))
                 assert record is not None
-                found[record.key] = record._replace(status="partial")
-        return found
+                imported[record.key] = record._replace(status="partial")
+        return imported
 
     def configured(self, record: Record) -> None:
-        """Write the configuration of a provider instance, before anything is made with it."""
+        """Write the configuration of a provider instance, before it creates anything."""
         self._commit(Commit([record]))
 
     def intend(self, runs: Iterable[OperationRun]) -> None:
-        """Write durably which resources are about to be changed."""
+        """Write durably the resources that are about to be changed."""
         if self._store is not None:
             self._store.record_intents(self._name, [self._intent(run) for run in runs])
 
     def _intent(self, run: OperationRun) -> Intent:
-        """Return the intent of an operation; one of a cut run that made the resource ours is kept."""
+        """Return the intent of an operation; that of a cut run that made the resource ours is kept."""
         entry, action = run.step.entry, str(Action.DELETE if run.removal else run.action)
         cut = self._intents.get(run.key) if self._intents else None
         if cut is not None and cut.makes and action != Action.DELETE:
@@ -119,14 +119,14 @@ class Recorder:
         )
 
     def refreshed(self, runs: Sequence[OperationRun]) -> None:
-        """Write that the refreshes owed to resources have succeeded."""
+        """Write that the refreshes owed to resources succeeded."""
         if runs:
             self._commit(Commit(paid=[run.step.entry.key for run in runs]))
 
     def commit_results(
         self, runs: Sequence[OperationRun], results: Results, owed: Mapping[RecordKey, Sequence[str]]
     ) -> None:
-        """Write the outcome of a segment, the refreshes ``owed`` because of it, and what was unchanged before it.
+        """Write the outcome of a segment, the refreshes ``owed`` because of it, and the unchanged resources before it.
 
         Records thus stand in the order of execution, which a deletion without known dependencies reverses. A resource
         that could not be read after its call stays in doubt: its intent and its record are not touched.
@@ -150,33 +150,33 @@ class Recorder:
                 if self._plan.prior.predecessors:
                     put += self._replaced(run)
                     drop += self._removed_predecessor(run, record)
-        done = [*self._resolved(unchanged), *(run.key for run in ended)]
+        resolved = [*self._resolved(unchanged), *(run.key for run in ended)]
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
         drop = [key for key in drop if key in self._plan.prior.state.records]
-        self._commit(Commit(put=put, drop=drop, done=done, owed=owed))
+        self._commit(Commit(put=put, drop=drop, done=resolved, owed=owed))
 
     def _next_unchanged(self, results: Results) -> Sequence[OperationRun]:
-        """Return the unchanged operations that have not been compared with state yet."""
-        start, self._unchanged_seen = self._unchanged_seen, len(results.unchanged_runs)
+        """Return the unchanged operations that were not compared with state yet."""
+        start, self._compared_count = self._compared_count, len(results.unchanged_runs)
         return results.unchanged_runs[start:]
 
     def _to_replace(self, ended: Iterable[OperationRun], results: Results) -> list[Record]:
-        """Return tainted records of resources to be replaced because of what has changed, and not replaced yet.
+        """Return tainted records of resources that the changes replace, and that are not replaced yet.
 
-        If this run ends before it comes to them, a later one replaces them.
+        If this run ends before it reaches them, a later one replaces them.
         """
         if not (dependents := self._replacement_dependents):
             return []
         changed = [run.step.entry.index for run in ended if run.number in results.changed]
         entries = [entry for index in changed for entry in dependents.get(index, ())]
         records = self._plan.prior.records
-        # One that was removed for its replacement is recorded so.
-        left = [e.index for e in entries if not (results.succeeded(e.index) or results.has_changed(e.index))]
-        return [records[index]._replace(status="tainted") for index in left]
+        # A resource that was removed for its replacement has a record of that.
+        remaining = [e.index for e in entries if not (results.succeeded(e.index) or results.has_changed(e.index))]
+        return [records[index]._replace(status="tainted") for index in remaining]
 
     def _pending(self, run: OperationRun) -> Record | None:
-        """Return the record of a resource that was removed for its replacement, while that is not made yet."""
+        """Return the record of a resource that was removed for its replacement, until that is created, or None."""
         if run.action is not Action.REPLACE or run.step.create_first or run.retained or exists(run.is_):
             return None
         old = self._plan.prior.state.records.get(run.key) or self._imported.get(run.key)
@@ -189,26 +189,26 @@ class Recorder:
         return [old.key] if old is not None and first and exists(record.is_) else []
 
     def _replaced(self, run: OperationRun) -> list[Record]:
-        """Return the record of a resource that has been replaced and still exists: it is to be deleted."""
+        """Return the record of a replaced resource that still exists, for its deletion."""
         old = self._plan.prior.predecessors.get(run.step.entry.index)
         if old is None or not run.step.create_first or run.status is Status.FAILED:
             return []
         lifecycle = old.lifecycle._replace(retain=run.step.entry.meta.lifecycle.retain)
-        (renamed,) = with_unique_titles([old], self._taken)
-        self._taken.add(renamed.reference)
+        (renamed,) = with_unique_titles([old], self._used_references)
+        self._used_references.add(renamed.reference)
         successor = str(run.step.reference)
         return [renamed._replace(status="replaced", lifecycle=lifecycle, successor=successor)]
 
     @cached_property
-    def _taken(self) -> set[Reference]:
-        """References that a resource has which is declared or recorded."""
+    def _used_references(self) -> set[Reference]:
+        """The references of declared and recorded resources."""
         recorded = {record.reference for record in self._plan.prior.state.records.values()}
         return recorded.union(entry.reference for entry in self._plan.catalog.entries)
 
     def finish(self, results: Results, outputs: Mapping[str, Any] | None) -> int:
-        """Write what was only read or refreshed and differs from state, and ``outputs``; None: they stay as they are.
+        """Write the unchanged resources that differ from state, and ``outputs``, which stay as recorded if None.
 
-        Return how many outputs have changed. Nothing is written when all is as recorded.
+        Return the number of changed outputs. Nothing is written if everything is as recorded.
         """
         if self._store is None:
             return 0
@@ -217,14 +217,14 @@ class Recorder:
             unchanged = [OperationRun(o) for o in plan.operations if o.step.entry.index not in plan.in_sync]
         else:
             unchanged = [*self._next_unchanged(results), *results.refreshed_runs]
-        kept = seal_secrets(outputs, state.salt) if outputs is not None else None
+        sealed = seal_secrets(outputs, state.salt) if outputs is not None else None
         changes = self._output_changes(outputs)
-        new_outputs = changes or (state.encrypted and count_digests(kept) < count_digests(state.outputs))
+        new_outputs = changes or (state.encrypted and count_digests(sealed) < count_digests(state.outputs))
         commit = Commit(
             self._records.differing(unchanged),
             [*plan.prior.moved_keys, *self._vanished(unchanged)],
             self._resolved(unchanged),
-            outputs=kept if new_outputs else None,
+            outputs=sealed if new_outputs else None,
         )
         if plan.prior.undeclared or plan.prior.orphans or not plan.complete:
             commit = commit._replace(put=[*commit.put, *self._renamed(commit, self._store.load(self._name))])
@@ -245,25 +245,25 @@ class Recorder:
         return output_changes(state.outputs, outputs, state.salt)
 
     def _renamed(self, commit: Commit, state: StackState) -> list[Record]:
-        """Return records of what is not declared whose title is taken, or that refer to a resource by a former name."""
+        """Return the records of undeclared resources whose title is taken, or that use a resource's former name."""
         plan = self._plan
         declared = (step for step in plan.steps if step.entry.index not in plan.prior.orphans)
         observed = {step.entry.index: step.entry.key for step in declared if not step.noop}
         moved = {index: record for index, record in plan.prior.records.items() if index in observed}
-        now = {**state.records, **{record.key: record for record in commit.put}}
+        present = {**state.records, **{record.key: record for record in commit.put}}
         written = {*observed.values(), *commit.drop}
-        others = [record for key, record in now.items() if key not in written]
-        taken = {record.reference for key, record in now.items() if key in written}
-        renames = find_renames(plan.catalog, moved).restricted({str(name) for name in taken}, complete=plan.complete)
-        after = with_unique_titles(map(renames.record, others), taken)
-        return [new for old, new in zip(others, after, strict=True) if new != old]
+        undeclared = [record for key, record in present.items() if key not in written]
+        references = {record.reference for key, record in present.items() if key in written}
+        renames = find_renames(plan.catalog, moved).restricted(set(map(str, references)), complete=plan.complete)
+        renamed = with_unique_titles(map(renames.record, undeclared), references)
+        return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
         if self._store is not None and (commit.done or not commit.empty):
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of resources that are recorded, should be absent, and are."""
+        """Return the keys of recorded resources that are declared absent, and are."""
         return [
             run.step.entry.key
             for run in runs
@@ -272,5 +272,5 @@ class Recorder:
         ]
 
     def _resolved(self, runs: Iterable[OperationRun]) -> list[RecordKey]:
-        """Return the keys of resources that were in doubt and turned out to be in sync."""
+        """Return the keys of resources that were in doubt and proved to be in sync."""
         return [run.step.entry.key for run in runs if run.step.entry.key in self._intents] if self._intents else []

@@ -1,6 +1,6 @@
-"""Operation → the record of its resource: what it is, what was declared, secrets sealed.
+"""Makes the record of an operation's resource: its state as read, its declaration, with secrets sealed.
 
-State records what *is*, never what should be. When records are written is decided by ``recorder``.
+State records the resource as it *is*, never only as declared. ``recorder`` decides when records are written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.plugins.implementations import Implementations
     from resource_api.transaction.operation_run import OperationRun
 
-    #: The values of a record: as written, as they should be, as they are; None: the resource does not exist.
+    #: The values of a record: as written, as declared, and as read, or None for a resource that does not exist.
     Values = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any] | None]
 
 
@@ -38,7 +38,7 @@ class Records:
     """Makes the records of the operations of one plan."""
 
     def __init__(self, plan: Plan, several: Mapping[str, Implementations] = EMPTY) -> None:
-        """Make records for ``plan``; ``several``: the instances of types with several providers."""
+        """Make records for ``plan``; ``several`` are the instances of types with several providers."""
         self._plan = plan
         self._several = several
         self._intents = plan.prior.state.intents
@@ -46,7 +46,7 @@ class Records:
         self.adopted: dict[RecordKey, OperationRun] = {}
 
     def record(self, run: OperationRun, *, plain: bool = False) -> Record | None:
-        """Return the record of an operation's resource; None: nothing was recorded and nothing is to be.
+        """Return the record of an operation's resource, or None if it has none and needs none.
 
         ``plain``: none of its values is secret, unknown or nested (``are_plain``).
         """
@@ -86,15 +86,17 @@ class Records:
         )
 
     def _implementation(self, entry: Entry, before: Record | None) -> str | None:
-        """Return which of several providers manages a resource: the recorded one where none has been chosen yet."""
-        found = self._several.get(entry.instance)
-        return None if found is None else found.implementation(entry.name) or (before and before.implementation)
+        """Return the provider that manages a resource of a type with several: the recorded one if none is chosen."""
+        implementations = self._several.get(entry.instance)
+        if implementations is None:
+            return None
+        return implementations.implementation(entry.name) or (before and before.implementation)
 
     def _is_owned(self, run: OperationRun, before: Record | None) -> bool:
-        """Return whether the resource is ours: declared or recorded so, or made or run by this run or a cut one.
+        """Return whether the resource is ours: declared or recorded so, or created or run by this run or a cut one.
 
-        So is one that this run was to make and found made by another change of its own, such as a package's file. A
-        resource that is declared external is not ours.
+        A resource that another change of this run created, such as a package's file, is ours too if its creation was
+        planned. A resource that is declared external is not ours.
         """
         lifecycle = run.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
@@ -106,7 +108,7 @@ class Records:
         return cut is not None and cut.makes
 
     def differing(self, runs: Iterable[OperationRun]) -> list[Record]:
-        """Return the records of resources that were left as they are and are recorded otherwise."""
+        """Return the records of unchanged resources that differ from state."""
         return [record for run in runs if (record := self._differing(run)) is not None]
 
     def _differing(self, run: OperationRun) -> Record | None:
@@ -129,8 +131,8 @@ class Records:
             return record
         # A change of read_only values alone is not recorded.
         managed = step.definition.managed
-        same = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
-        return None if same else record
+        is_same = record.is_ == before.is_ or _only(record.is_, managed) == _only(before.is_, managed)
+        return None if is_same else record
 
 
 def _failed_status(run: OperationRun, before: Record | None) -> str:
@@ -210,8 +212,8 @@ def plain_values(run: OperationRun) -> Values:
     """Return the values to record of an operation whose values are plain (``are_plain``)."""
     should, row = run.should, run.is_
     if row is not None and row is not should:
-        kept = run.step.definition.recorded_attributes
-        row = {name: row[name] for name in row if name in should or name in kept}
+        recorded = run.step.definition.recorded_attributes
+        row = {name: row[name] for name in row if name in should or name in recorded}
     return run.step.entry.inputs, should, row
 
 
@@ -222,12 +224,12 @@ def sealed_values(run: OperationRun, salt: bytes, *, failed: bool) -> Values:
     """
     definition, should, row = run.step.definition, _without_ephemeral(run.step.entry, run.should), run.is_
     is_ = None if row is None else _sealed(recorded_state(definition, should, row), salt)
-    known, write_only = _sealed(should, salt), definition.write_only
+    sealed, write_only = _sealed(should, salt), definition.write_only
     if failed:
-        known = {name: value for name, value in known.items() if name not in write_only}
-    elif hidden := write_only & known.keys():
-        known = {**known, **{name: digest_secret(should[name], salt) for name in hidden}}
-    return recorded_inputs(run.step.entry, should, salt), known, is_
+        sealed = {name: value for name, value in sealed.items() if name not in write_only}
+    elif hidden := write_only & sealed.keys():
+        sealed = {**sealed, **{name: digest_secret(should[name], salt) for name in hidden}}
+    return recorded_inputs(run.step.entry, should, salt), sealed, is_
 
 
 def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:
@@ -236,10 +238,10 @@ def recorded_inputs(entry: Entry, should: Mapping[str, Any], salt: bytes) -> Map
     hidden = definition.secret
     if not is_flat(should):
         hidden |= {name for name, value in should.items() if is_secret(value)}
-    kept = _sealed(_without_ephemeral(entry, entry.inputs), salt)
-    if hidden := hidden & kept.keys():
-        return {**kept, **{name: _digested(entry, name, should, salt) for name in hidden}}
-    return kept
+    sealed = _sealed(_without_ephemeral(entry, entry.inputs), salt)
+    if hidden := hidden & sealed.keys():
+        return {**sealed, **{name: _digested(entry, name, should, salt) for name in hidden}}
+    return sealed
 
 
 def _digested(entry: Entry, name: str, should: Mapping[str, Any], salt: bytes) -> Any:
@@ -248,24 +250,22 @@ def _digested(entry: Entry, name: str, should: Mapping[str, Any], salt: bytes) -
     if attribute.write_only:
         return digest_secret(entry.inputs[name], salt)
     concealed = conceal_like(attribute.datatype.conceal(entry.inputs[name]), should.get(name))
-    return map_sealed(seal_secrets(concealed, salt), lambda found, _path: Sealed(found.digest))
+    return map_sealed(seal_secrets(concealed, salt), lambda secret, _path: Sealed(secret.digest))
 
 
 def _without_ephemeral(entry: Entry, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values of a resource of which something may be recorded."""
+    """Return the values of a resource that may be recorded."""
     hidden = entry.ephemeral
     return {name: value for name, value in values.items() if name not in hidden} if hidden else values
 
 
 def recorded_state(definition: TypeDefinition, should: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is recorded of a row: declared attributes and those that only the resource can tell.
+    """Return the recorded part of a row: declared attributes and those that only the resource can tell.
 
     ``should``, as declared or as recorded, shows which values are secret: ``get`` may return them in clear.
     """
-    kept = definition.recorded_attributes
-    return {
-        name: value for name, value in mark_secrets(definition, row, should).items() if name in should or name in kept
-    }
+    recorded, marked = definition.recorded_attributes, mark_secrets(definition, row, should)
+    return {name: value for name, value in marked.items() if name in should or name in recorded}
 
 
 def _sealed(values: Mapping[str, Any], salt: bytes) -> Mapping[str, Any]:

@@ -1,8 +1,8 @@
 """Decides operations again right before they are carried out, by the same rule as the plan (``plan.decide``).
 
-Unknown values are filled in from what earlier operations have yielded; what may have changed since it was read is read
-again. Never does more than the plan has shown: what would, fails. No value of the catalog or the plan is changed: what
-becomes known goes into the ``OperationRun``.
+Unknown values are filled in from the results of earlier operations; resources that may have changed are read again. An
+operation that would do more than the plan showed fails. The catalog and the plan stay as they are: new values go into
+the ``OperationRun``.
 """
 
 from __future__ import annotations
@@ -43,24 +43,26 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import FunctionCall, Name
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.decision_inputs import DecisionInputs
+    from resource_api.plan.planner import Plan
+    from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.transaction import Parts
+    from resource_api.transaction.results import Results
+    from resource_api.transaction.transaction_context import TransactionContext
 
-#: Actions that are not carried out in the place of another one that was planned.
+#: Actions that do not replace another planned one.
 _UNPLANNED: Final = frozenset({Action.REPLACE, Action.DELETE, Action.FORGET})
 
 
 class Reevaluation:
     """Re-evaluates operations, and resolves references to the values of the resources of this run."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, transaction: TransactionContext) -> None:
         """Begin with no operation."""
-        self._plan = plan = parts.plan
-        self._snapshot = parts.snapshot
-        self._providers = parts.snapshot.providers
-        self._results = parts.results
-        self._refreshes = parts.refreshes
-        self._recorder = parts.recorder
+        self._transaction = transaction
+        self._plan = plan = transaction.plan
+        self._snapshot = transaction.snapshot
+        self._providers = transaction.snapshot.providers
+        self._results = transaction.results
         self._deferred = DeferredInstances(plan.catalog.instances, plan.prior.instances, self._providers)
         #: Entry's index → the operation that creates or changes it, once that has begun.
         self._runs: dict[int, OperationRun] = {}
@@ -74,7 +76,7 @@ class Reevaluation:
             self._runs[run.step.entry.index] = run
 
     def decide(self, runs: Sequence[OperationRun], ahead: Sequence[Name] = ()) -> None:
-        """Decide operations of one type again, with what is known and can be read now.
+        """Decide operations of one type again, with the present values and rows.
 
         The names ``ahead``, of later operations, are read in the same ``get``.
         """
@@ -89,7 +91,7 @@ class Reevaluation:
                     self._ask_due(run)
             return
         if not self._snapshot.epoch:
-            # Nothing has been changed in this run: what the plan was made from is still true.
+            # Nothing was changed in this run: the rows of the plan are still true.
             runs = [run for run in runs if not self._holds_if_same(run)]
         with self._snapshot.providers.run.log.bind(phase="observe"):
             self._snapshot.read(definition, [*(run.name for run in runs), *ahead], fresh=True)
@@ -98,22 +100,22 @@ class Reevaluation:
             if run.number not in in_sync:
                 self._decide_as_read(run, indexes)
 
-    def _decide_as_read(self, run: OperationRun, read: Collection[int]) -> None:
-        """Decide an operation by its row; values from resources that were ``read`` with it are computed again."""
+    def _decide_as_read(self, run: OperationRun, indexes: Collection[int]) -> None:
+        """Decide an operation by its row; values from the entries ``indexes``, read with it, are computed again."""
         row, failure = self._snapshot.observation(run.definition.instance, run.name)
         if failure and run.decision.action is not Action.FORGET:
             self._unreadable(run, with_path(failure, run.step.entry.title, run.name))
         elif not (row is run.is_ and self._holds_if_same(run)):
             run.is_ = row
             sources = run.step.entry.sources.values() if run.step.entry.pending and not run.removal else ()
-            refers = any(source.index in read for entries in sources for source in entries)
+            refers = any(source.index in indexes for entries in sources for source in entries)
             if not refers or self._take_known_values(run):
                 self._redecide(run)
 
     def _still_in_sync(self, runs: Sequence[OperationRun]) -> Collection[int]:
-        """Return the numbers of operations of one type that were in sync and certainly are; compared all at once.
+        """Return the numbers of operations of one type that were and certainly are in sync, compared all at once.
 
-        They take the row that was read now, where it differs in values that are not declared.
+        They take the new row if it differs in values that are not declared.
         """
         instance = runs[0].definition.instance if runs else ""
         if not runs or self._snapshot.failure(instance):
@@ -133,7 +135,7 @@ class Reevaluation:
         return {run.number for run, _ in equal}
 
     def _holds_if_same(self, run: OperationRun) -> bool:
-        """Return whether the planned decision holds as long as the same row is read: all inputs were known then.
+        """Return whether the planned decision holds as long as the row stays the same: all inputs were known then.
 
         A provider with ``plan`` is asked again: its prediction must be the one that other steps were planned with.
         """
@@ -144,9 +146,9 @@ class Reevaluation:
         """Configure a provider instance that waits for values of resources; return whether it can be called."""
         configured = self._deferred.configure(runs[0].definition.instance, self.resolve)
         if configured.record is not None:
-            self._recorder.configured(configured.record)
+            self._transaction.recorder.configured(configured.record)
         for run in runs if configured.failure else ():
-            # Under noop a configuration may stay unknown; then what was planned is shown.
+            # Under noop a configuration may stay unknown; then the planned action is shown.
             if not (configured.later and run.step.noop):
                 self._results.fail(run, configured.failure)
         return not configured.failure
@@ -154,8 +156,8 @@ class Reevaluation:
     # Values that were unknown in the plan
 
     def _fill_in_unknowns(self, runs: Sequence[OperationRun]) -> list[OperationRun]:
-        """Return the operations whose values are known by now; in a noop run an unknown value stays unknown."""
-        known = []
+        """Return the operations whose values are known now; in a noop run an unknown value stays unknown."""
+        known_runs = []
         for run in runs:
             if self._plan.options.noop and run.step.unknown:
                 continue
@@ -168,18 +170,18 @@ class Reevaluation:
                     continue
             elif run.step.entry.pending and not self._take_known_values(run):
                 continue
-            known.append(run)
-        return known
+            known_runs.append(run)
+        return known_runs
 
     def _take_known_values(self, run: OperationRun) -> bool:
-        """Give an operation the values that are known now; return whether that went well, else it has failed."""
+        """Give an operation the values that are known now; return False if that failed, and with it the operation."""
         run.should, problem = self._known_values(run.step, run.should)
         if problem:
             self._results.fail(run, problem)
         return not problem
 
     def _values_of_unmade(self, run: OperationRun) -> tuple[Mapping[str, Any], str]:
-        """Return what should be of a resource whose provider could not be made in the plan, and what is wrong."""
+        """Return the declared values of a resource whose provider could not be created in the plan, and the problem."""
         try:
             functions = self._providers.declared(run.step.entry.instance)
         except DefinitionError as error:
@@ -192,11 +194,11 @@ class Reevaluation:
         return should, problem
 
     def _name(self, run: OperationRun, name: Name) -> str:
-        """Give a resource the canonical name that only now is known; return why it cannot have it."""
+        """Give a resource its canonical name, which is known only now; return the problem with it, or an empty text."""
         key = run.definition.instance, name
-        others = [each.entry for each in self._plan.steps] + [each.step.entry for each in self._runs.values()]
-        if other := next((each for each in others if each.key == key), None):
-            return f"is the same resource as {other.reference}"
+        entries = [step.entry for step in self._plan.steps] + [run.step.entry for run in self._runs.values()]
+        if namesake := next((entry for entry in entries if entry.key == key), None):
+            return f"is the same resource as {namesake.reference}"
         if key in self._plan.prior.state.records:
             return f"is {show(name)}, as only its provider could tell, and was recorded otherwise; run again"
         entry = copy(run.step.entry)
@@ -207,7 +209,7 @@ class Reevaluation:
     def _known_values(
         self, step: Step, should: Mapping[str, Any], lost: Collection[str] = ()
     ) -> tuple[Mapping[str, Any], str]:
-        """Return what should be with the values that have become known, and what is wrong with them; empty: nothing.
+        """Return the declared values with those that became known, and the problem with them, or an empty text.
 
         The attributes ``lost`` stay unknown.
         """
@@ -218,17 +220,16 @@ class Reevaluation:
                 values[name] = UNKNOWN
                 continue
             try:
-                found = catalog.scope.attribute_value(entry, name, value, self.resolve)
+                values[name] = catalog.scope.attribute_value(entry, name, value, self.resolve)
             except ValueError as error:
                 return should, unknowns.with_location(catalog, entry, str(error))
-            if is_unknown(found) and not step.noop:
+            if is_unknown(values[name]) and not step.noop:
                 return should, unknowns.with_location(catalog, entry, f"'{name}' is still not known: {value}")
-            values[name] = found
-        known, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
-        return known, problem and unknowns.with_location(catalog, entry, problem)
+        complete, problem = unknowns.complete_should(entry, values, self._providers.functions(entry.instance))
+        return complete, problem and unknowns.with_location(catalog, entry, problem)
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the value that a path into a resource leads to. Raises ``ValueError`` where there is none."""
+        """Return the value at a path into a resource. Raises ``ValueError`` if there is none."""
         assert isinstance(path.root, Reference)
         entry = self._plan.catalog.find(path.root)
         assert entry is not None
@@ -240,15 +241,15 @@ class Reevaluation:
             return unknowns.predicted_value(path, run.step)
         return unknowns.value_of(path, entry.definition, run.should, run.is_)
 
-    def _invoke(self, call: FunctionCall, given: Mapping[str, Any]) -> Any:
-        """Return what a function returns; under noop its provider may still be unknown. Raises ``EvaluationError``."""
+    def _invoke(self, call: FunctionCall, arguments: Mapping[str, Any]) -> Any:
+        """Return the result of a function, unknown if its provider still is under noop. Raises ``EvaluationError``."""
         configured = self._deferred.configure(call.instance, self.resolve)
         if configured.later:
             return UNKNOWN
         if configured.failure:
             raise EvaluationError(configured.failure)
         try:
-            return invoke(call, given, partial(call_function, self._providers))
+            return invoke(call, arguments, partial(call_function, self._providers))
         except ValueError as error:
             raise EvaluationError(str(error)) from error
 
@@ -258,7 +259,7 @@ class Reevaluation:
         """Decide an operation from the row that was read now."""
         step = run.step
         if step.noop and step.decision.conditional:
-            return  # shown as planned, because what would decide it is not done
+            return  # shown as planned, because the operation that would decide it is not done
         if not run.removal:
             self._decide_one(run)
         elif step.decision.conditional or self._trigger_unchanged(step):
@@ -299,14 +300,14 @@ class Reevaluation:
             self._results.fail(run, decision.error)
 
     def _late_step(self, run: OperationRun) -> Step:
-        """Return the step of a resource that was in sync in the plan, and that an earlier change put out of sync."""
+        """Return the step of a resource that was in sync in the plan and that an earlier change put out of sync."""
         step = run.step._replace(is_=run.is_, should=run.should, decision=run.decision, late=True)
         record = self._plan.prior.records.get(step.entry.index)
         corrective = record is not None and is_corrective(step, record, self._plan.prior.state.salt)
         return step._replace(corrective=corrective)
 
     def _keep_if_not_replaced(self, removal: OperationRun) -> None:
-        """Keep a resource whose replacement turns out not to be needed, or cannot be carried out with its group."""
+        """Keep a resource whose replacement is not needed after all, or is forbidden for one of its group."""
         step = removal.step
         decision = self._decision_now(step)
         if decision.action is not Action.REPLACE and not decision.error:
@@ -319,17 +320,17 @@ class Reevaluation:
             self._keep_if_requirement_forbidden(removal)
 
     def _keep_if_requirement_forbidden(self, removal: OperationRun) -> None:
-        """Keep a resource that could not be created again: it requires what must be replaced and must not be."""
+        """Keep a resource that could not be created again: the replacement of a requirement is forbidden."""
         for member in self._requirements.get(removal.step.entry.index, ()):
             if not self._step(member).noop and (cause := self._forbidding(member)):
                 self._results.skip(removal, f"skipped because {cause} failed", cause)
                 return
 
     def _forbidding(self, index: int) -> str:
-        """Return a resource that must be replaced with this one and must not be; empty: there is none."""
-        for other in self._groups.get(index, ()):
-            step = self._step(other)
-            if self._results.has_changed(other):
+        """Return the reference of a resource of the same group whose replacement is forbidden, or an empty text."""
+        for member in self._groups.get(index, ()):
+            step = self._step(member)
+            if self._results.has_changed(member):
                 continue  # removed already
             decision = self._decision_now(step)
             if decision.error or (step.decision.forbidden and decision.action is Action.REPLACE):
@@ -351,7 +352,7 @@ class Reevaluation:
         return self._plan.operations[self._results.operations_of[index][0]].step
 
     def _decision_now(self, step: Step) -> Decision:
-        """Decide about a conditional replacement while nothing of its group has been removed."""
+        """Decide about a conditional replacement before any of its group is removed."""
         index = step.entry.index
         if index not in self._decisions_now:
             self._decisions_now[index] = self._decide_now(step)
@@ -359,8 +360,8 @@ class Reevaluation:
 
     def _decide_now(self, step: Step) -> Decision:
         entry = step.entry
-        sources = entry.sources.items()
-        lost = {name: str(each.reference) for name, found in sources for each in found if self._is_lost(each.index)}
+        sources = [(name, source) for name, entries in entry.sources.items() for source in entries]
+        lost = {name: str(source.reference) for name, source in sources if self._is_lost(source.index)}
         should, problem = self._known_values(step, step.should, lost) if entry.pending else (step.should, "")
         if problem:
             return Decision(Action.REPLACE, error=problem)
@@ -372,16 +373,16 @@ class Reevaluation:
         return decide(entry, row, should, functions, inputs)
 
     def _has_changed_trigger(self, step: Step) -> bool:
-        """Return whether a resource that triggers a replacement has changed, or is about to be replaced."""
+        """Return whether a resource that triggers a replacement changed, or is about to be replaced."""
         indexes = [trigger.index for trigger in trigger_entries(self._plan.catalog, step.entry)]
         return any(map(self._results.has_changed, indexes)) or any(map(self._is_removed, indexes))
 
     def _is_lost(self, index: int) -> bool:
-        """Return whether a resource is or is about to be deleted to be replaced, and is not created yet."""
+        """Return whether a resource is deleted, or about to be, to be replaced, and not created yet."""
         return not (index in self._runs and self._runs[index].finished) and self._is_removed(index)
 
     def _is_removed(self, index: int) -> bool:
-        """Return whether a resource is or was deleted to be replaced, as far as nothing of its group forbids that."""
+        """Return whether a resource is or was deleted to be replaced, unless its group forbids that."""
         step = self._step(index) if index in self._results.operations_of else None
         if step is None or step.action is not Action.REPLACE or step.create_first or step.decision.error:
             return False
@@ -392,17 +393,17 @@ class Reevaluation:
         return not step.decision.conditional or self._decision_now(step).action is Action.REPLACE
 
     def late_removal(self, run: OperationRun) -> Operation | None:
-        """Return the removal of a resource of which only now, at its turn, is certain that it is replaced.
+        """Return the removal of a resource whose replacement became certain only at its turn, or None.
 
-        A source of its value was kept when its removal was decided, and yields another value now. Where others were
-        created from it in turn, the operation fails, and the next run replaces them all.
+        A source of its value was kept when its removal was decided, and yields another value now. If further resources
+        were created from it, the operation fails, and the next run replaces them all.
         """
         step, index = run.step, run.step.entry.index
         replaces = step.decision.conditional and run.decision.action is Action.REPLACE and exists(run.is_)
         if not replaces or run.removal or run.finished or step.noop:
             return None
         group = self._groups[index]
-        later = [self._step(other) for other, sources in group.items() if index in sources]
+        later = [self._step(member) for member, sources in group.items() if index in sources]
         if step.decision.forbidden:
             self._results.fail(run, step.decision.forbidden)
         elif later:
@@ -413,12 +414,12 @@ class Reevaluation:
         return None
 
     def _inputs(self, step: Step) -> DecisionInputs:
-        """Return what decides about a step now: what did not change or was kept after all replaces nothing."""
+        """Return the present inputs of a step's decision: an unchanged trigger or a kept host replaces nothing."""
         inputs = self._plan.decision_inputs(step)
         return inputs._replace(replacement=None) if self._trigger_unchanged(step) or self._host_kept(step) else inputs
 
     def _host_kept(self, step: Step) -> bool:
-        """Return whether a step replaces only because its ``deleted_with`` might be replaced, and that is not."""
+        """Return whether a step replaces only because its ``deleted_with`` might be replaced, and that one is kept."""
         replacement = step.decision.replacement
         if replacement is None or replacement.reason is not ReplacementReason.HOST_REPLACED:
             return False
@@ -426,20 +427,22 @@ class Reevaluation:
         return host is not None and step.decision.conditional and not self._is_removed(host.index)
 
     def _trigger_unchanged(self, step: Step) -> bool:
-        """Return whether a step replaces only because others change, and none of those has changed after all."""
+        """Return whether a step replaces only because of its triggers, and none of them changed after all."""
         if not is_triggered(step):
             return False
-        for other in trigger_entries(self._plan.catalog, step.entry):
-            run = self._runs.get(other.index)
+        for trigger in trigger_entries(self._plan.catalog, step.entry):
+            run = self._runs.get(trigger.index)
             may_change = run is None or not (run.finished or run.decision.action is Action.SAME)
-            if self._results.has_changed(other.index) or (may_change and other.index in self._results.operations_of):
+            if self._results.has_changed(trigger.index) or (
+                may_change and trigger.index in self._results.operations_of
+            ):
                 return False
         return True
 
     def _refusal(self, run: OperationRun, decision: Decision) -> str:
-        """Return why a decision that the plan did not show is not carried out, or an empty text.
+        """Return the reason for which a decision that the plan did not show is not carried out, or an empty text.
 
-        A saved plan does only what it shows, and what it said may change.
+        A saved plan does only the actions that it shows, and those that it announced as possible.
         """
         step, action = run.step, decision.action
         if action in (step.action, Action.SAME) or run.step.noop:
@@ -450,8 +453,8 @@ class Reevaluation:
         if decision.error:
             return ""
         if late:
-            pointed = not saved or step.entry.index in self._may_change
-            return "" if pointed else "is no longer as planned; plan again"
+            is_announced = not saved or step.entry.index in self._may_change
+            return "" if is_announced else "is no longer as planned; plan again"
         if action in _UNPLANNED and (saved or not (step.deferred and action is Action.DELETE)):
             return f"would be {SUMMARY_FIELDS[action]}; plan again"
         return ""
@@ -461,37 +464,83 @@ class Reevaluation:
         return self._plan.may_change()
 
     def _ask_due(self, run: OperationRun) -> None:
-        """Ask whether an imperative resource is to be run."""
+        """Ask whether an imperative resource is due."""
         entry = run.step.entry
         if entry.meta.lifecycle.external:
             self._results.unchanged(run)
             return
         if any(map(is_unknown, run.should.values())):
             return  # only under noop; then it is shown as planned
-        due, why, failure = self._snapshot.due(entry, run.should)
-        left = left_by_earlier_run(self._plan.prior.records.get(entry.index))
+        due, reason, failure = self._snapshot.due(entry, run.should)
+        pending = left_by_earlier_run(self._plan.prior.records.get(entry.index))
         if failure:
             self._unreadable(run, failure)
-        elif due or left:
-            decision = run.decision._replace(action=Action.RUN, reasons=(why, *left) if why else left)
+        elif due or pending:
+            decision = run.decision._replace(action=Action.RUN, reasons=(reason, *pending) if reason else pending)
             if refusal := self._refusal(run, decision):
                 self._results.fail(run, refusal)
                 return
             late = run.step.decision.action is Action.SAME and not run.step.refreshed_by
             run.decision = decision
             run.step = run.step._replace(decision=decision, late=True) if late else run.step
-        elif self._refreshes.sources(run):
+        elif self._transaction.refreshes.sources(run):
             run.decision = run.decision._replace(action=Action.SAME)
         else:
             self._results.unchanged(run)
 
 
-def _changed_predictions(step: Step, now: Decision) -> str:
-    """Return the attributes of which a provider predicts another value than in the plan, joined by commas."""
-    # What is stable was not predicted but read: where it is read differently now, others are decided with that.
-    stable, later = step.definition.stable, now.predicted
+def _changed_predictions(step: Step, decision: Decision) -> str:
+    """Return the attributes whose predicted value differs from the plan's, joined by commas."""
+    # A stable value was read, not predicted: if it differs now, other steps are decided with the new one.
+    stable, predicted = step.definition.stable, decision.predicted
     return ", ".join(
         name
         for name, value in step.decision.predicted.items()
-        if not (value is UNKNOWN or name in stable or same_value(later.get(name, value), value))
+        if not (value is UNKNOWN or name in stable or same_value(predicted.get(name, value), value))
     )
+
+
+class Rereading:
+    """Decides which resources in sync are read again, at their turn, and together with which later ones.
+
+    In order, a resource is read again if anything changed since it was read, as Puppet and Ansible do; in parallel, if
+    one of its prerequisites did.
+    """
+
+    def __init__(self, plan: Plan, snapshot: Snapshot, results: Results) -> None:
+        """Take the plan, and the reads and results of its run, which grow."""
+        self._plan = plan
+        self._snapshot = snapshot
+        self._results = results
+        self._in_order = plan.options.parallel <= 1
+
+    def is_due(self, run: OperationRun) -> bool:
+        """Return whether a resource that was in sync is read again, or an imperative one checked again.
+
+        An imperative resource cannot be read back: any change may concern it.
+        """
+        if self._in_order or "imperative" in run.definition.features:
+            return self._snapshot.epoch > 0
+        return self._results.affected(run.number)
+
+    def names_ahead(self, segment: Sequence[OperationRun]) -> list[Name]:
+        """Return the names of later resources that one ``get`` reads together with those of a segment.
+
+        They were in sync, are of the same type, and no change is planned before them. For a segment that has been read
+        ahead itself there are none.
+        """
+        definition, names = segment[0].definition, [run.name for run in segment]
+        planned = any(run.step.acts for run in segment)
+        if not self._in_order or planned or self._snapshot.is_fresh(definition, names):
+            return []
+        ahead, failures = [], set(self._results.failures)
+        for number in range(segment[-1].number + 1, len(self._plan.operations)):
+            operation = self._plan.operations[number]
+            step = operation.step
+            if step.acts:
+                break
+            if step.entry.index in self._results.blocked or not failures.isdisjoint(self._plan.waits.get(number, ())):
+                failures.add(number)
+            elif step.decision is SAME and operation.definition.instance == definition.instance:
+                ahead.append(step.name)
+        return ahead

@@ -1,6 +1,6 @@
-"""How each operation has ended, and what follows from it for the operations that wait for it.
+"""The results of a transaction: how each operation ended, which operations that blocks, and which it refreshes.
 
-The only module that ends an operation. What a listener, the log and state get of it: ``events`` and ``recorder``.
+The only module that ends an operation. ``events`` logs the ends, ``recorder`` writes them to state.
 """
 
 from __future__ import annotations
@@ -10,55 +10,61 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import reverse
 from resource_api.model.action import Action
-from resource_api.model.change import conceal_difference
+from resource_api.model.change import conceal_difference, exists
 from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
 from resource_api.model.values.values import same_value
 from resource_api.plan.operation_order import numbers_by_entry
+from resource_api.plan.planner import is_refreshable
 from resource_api.transaction.events import end_fields, first_half
 from resource_api.transaction.operation_run import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from resource_api.model.change import Difference
+    from resource_api.model.record import RecordKey
     from resource_api.model.report import ProviderCall
     from resource_api.plan.planner import Plan
     from resource_api.transaction.events import Events
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.skipping import Skipping
 
-#: What is added to the error of an operation whose call was interrupted or did not end.
+#: The reason for which operations are skipped after a failure.
+HALTED: Final = "skipped because an earlier resource failed (--fail-fast)"
+#: The reason for which operations are skipped after an interrupt.
+INTERRUPTED: Final = "skipped because the run was interrupted"
+#: The end of the error of an operation whose call was interrupted or did not end.
 IN_DOUBT: Final = "its outcome is in doubt until the next run"
 
 
 def _replaced_differences(run: OperationRun) -> Sequence[Difference]:
-    """Return how the new resource of a replacement differs, whichever half ends it.
+    """Return the differences between the two resources of a replacement, whichever half ends it.
 
-    Its halves are decided as a deletion and a creation. What the plan did not know is taken from what was set.
+    Its halves are decided as a deletion and a creation. Values that were unknown in the plan are those that were set.
     """
     differences = []
-    for each in run.step.decision.differences:
-        value = run.should.get(each.attribute) if each.attribute in run.step.unknown else each.should
-        if value is each.should:
-            differences.append(each)
-        elif not same_value(each.is_, value):
-            differences.append(conceal_difference(run.definition, each._replace(should=value)))
+    for difference in run.step.decision.differences:
+        attribute, should = difference.attribute, difference.should
+        value = run.should.get(attribute) if attribute in run.step.unknown else should
+        if value is should:
+            differences.append(difference)
+        elif not same_value(difference.is_, value):
+            differences.append(conceal_difference(run.definition, difference._replace(should=value)))
     return differences
 
 
 def _with_reported(run: OperationRun, changes: Sequence[Difference]) -> Sequence[Difference]:
-    """Return changes with what the provider reported of attributes: its messages, and what it changed beside them."""
+    """Return changes with the messages that the provider reported for them, and the changes that only it reported."""
     if not run.result.attributes:
         return tuple(changes)
-    reported = {each.attribute: _concealed(run, each) for each in run.result.attributes}
-    merged = [each._replace(message=reported.pop(each.attribute, each).message) for each in changes]
+    reported = {difference.attribute: _concealed(run, difference) for difference in run.result.attributes}
+    merged = [change._replace(message=reported.pop(change.attribute, change).message) for change in changes]
     return (*merged, *reported.values())
 
 
 def _concealed(run: OperationRun, reported: Difference) -> Difference:
     declared = run.should.get(reported.attribute)
-    is_, should = (conceal_like(value, declared) for value in reported[1:3])
+    is_, should = conceal_like(reported.is_, declared), conceal_like(reported.should, declared)
     return conceal_difference(run.definition, reported._replace(is_=is_, should=should))
 
 
@@ -66,23 +72,23 @@ class Results:
     """The table of results of one transaction, by the operation's number."""
 
     def __init__(self, plan: Plan, events: Events) -> None:
-        """Begin with no operation ended; ``events`` gets what is to be logged and sent."""
+        """Begin with no operation ended; ``events`` logs and sends each end."""
         self._plan = plan
         self._events = events
         #: The steps that acted, failed, were skipped or were noop, in the order in which they ended.
         self.reports: list[StepReport] = []
         #: The calls of providers, in the order in which they ended; ``started`` is in seconds of ``time.monotonic``.
         self.calls: list[ProviderCall] = []
-        #: Failed and skipped operations, each with the reference of the failure that caused it; empty: an interrupt.
+        #: Failed and skipped operations → the reference of the failure that caused it; empty after an interrupt.
         self.failures: dict[int, str] = {}
-        #: Entry's index → the failure of planning that keeps it from being done.
+        #: Entry's index → the failure of planning that blocks it.
         self.blocked = plan.blocked
-        #: Operations that have changed something.
+        #: Operations that changed their resource.
         self.changed: set[int] = set()
         #: Operations that had nothing to do, and those that were refreshed and had nothing else to do.
         self.unchanged_runs: list[OperationRun] = []
         self.refreshed_runs: list[OperationRun] = []
-        #: Whether the plan had nothing to do: then no operation was looked at.
+        #: Whether the plan had nothing to do; operations were not visited then.
         self.nothing_to_do = False
         self._called_unseen: list[int] = []
         self._affected: set[int] = set()
@@ -91,9 +97,6 @@ class Results:
 
     @cached_property
     def _skipping(self) -> Skipping:
-        """What the failures keep from being done."""
-        from resource_api.transaction.skipping import Skipping
-
         return Skipping(self._plan, self.blocked, self.failures)
 
     @cached_property
@@ -117,7 +120,7 @@ class Results:
         return number in self._affected
 
     def has_changed(self, index: int) -> bool:
-        """Return whether an operation on the resource of an entry has changed something."""
+        """Return whether an operation changed the resource of an entry."""
         return not self.changed.isdisjoint(self.operations_of.get(index, ()))
 
     def succeeded(self, index: int) -> bool:
@@ -127,7 +130,7 @@ class Results:
     # Ending an operation
 
     def _end(self, run: OperationRun, status: Status) -> None:
-        """End an operation; one that its provider was called for may have changed something, whatever its status."""
+        """End an operation; if its provider was called, its resource may have changed, whatever the status."""
         run.status = status
         if run.started:
             self._called_unseen.append(run.number)
@@ -138,7 +141,7 @@ class Results:
         self.unchanged_runs.append(run)
 
     def complete(self, run: OperationRun) -> None:
-        """Log and report that what was decided was done, or under noop would be."""
+        """Log and report that the decided action was done, or under noop would be."""
         self._events.log_change(run)
         self.succeed(run, run.decision.action)
 
@@ -158,33 +161,34 @@ class Results:
                 self.refreshed_runs.append(run)
             self.changed.add(run.number)
 
-    def fail(self, run: OperationRun, why: str, *, action: Action | None = None, logged: bool = False) -> None:
-        """End an operation as failed; ``action`` None: as decided; ``logged``: its provider has logged the reason."""
+    def fail(self, run: OperationRun, error: str, *, action: Action | None = None, logged: bool = False) -> None:
+        """End an operation as failed; ``action`` defaults to the decided one; ``logged``: already logged."""
         self._end(run, Status.FAILED)
         self._skipping.add(run, str(run.step.reference))
         # The other half of a replacement may have failed before; a refresh may fail after a success.
         if not logged and self._reported.get(run.step.entry.index, "success") == "success":
-            self._events.log_reason("err", run, why, action=action or run.action, **end_fields(run, "failed"))
+            self._events.log_reason("err", run, error, action=action or run.action, **end_fields(run, "failed"))
         changes = () if action is Action.REFRESH else run.decision.differences
-        self._report(run, action or run.action, "failed", changes, why)
+        self._report(run, action or run.action, "failed", changes, error)
 
-    def skip(self, run: OperationRun, why: str, cause: str = "") -> None:
-        """End an operation that is not carried out; ``cause``: the reference of the failure, empty: there is none."""
+    def skip(self, run: OperationRun, reason: str, cause: str = "") -> None:
+        """End an operation that is not carried out; ``cause`` is the reference of the failure, or an empty text."""
         self._end(run, Status.SKIPPED)
-        cause = cause or self._skipping.cause(run, why)
+        if reason == HALTED:
+            cause = cause or self._skipping.first_failure(run)
         self._skipping.add(run, cause)
         if run.step.entry.index not in self._reported:
-            self._events.log_reason("warning", run, why, status="skipped")
-        self._report(run, run.action, "skipped", (), why, cause=cause)
+            self._events.log_reason("warning", run, reason, status="skipped")
+        self._report(run, run.action, "skipped", (), reason, cause=cause)
 
     def skip_if_blocked(self, run: OperationRun) -> bool:
-        """Skip an operation if one that it waits for has failed or was skipped; return whether it was skipped."""
+        """Skip an operation if one of its prerequisites failed or was skipped; return whether it was skipped."""
         if not (self.failures or self.blocked):
             return False
-        found = self._skipping.reason(run, self.operations_of)
-        if found is not None:
-            self.skip(run, *found)
-        return found is not None
+        blocking = self._skipping.reason(run, self.operations_of)
+        if blocking is not None:
+            self.skip(run, *blocking)
+        return blocking is not None
 
     def _report(
         self,
@@ -196,7 +200,7 @@ class Results:
         *,
         cause: str = "",
     ) -> None:
-        """Add the report of a step, one for each; a refresh and its failure are reported beside the change."""
+        """Add the only report of a step; a refresh and its failure are reported beside the change."""
         index = run.step.entry.index
         if index in self._reported and (status == "skipped" or action is not Action.REFRESH):
             return
@@ -231,8 +235,116 @@ class Results:
         return len(unreported) + self._plan.cached_unchanged
 
     def _counted_as(self, report: StepReport) -> str:
-        """Return the count of a step; what would be done counts only where the whole run is noop."""
+        """Return the name of the count of a step; a noop step counts as changed only if the whole run is noop."""
         if report.status in {"failed", "skipped"}:
             return report.status
         left_alone = report.status == "noop" and report.step.is_noop(noop_run=self._plan.options.noop)
         return "unchanged" if left_alone else SUMMARY_FIELDS[report.action]
+
+
+class Skipping:
+    """The failures of one transaction, and the operations that they block."""
+
+    def __init__(self, plan: Plan, blocked: Mapping[int, str], failures: dict[int, str]) -> None:
+        """Begin without failures of the run.
+
+        ``blocked``: entry's index → the failure of planning that blocks it. ``failures``: failed and skipped operations
+        → the reference of the failure that caused it (empty after an interrupt), as ``add`` adds them.
+        """
+        self._plan = plan
+        self._blocked = blocked
+        self._failures = failures
+        self._pruned = plan.pruned
+        #: The references of the failures of what is declared, in their order.
+        self._declared_failures: dict[str, None] = {}
+
+    def add(self, run: OperationRun, cause: str) -> None:
+        """Add a failed or skipped operation; ``cause`` is the reference of the first failure."""
+        self._failures[run.number] = cause
+        if run.step.entry.index not in self._plan.prior.orphans:
+            self._declared_failures[cause] = None
+
+    def first_failure(self, run: OperationRun) -> str:
+        """Return the reference of the failure that halted the run."""
+        return next(iter(self._failures.values()), str(run.step.reference))
+
+    def reason(self, run: OperationRun, operations_of: Mapping[int, Sequence[int]]) -> tuple[str, str] | None:
+        """Return the reason for which an operation is blocked and the reference of its cause, or None.
+
+        ``operations_of``: entry's index → its operations.
+        """
+        index = run.step.entry.index
+        waits = self._plan.waits.get(run.number, ())
+        cause = next((self._failures[n] for n in waits if n in self._failures), self._blocked.get(index))
+        if cause is None and run.removal and run.decision.action is Action.REPLACE:
+            cause = self._failure_before_replacement(run, operations_of[index])
+        hint = ""
+        if index in self._pruned and self._declared_failures:
+            cause = cause or next(iter(self._declared_failures))
+            hint = "; --prune-always deletes it all the same" if cause in self._declared_failures else ""
+        if cause is None:
+            return None
+        return (f"skipped because {cause} failed{hint}" if cause else INTERRUPTED), cause
+
+    def _failure_before_replacement(self, removal: OperationRun, halves: Sequence[int]) -> str | None:
+        """Return the failure, at any distance, that blocks the creation of a replacement, or None."""
+        waiting, visited = list(halves), {removal.number}
+        while waiting:
+            number = waiting.pop()
+            if number in self._failures:
+                return self._failures[number]
+            if number not in visited:
+                visited.add(number)
+                waiting += self._plan.waits.get(number, ())
+        return None
+
+
+class Refreshes:
+    """The notifications among the resources of one plan (``notify``, ``subscribe``)."""
+
+    def __init__(self, plan: Plan, changed: Collection[int]) -> None:
+        """Take the numbers of the operations that ``changed`` their resource; they grow during the run."""
+        self._plan = plan
+        self._changed = changed
+        subscribes = plan.catalog.subscribes
+        self._listeners = reverse(subscribes)
+        #: Entry's index → the operation that creates or changes it.
+        self._operation = {o.step.entry.index: o.number for o in plan.operations if not o.removal} if subscribes else {}
+        #: Indices of the entries whose resource will exist and can be refreshed.
+        self._refreshable = {
+            index
+            for index, number in self._operation.items()
+            if index in subscribes and is_refreshable(plan.operations[number].step)
+        }
+        if not plan.complete:
+            # A listener that is not among the targets is refreshed by a later run.
+            listeners = (e for e in plan.catalog.entries if e.index in subscribes and e.index not in self._operation)
+            self._refreshable |= {entry.index for entry in listeners if exists(entry.should)}
+
+    def sources(self, run: OperationRun) -> list[str]:
+        """Return the references of the resources whose changes refresh this one, in this run or owed by an earlier."""
+        step, catalog = run.step, self._plan.catalog
+        features = step.definition.features
+        if "refreshable" not in features or step.entry.meta.lifecycle.external:
+            return []
+        if not (exists(run.is_) or "imperative" in features or step.noop):
+            return []
+        if step.noop:
+            return list(step.refreshed_by)
+        subscribed = catalog.subscribes.get(step.entry.index, ())
+        changed = (source for source in subscribed if self._operation.get(source) in self._changed)
+        names = [str(catalog.entries[source].reference) for source in changed]
+        owed = self._plan.prior.state.owed.get(step.entry.key, ())
+        return list(dict.fromkeys((*names, *owed)))
+
+    def owed(self, runs: Iterable[OperationRun]) -> dict[RecordKey, list[str]]:
+        """Return the refreshes caused by the changes of ``runs``: listener's key → references of the sources."""
+        owed: dict[RecordKey, list[str]] = {}
+        for run in runs if self._listeners else ():
+            if run.number not in self._changed or run.step.noop or run.removal:
+                continue
+            for listener in self._listeners.get(run.step.entry.index, ()):
+                entry = self._plan.catalog.entries[listener]
+                if "refreshable" in entry.definition.features and listener in self._refreshable:
+                    owed.setdefault(entry.key, []).append(str(run.step.reference))
+        return owed

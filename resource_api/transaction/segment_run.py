@@ -1,13 +1,14 @@
 """Carries out one segment: intents, one ``set``, a verifying ``get``, one commit, then refreshes.
 
-Which operations share a segment is decided by ``segments``, what is to be done with each by ``reevaluate``; what is
-tried again when ``set`` raises by ``retry``.
+A ``set`` that raised is repeated for each of its resources alone, so that a bad resource fails alone. ``segments``
+decides which operations share a segment, ``reevaluate`` the action of each.
 """
 
 from __future__ import annotations
 
 import time
-from functools import partial
+from copy import deepcopy
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
@@ -16,19 +17,22 @@ from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
 from resource_api.model.values.values import is_unknown
 from resource_api.transaction.events import end_fields
+from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller
-from resource_api.transaction.retry import Retry
-from resource_api.transaction.skipping import HALTED, INTERRUPTED, Prerequisites
+from resource_api.transaction.results import HALTED, INTERRUPTED
+from resource_api.transaction.side_effects import SideEffectCheck
 from resource_api.transaction.verify import Verification, not_as_requested
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from resource_api.model.change import Change
+    from resource_api.model.type_definition import Name
+    from resource_api.provider.context import Context
     from resource_api.transaction.operation_run import OperationRun
-    from resource_api.transaction.side_effects import SideEffectCheck
-    from resource_api.transaction.transaction import Parts
+    from resource_api.transaction.transaction_context import TransactionContext
 
-#: What is added to the error of a creation that was reported and could not be seen in time.
+#: The end of the error of a creation that was reported and could not be seen in time.
 UNCONFIRMED: Final = "; it was reported as created: it is ours, unconfirmed, and the next run reads it again"
 #: Actions that change nothing and need no call.
 _WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
@@ -37,53 +41,47 @@ _WITHOUT_CALL: Final = frozenset({Action.SAME, Action.READ})
 class SegmentRun:
     """The run of the operations of one call: all of one provider instance."""
 
-    def __init__(self, parts: Parts, runs: Sequence[OperationRun]) -> None:
+    def __init__(self, transaction: TransactionContext, runs: Sequence[OperationRun]) -> None:
         """Take operations that have not ended."""
-        self._parts = parts
+        self._transaction = transaction
         self._definition = runs[0].definition
         self._runs = runs
-        self._snapshot = parts.snapshot
-        self._run = parts.snapshot.providers.run
-        self._results = parts.results
-        self._refreshes = parts.refreshes
-        self._events = parts.events
-        self._recorder = parts.recorder
-        self._options = parts.plan.options
-        self._orphans = parts.plan.prior.orphans
-        check = partial(_side_effect_check, parts) if "side_effects" in self._definition.features else None
-        providers, calls = parts.snapshot.providers, parts.results.calls
-        self._caller = ProviderCaller(self._definition, providers, parts.places, calls, check)
-        failures, fail_fast = parts.results.failures, parts.plan.options.fail_fast
-        self._prerequisites = Prerequisites(runs, parts.plan.waits, failures, fail_fast=fail_fast)
-        self._verification = Verification(parts.snapshot, self._definition)
+        self._results = transaction.results
+        self._events = transaction.events
+        check = partial(SideEffectCheck, transaction) if "side_effects" in self._definition.features else None
+        providers, calls = transaction.snapshot.providers, transaction.results.calls
+        self._caller = ProviderCaller(self._definition, providers, transaction.positions, calls, check)
+        failures, options = transaction.results.failures, transaction.plan.options
+        self._prerequisites = Prerequisites(runs, transaction.plan.waits, failures, fail_fast=options.fail_fast)
+        self._verification = Verification(transaction.snapshot, self._definition)
 
     def carry_out(self) -> None:
-        """Change what is not noop, report what is, then refresh what was notified."""
+        """Apply the changes, report the noop ones, then send refreshes."""
         if acting := [run for run in self._runs if run.acts]:
             self._act(acting)
-        notified = "refreshable" in self._definition.features
-        left = [run for run in self._runs if (notified or not run.finished) and not self._failed_or_blocked(run)]
-        if noop := [run for run in left if run.step.noop]:
+        refreshable = "refreshable" in self._definition.features
+        remaining = [run for run in self._runs if (refreshable or not run.finished) and not self._is_blocked(run)]
+        if noop := [run for run in remaining if run.step.noop]:
             self._call_noop_handler(noop)
             self._report_noop(noop)
-        self._refresh([run for run in left if not run.step.noop])
+        self._refresh([run for run in remaining if not run.step.noop])
 
-    def _failed_or_blocked(self, run: OperationRun) -> bool:
-        """Return whether an operation has failed or was skipped; one that waits for such an operation is skipped."""
+    def _is_blocked(self, run: OperationRun) -> bool:
+        """Return whether an operation failed or was skipped; one that waits for such an operation is skipped now."""
         return run.number in self._results.failures or (not run.finished and self._results.skip_if_blocked(run))
 
     def _act(self, runs: Sequence[OperationRun]) -> None:
         """Carry out operations and write their outcome, in one commit."""
-        called, now, changed_at = [], time.monotonic(), self._verification.time_of_change()
+        called, started, changed_at = [], time.monotonic(), self._verification.time_of_change()
         for run in runs:
             # A creation always needs a call; asking first costs much with ten thousand of them.
             if run.decision.action is Action.CREATE or not self._ended_without_call(run):
-                run.started, run.changed_at = now, changed_at
+                run.started, run.changed_at = started, changed_at
                 self._events.step_started(run.step)
                 called.append(run)
         if called:
             self._events.log_start(called)
-            self._recorder.intend(called)
+            self._transaction.recorder.intend(called)
             try:
                 self._set(called)
             except CallStopped as stopped:
@@ -93,20 +91,20 @@ class SegmentRun:
         self._commit([run for run in runs if run.decision.action is not Action.READ])
 
     def _set(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``set``; when it raises, try again one by one what is not as it should be."""
+        """Call ``set``; if it raises, repeat it for each resource that is not as declared."""
         changes = {run.name: run.change() for run in runs}
         error = self._caller.set(runs, changes, self._prerequisites.left_out, noop=False)
-        self._snapshot.changed()
+        self._transaction.snapshot.changed()
         if error is not None:
-            Retry(self._parts, self._caller, self._prerequisites, self._verification).run(runs, error)
+            Retry(self._transaction, self._caller, self._prerequisites, self._verification).run(runs, error)
 
     def _commit(self, runs: Sequence[OperationRun]) -> None:
-        self._recorder.commit_results(runs, self._results, self._refreshes.owed(runs))
+        self._transaction.recorder.commit_results(runs, self._results, self._transaction.refreshes.owed(runs))
 
     def _ended_without_call(self, run: OperationRun) -> bool:
-        """End an operation that needs no call: read, import or forget, or a removal of what is gone already."""
+        """End an operation that needs no call: read, import, forget, or the removal of a resource that is gone."""
         action = run.decision.action
-        if run.step.entry.index in self._orphans and not exists(run.is_):
+        if run.step.entry.index in self._transaction.plan.prior.orphans and not exists(run.is_):
             self._results.succeed(run, Action.FORGET)
         elif action is Action.READ or (run.removal and not exists(run.is_)):
             self._results.unchanged(run)
@@ -122,8 +120,8 @@ class SegmentRun:
         """Call ``set`` with ``noop=True`` where the type has ``noop_handler``, for resources whose values are known."""
         if "noop_handler" not in self._definition.features:
             return
-        known = [run for run in runs if not any(map(is_unknown, run.should.values()))]
-        called = [run for run in known if run.decision.action not in _WITHOUT_CALL]
+        known_runs = [run for run in runs if not any(map(is_unknown, run.should.values()))]
+        called = [run for run in known_runs if run.decision.action not in _WITHOUT_CALL]
         if not called:
             return
         changes = {run.name: run.change() for run in called}
@@ -135,15 +133,15 @@ class SegmentRun:
         self._fail_noop(called, error)
 
     def _fail_noop(self, called: Sequence[OperationRun], error: BaseException | None) -> None:
-        """End the operations whose call under noop has failed as a whole, or for them."""
+        """End the operations whose call under noop failed as a whole, or for them."""
         for run in called:
             logged = run.result.reported == "failed"
             if logged or (error is not None and run.result.reported is None):
-                why = reason(error) if error is not None else "failed"
-                self._results.fail(run, run.result.error or why, logged=logged)
+                text = reason(error) if error is not None else "failed"
+                self._results.fail(run, run.result.error or text, logged=logged)
 
     def _report_noop(self, runs: Sequence[OperationRun]) -> None:
-        """Report what each operation that has not failed would do."""
+        """Report the planned action of each operation that has not failed."""
         with self._events.buffered_log():
             for run in runs:
                 if run.finished:
@@ -160,22 +158,22 @@ class SegmentRun:
     # After the call
 
     def _end_stopped(self, runs: Sequence[OperationRun], stopped: CallStopped) -> None:
-        """End the operations of a call that was interrupted, by what is there now, and write their outcome."""
-        self._snapshot.changed()
+        """End the operations of an interrupted call by the present state of their resources, and write the outcome."""
+        self._transaction.snapshot.changed()
         self._verification.read(runs)
         self._verification.compare(runs)
         self._caller.log_held({run.name for run in runs if self._verification.is_done(run)})
-        # Where the provider has reported a failure, the interrupt is not the reason of the others.
-        why = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
+        # If the provider reported a failure, the interrupt is not the reason for which the rest was not done.
+        text = "" if any(run.result.reported == "failed" for run in runs) else reason(stopped.cause)
         for run in runs:
             self._verification.take_observation(run)
             if run.result.reported == "failed":
                 self._results.fail(run, run.result.error, logged=True)
             elif self._verification.is_done(run):
                 self._results.complete(run)
-            elif why and not self._caller.interrupted(run):
-                self._mark_unconfirmed(run, maybe=bool(run.changed_at) and run.name in self._caller.begun)
-                self._results.fail(run, why)
+            elif text and not self._caller.interrupted(run):
+                self._mark_unconfirmed(run, possible=bool(run.changed_at) and run.name in self._caller.begun)
+                self._results.fail(run, text)
             else:
                 self._results.skip(run, INTERRUPTED)
         self._commit(runs)
@@ -193,7 +191,7 @@ class SegmentRun:
                 self._caller.log_held(confirmed)
                 for run in runs:
                     if not run.acts:
-                        self._failed_or_blocked(run)
+                        self._is_blocked(run)
                     elif not run.finished:
                         self._end_called(run)
 
@@ -215,29 +213,29 @@ class SegmentRun:
         elif unreported and prerequisites.halted() and not verification.is_done(run):
             self._results.skip(run, HALTED)
         elif (failure := self._failure(run)) or run.result.reported == "failed":
-            if self._mark_unconfirmed(run, maybe=run.result.reported != "failed"):
+            if self._mark_unconfirmed(run, possible=run.result.reported != "failed"):
                 failure += UNCONFIRMED if run.changed_at else ""
             self._results.fail(run, failure or "failed", logged=run.result.reported == "failed")
         else:
             self._results.complete(run)
 
-    def _mark_unconfirmed(self, run: OperationRun, *, maybe: bool) -> bool:
-        """Note of a creation whether it cannot be seen; ``maybe``: it may have succeeded although it is not reported.
+    def _mark_unconfirmed(self, run: OperationRun, *, possible: bool) -> bool:
+        """Mark a creation that cannot be seen as unconfirmed, and return whether it is one.
 
-        Return whether that is so.
+        ``possible``: it may have succeeded although the provider reported nothing.
         """
         success = run.result.reported not in (None, "failed")
-        if unconfirmed := (success or maybe) and self._verification.is_unseen_creation(run):
+        if unconfirmed := (success or possible) and self._verification.is_unseen_creation(run):
             run.result = run.result._replace(unconfirmed=True)
         return unconfirmed
 
     def _is_confirmed(self, run: OperationRun) -> bool:
-        """Return whether a reported success is one, by what was read and as ``--strict`` wants."""
-        failing = self._options.strict == "error" or self._verification.observed(run).failure
+        """Return whether reading confirms a reported success, as far as ``--strict`` requires it."""
+        failing = self._transaction.plan.options.strict == "error" or self._verification.observed(run).failure
         return not (failing and self._verification.missing(run))
 
     def _failure(self, run: OperationRun) -> str:
-        """Return why an operation has failed; empty: what was requested is there, or cannot be read back."""
+        """Return the error of an operation; empty if its requested state is there, or cannot be read back."""
         error = run.result.error
         if "imperative" in self._definition.features or run.result.reported == "failed":
             return error
@@ -247,30 +245,31 @@ class SegmentRun:
         return error or run.result.unread or self._not_converged(run, differences)
 
     def _not_converged(self, run: OperationRun, differences: Sequence[Difference]) -> str:
-        """Return why a change that the provider did not report as failed has failed, as far as ``--strict`` wants."""
+        """Return the error of a change whose result differs from the request, as far as ``--strict`` requires it."""
         unknown = [d.message for d in differences if d.message and d.is_ is None and d.should is None]
         text = unknown[0] if unknown else "; ".join(not_as_requested(run, differences))
-        if self._options.strict == "warning":
+        strict = self._transaction.plan.options.strict
+        if strict == "warning":
             self._events.log("warning", run, text)
-        return text if self._options.strict == "error" else ""
+        return text if strict == "error" else ""
 
     # Refreshing
 
     def _refresh(self, runs: Sequence[OperationRun]) -> None:
-        """Call ``refresh`` once for the resources that were notified by something that has changed."""
+        """Call ``refresh`` once for the resources that a change notified."""
         notified = []
         for run in runs:
-            if not run.removal and self._refreshes.sources(run):
+            if not run.removal and self._transaction.refreshes.sources(run):
                 notified.append(run)
             elif not run.finished:
                 self._results.unchanged(run)
-        if why := self._parts.halted():
-            # What is not refreshed now is owed to the next run.
+        if halted := self._transaction.halted():
+            # A refresh that is not sent now is owed by the next run.
             for run in notified:
                 if not run.finished:
-                    self._results.skip(run, why)
+                    self._results.skip(run, halted)
         elif notified:
-            with self._run.log.bind(phase="refresh"):
+            with self._transaction.run.log.bind(phase="refresh"):
                 self._call_refresh(notified)
 
     def _call_refresh(self, notified: Sequence[OperationRun]) -> None:
@@ -284,28 +283,171 @@ class SegmentRun:
             for run in notified:
                 self._end_refreshed(run, RuntimeError(reason(stopped.cause)))
             raise
-        self._snapshot.changed()
-        self._recorder.refreshed([run for run in notified if self._end_refreshed(run, error)])
+        self._transaction.snapshot.changed()
+        self._transaction.recorder.refreshed([run for run in notified if self._end_refreshed(run, error)])
 
     def _end_refreshed(self, run: OperationRun, error: Exception | None) -> bool:
-        """End one refresh; return whether it has succeeded."""
+        """End one refresh; return whether it succeeded."""
         reported = run.result.reported
         if reported == "failed" or (error is not None and reported is None):
-            why = run.result.error or (reason(error) if error is not None else "")
-            self._results.fail(run, f"refresh failed: {why}", action=Action.REFRESH, logged=reported == "failed")
+            text = run.result.error or (reason(error) if error is not None else "")
+            self._results.fail(run, f"refresh failed: {text}", action=Action.REFRESH, logged=reported == "failed")
             return False
         if reported == "unchanged":
             if not run.finished:
                 self._results.unchanged(run)
             return True
-        text = f"refreshed by {', '.join(self._refreshes.sources(run))}"
+        text = f"refreshed by {', '.join(self._transaction.refreshes.sources(run))}"
         self._events.log("notice", run, text, action=Action.REFRESH, **end_fields(run, "success"))
         self._results.succeed(run, Action.REFRESH)
         return True
 
 
-def _side_effect_check(parts: Parts) -> SideEffectCheck:
-    """Return what asks the provider before each ``set`` of a segment."""
-    from resource_api.transaction.side_effects import SideEffectCheck
+class Retry:
+    """The retry of the operations of one ``set`` that raised.
 
-    return SideEffectCheck(parts)
+    Their resources are read again, and ``set`` is repeated for each that is not as declared. It is not repeated for an
+    imperative resource, for the only resource of a call, or after an interrupt.
+    """
+
+    def __init__(
+        self,
+        transaction: TransactionContext,
+        caller: ProviderCaller,
+        prerequisites: Prerequisites,
+        verification: Verification,
+    ) -> None:
+        """Take the caller and the verification of the segment."""
+        self._transaction = transaction
+        self._results = transaction.results
+        self._caller = caller
+        self._prerequisites = prerequisites
+        self._verification = verification
+
+    def run(self, runs: Sequence[OperationRun], error: Exception) -> None:
+        """Repeat ``set``, which raised ``error``, for each operation that has no status and is not as declared.
+
+        The error or the report of each call is in the operation's ``result``. Raises ``CallStopped``.
+        """
+        definition = runs[0].definition
+        undecided = [run for run in runs if run.result.reported is None and not run.finished]
+        if "imperative" in definition.features:
+            for run in undecided:
+                _set_error(run, error)
+            return
+        self._verification.read(undecided)
+        self._verification.settle(undecided, self._caller.begun)
+        self._verification.compare(undecided)
+        for run in undecided:
+            if not self._prerequisites.blocked(run.name) and (self._verification.missing(run) or run.sets_write_only):
+                self._try_again(run, error, alone=len(runs) == 1)
+        if not any(run.result.error for run in undecided):
+            self._transaction.run.log.write("warning", definition.name, f"set raised: {reason(error)}", definition.name)
+
+    def _try_again(self, run: OperationRun, error: Exception, *, alone: bool) -> None:
+        """Call ``set`` for one operation of a call that raised ``error``; ``alone``: it was the only one."""
+        if self._caller.interrupted(run):
+            self._results.skip(run, INTERRUPTED)
+            return
+        if self._transaction.run.cancelled or self._transaction.run.stopping:
+            _set_error(run, error)
+            return
+        run.result = NO_RESULT
+        if self._prerequisites.halted():
+            self._results.skip(run, HALTED)
+            return
+        if alone:
+            _set_error(run, error)
+            return
+        changes = {run.name: self._change_from_now(run)}
+        repeated = self._caller.set([run], changes, self._prerequisites.left_out, noop=False)
+        self._transaction.snapshot.changed()
+        if repeated is not None and run.result.reported is None:
+            _set_error(run, repeated)
+
+    def _change_from_now(self, run: OperationRun) -> Change:
+        """Return the change of an operation from the last row read, or from the planned one if reading failed."""
+        row, failure = self._verification.observed(run)
+        change = run.change()
+        return change if failure else change._replace(is_=deepcopy(dict(row)) if row is not None else None)
+
+
+def _set_error(run: OperationRun, error: Exception) -> None:
+    run.result = run.result._replace(error=reason(error))
+
+
+class Prerequisites:
+    """The failures that block operations of one segment during its call, also by ``--fail-fast``.
+
+    Dependencies are followed through operations of the segment that have nothing to do.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[OperationRun],
+        waits: Mapping[int, Sequence[int]],
+        failures: Collection[int],
+        *,
+        fail_fast: bool,
+    ) -> None:
+        """Take the operations in their order; ``waits`` and the growing ``failures`` are the run's, by number."""
+        self._runs = runs
+        self._fail_fast = fail_fast
+        self._failures = failures
+        self._blocked: set[int] = set()
+        self._waits = waits if all(run.acts for run in runs) else self._through_unchanged(waits)
+
+    @cached_property
+    def _by_name(self) -> Mapping[Name, OperationRun]:
+        return {run.name: run for run in self._runs}
+
+    @cached_property
+    def _by_number(self) -> Mapping[int, OperationRun]:
+        return {run.number: run for run in self._runs}
+
+    def blocked(self, name: Name, context: Context | None = None) -> bool:
+        """Return whether a prerequisite of ``name`` has failed; ``context`` is that of the running call, or None.
+
+        Ask for the names of a call in dependency order.
+        """
+        if context is not None and not (self._failures or context.outcomes.any_failed):
+            return False
+        run = self._by_name.get(name)
+        return run is not None and self._is_blocked(run, context)
+
+    def left_out(self, name: Name, context: Context) -> bool:
+        """Return whether a call omits a name: it is blocked, or any resource failed with ``--fail-fast``."""
+        return self.blocked(name, context) or (self._fail_fast and context.outcomes.any_failed)
+
+    def halted(self) -> bool:
+        """Return whether no further operation of this segment begins, because one failed with ``--fail-fast``."""
+        return self._fail_fast and any(run.failing for run in self._runs)
+
+    def _is_blocked(self, run: OperationRun, context: Context | None) -> bool:
+        for number in self._waits.get(run.number, ()):
+            failed = number in self._failures or number in self._blocked
+            prerequisite = self._by_number.get(number)
+            if not failed and prerequisite is not None:
+                outcome = context.outcomes.get(prerequisite.name) if context else None
+                if outcome is None:
+                    failed = prerequisite.failing
+                else:
+                    failed = outcome.status == "failed" or bool(prerequisite.result.error)
+            if failed:
+                self._blocked.add(run.number)
+                return True
+        return False
+
+    def _through_unchanged(self, waits: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
+        """Return the waits of the segment; one for an operation without a change adds that operation's own waits."""
+        closed: dict[int, Sequence[int]] = {}
+        inherited: dict[int, list[int]] = {}
+        for run in self._runs:
+            numbers = waits.get(run.number, ())
+            if not inherited.keys().isdisjoint(numbers):
+                numbers = list(dict.fromkeys(n for number in numbers for n in (number, *inherited.get(number, ()))))
+            if not run.acts:
+                relevant = (number for number in numbers if number in self._by_number or number in self._failures)
+                inherited[run.number] = [number for number in relevant if number not in inherited]
+            closed[run.number] = numbers
+        return closed

@@ -1,8 +1,8 @@
-"""Cuts operations into segments, of which each is one ``set``, and a segment into the calls of ``--parallel``.
+"""Cuts operations into segments, each for one ``set``, and a segment into the calls of ``--parallel``. Pure.
 
-One by one, a segment is a run of consecutive operations of one type; with ``--parallel``, where relationships alone
-order, it is all of a type that waits for nothing else (``scheduler``). An imperative resource and one with a timeout
-are a segment of their own; a segment is also split where an operation needs what another one of it yields. Pure.
+In order, a segment is a series of consecutive operations of one type; with ``--parallel``, where relationships alone
+order, it has all operations of a type that wait for nothing else (``parallel``). An imperative resource and one with a
+timeout have a segment of their own; a segment is also split where an operation needs a value that another one yields.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class SegmentBuilder:
-    """Puts a segment together, operation by operation."""
+    """Builds a segment, operation by operation."""
 
     def __init__(self, plan: Plan, prune_begins: int) -> None:
-        """Begin with no operation; from the number ``prune_begins`` on, operations share no call with others."""
+        """Begin with no operation; those from the number ``prune_begins`` on share no call with earlier ones."""
         self.operations: list[Operation] = []
-        #: Whether nothing may be added, because the only operation has a call of its own.
+        #: Whether the segment accepts no operation, because its only one has a call of its own.
         self.closed = False
         self._plan = plan
         self._prune_begins = prune_begins
@@ -43,7 +43,7 @@ class SegmentBuilder:
         step, operations = operation.step, self._plan.operations
         if _name(operation) in self._names or self.operations[0].number < self._prune_begins <= operation.number:
             return False
-        # What goes with another resource is looked at when that has gone.
+        # A resource that goes with another one is read when that has gone.
         forgets = step.decision.action is Action.FORGET or (
             operation.removal and step.entry.meta.lifecycle.deleted_with
         )
@@ -53,10 +53,10 @@ class SegmentBuilder:
         waits_for = self._numbers.intersection(self._plan.waits.get(operation.number, ()))
         if waits_for and (step.unknown or forgets or conditional):
             return False
-        # A predicted value is used only when it has become true.
+        # A predicted value is used only when it became true.
         if step.entry.pending and any(operations[number].step.decision.predicted for number in waits_for):
             return False
-        # A resource that is refreshed notifies its listeners: they are refreshed by a later call.
+        # A refreshed resource notifies its listeners: they are refreshed by a later call.
         return not (step.refreshed_by and any(operations[number].step.refreshed_by for number in waits_for))
 
     def add(self, operation: Operation) -> None:
@@ -87,7 +87,7 @@ def in_order(plan: Plan) -> Iterator[list[Operation]]:
 def split_calls(
     runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]], count: int
 ) -> list[list[OperationRun]]:
-    """Split operations into up to ``count`` calls of about equal size; what waits for another stays in its call."""
+    """Split operations into up to ``count`` calls of about equal size; those that wait for each other stay together."""
     chains = _chains(runs, waits)
     calls: list[list[OperationRun]] = [[] for _ in range(min(count, len(chains)))]
     sizes = [(0, index) for index in range(len(calls))]
@@ -101,23 +101,23 @@ def split_calls(
 
 
 def _chains(runs: Sequence[OperationRun], waits: Mapping[int, Sequence[int]]) -> list[list[OperationRun]]:
-    """Return the operations that are connected by waiting, each chain in its order, the longest chains first."""
-    heads: dict[int, int] = {}
+    """Return the disjoint sets of operations that wait for each other, each in its order, the largest first."""
+    parents: dict[int, int] = {}
 
-    def head(number: int) -> int:
-        while heads[number] != number:
-            heads[number] = heads[heads[number]]
-            number = heads[number]
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
         return number
 
     for run in runs:
-        heads[run.number] = run.number
-        for before in waits.get(run.number, ()):
-            if before in heads:
-                heads[head(before)] = head(run.number)
+        parents[run.number] = run.number
+        for prerequisite in waits.get(run.number, ()):
+            if prerequisite in parents:
+                parents[root(prerequisite)] = root(run.number)
     chains: dict[int, list[OperationRun]] = {}
     for run in runs:
-        chains.setdefault(head(run.number), []).append(run)
+        chains.setdefault(root(run.number), []).append(run)
     return sorted(chains.values(), key=len, reverse=True)
 
 
@@ -127,7 +127,7 @@ def _name(operation: Operation) -> Any:
 
 
 def _is_plain(operation: Operation) -> bool:
-    """Return whether an operation can share a call with any other plain one of its type; nearly all can."""
+    """Return whether an operation can share a call with any other plain one of its type; most can."""
     step = operation.step
     special = operation.removal or step.unknown or step.refreshed_by or step.entry.pending or step.decision.conditional
     return not (special or step.decision.action is Action.FORGET or _needs_own_call(operation))

@@ -1,6 +1,6 @@
-"""Asks providers what their changes do besides, for the plan and again right before each ``set``.
+"""Asks providers for the side effects of their changes, for the plan and again right before each ``set``.
 
-What is forbidden then fails before anything is touched. Of a saved plan nothing is done that it does not show.
+An operation with a forbidden side effect fails before anything is touched; a saved plan forbids those it does not show.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name
     from resource_api.plan.planner import Plan
     from resource_api.plugins.provider_pool import ProviderPool
-    from resource_api.transaction.transaction import Parts
+    from resource_api.transaction.transaction_context import TransactionContext
 
 
-#: How often a provider is asked about one call whose parts fail: each may be a program that runs for a second.
-_MOST_ASKED: Final = 16
+#: The limit of questions about one call that fails: each may be a program that runs for a second.
+_MOST_QUESTIONS: Final = 16
 #: The actions for which ``set`` is called.
 _CALLED: Final = CREATING | {Action.UPDATE, Action.DELETE, Action.IMPORT, Action.RUN}
 
@@ -42,7 +42,7 @@ def ask(
 ) -> dict[Name, list[SideEffect]]:
     """Return the side effects of one ``set`` of these operations of a type, by the name that causes them.
 
-    Raise what the provider raises, and ``ProviderError`` for an answer of another form.
+    Pass on exceptions of the provider, and raise ``ProviderError`` for a malformed answer.
     """
     definition = runs[0].definition
     subjects = {run.name: Subject(run.step.entry.title, parent=run.step.entry.parent) for run in runs}
@@ -54,9 +54,9 @@ def ask(
 
 
 def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[SideEffect]]:
-    """Return the answers by name; what happens to the changed resources themselves is none."""
-    found: dict[Name, list[SideEffect]] = {name: [] for name in changes}
-    seen: set[tuple[Name, str, Name, str]] = set()
+    """Return the answers by name, without the effects on the changed resources themselves."""
+    effects: dict[Name, list[SideEffect]] = {name: [] for name in changes}
+    reported: set[tuple[Name, str, Name, str]] = set()
     for pair in answers or ():
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[1], SideEffect)):  # noqa: PLR2004 - a pair
             msg = f"side_effects must return pairs of a name and a SideEffect, not {pair!r:.80}"
@@ -66,43 +66,43 @@ def _by_cause(answers: Any, changes: Mapping[Name, Change]) -> dict[Name, list[S
             msg = f"side_effects reports {name!r:.80}, which is not among the changes"
             raise ProviderError(msg)
         names = (effect.name, *effect.aliases)
-        besides = effect.type or effect.tree or changes.keys().isdisjoint(names)
-        known = (name, effect.type, effect.name, effect.action)
-        if besides and known not in seen:
-            seen.add(known)
-            found[name].append(effect)
-    return found
+        is_foreign = effect.type or effect.tree or changes.keys().isdisjoint(names)
+        key = (name, effect.type, effect.name, effect.action)
+        if is_foreign and key not in reported:
+            reported.add(key)
+            effects[name].append(effect)
+    return effects
 
 
 class SideEffectCheck:
     """Asks right before each ``set`` of a run, and fails the operations whose side effects are forbidden."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Take what the stages of the transaction share."""
-        self._providers = parts.snapshot.providers
-        self._results = parts.results
-        self._events = parts.events
-        self._bound = parts.plan.options.bound
-        self._rule = SideEffectRule(parts.plan, self._providers.functions)
+    def __init__(self, transaction: TransactionContext) -> None:
+        """Ask the providers of a transaction."""
+        self._providers = transaction.snapshot.providers
+        self._results = transaction.results
+        self._events = transaction.events
+        self._bound = transaction.plan.options.bound
+        self._rule = SideEffectRule(transaction.plan, self._providers.functions)
 
     def allowed(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Mapping[Name, Change]:
-        """Return the changes that may be made; the operations of the others have failed.
+        """Return the changes that may be made, after the operations of the rest have failed.
 
         Raise as ``ask`` does.
         """
-        asked = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
-        refused = asked.keys() - self._judge(runs, asked)
+        effective = {name: change for name, change in changes.items() if runs[0].definition.asks_side_effects(*change)}
+        refused = effective.keys() - self._judge(runs, effective)
         return {name: change for name, change in changes.items() if name not in refused} if refused else changes
 
     def _judge(self, runs: Sequence[OperationRun], changes: Mapping[Name, Change]) -> Collection[Name]:
         """Ask about changes until none is refused; return the names of those that may be made."""
         while changes:
-            asked = [run for run in runs if run.name in changes]
-            effects = ask(asked, changes, self._providers)
-            refusals = {run.name: why for run in asked if (why := self._refusal(run, effects[run.name]))}
-            for run in asked:
-                if run.side_effects != (besides := _besides(effects[run.name])):
-                    run.side_effects = besides
+            judged = [run for run in runs if run.name in changes]
+            effects = ask(judged, changes, self._providers)
+            refusals = {run.name: reason for run in judged if (reason := self._refusal(run, effects[run.name]))}
+            for run in judged:
+                if run.side_effects != (unasked := _unasked(effects[run.name])):
+                    run.side_effects = unasked
                     for line in () if run.name in refusals else describe_side_effects(run.side_effects):
                         self._events.log("notice", run, line)
                 if run.name in refusals:
@@ -113,43 +113,43 @@ class SideEffectCheck:
         return changes.keys()
 
     def _refusal(self, run: OperationRun, effects: Sequence[SideEffect]) -> str:
-        """Return why an operation with these side effects must not be carried out; empty: it may be."""
+        """Return the reason for which an operation with these side effects is refused, or an empty text."""
         return next(filter(None, (self._refusal_of(run, effect) for effect in effects)), "")
 
     def _refusal_of(self, run: OperationRun, effect: SideEffect) -> str:
-        if why := self._rule.refusal(run.step, effect):
-            return why
+        if refusal := self._rule.refusal(run.step, effect):
+            return refusal
         planned = run.step.side_effects if run.step.asks_side_effects else None
-        shown = not effect.removes if planned is None else any(each[:3] == effect[:3] for each in planned)
-        if not self._bound or shown or effect.asked or self._rule.goes_anyway(run.step, effect):
+        was_planned = not effect.removes if planned is None else any(map(effect.is_same_effect, planned))
+        if not self._bound or was_planned or effect.asked or self._rule.goes_anyway(run.step, effect):
             return ""
         return f"would also {effect.action} {effect}, which was not planned; plan again"
 
 
 def with_side_effects(plan: Plan, providers: ProviderPool) -> Plan:
-    """Return a plan whose steps have their side effects; those with forbidden ones have failed.
+    """Return a plan whose steps have their side effects; steps with forbidden ones have failed.
 
-    Each call that the run would make is asked about as a whole. What is not known before the turn of a step is None.
+    The provider is asked about each call of the run as a whole. Effects that only the turn of a step shows are None.
     """
     rule, blocked = SideEffectRule(plan, providers.functions), plan.blocked
     steps: dict[int, Step] = {}
     gone: set[RecordKey] = set()
     for operations in in_order(plan):
-        acting = [each for each in operations if _acts(plan, each) and each.step.entry.index not in blocked]
-        asked = [run for run in map(OperationRun, acting) if run.asks_side_effects]
-        runs = [run for run in asked if not _is_uncertain(run.step)]
-        effects = _effects(runs, providers) if runs else {}
-        for run in asked:
+        acting = [op for op in operations if _acts(plan, op) and op.step.entry.index not in blocked]
+        effective = [run for run in map(OperationRun, acting) if run.asks_side_effects]
+        runs = [run for run in effective if not _is_uncertain(run.step)]
+        effects_by_name = _effects(runs, providers) if runs else {}
+        for run in effective:
             step = steps.get(run.step.entry.index, run.step)
-            if (found := effects.get(run.name)) is not None:
-                found = [each for each in found if not (each.removes and rule.keys(run.step, each) & gone)]
-            steps[run.step.entry.index] = _with_effects(step, found, rule)
+            if (effects := effects_by_name.get(run.name)) is not None:
+                effects = [effect for effect in effects if not (effect.removes and rule.keys(run.step, effect) & gone)]
+            steps[run.step.entry.index] = _with_effects(step, effects, rule)
         gone.update(run.key for run in map(OperationRun, acting) if run.requested().get("ensure") == "absent")
     return plan.with_steps(steps) if steps else plan
 
 
-def _besides(effects: Sequence[SideEffect]) -> list[SideEffect]:
-    """Return what was not asked for."""
+def _unasked(effects: Sequence[SideEffect]) -> list[SideEffect]:
+    """Return the side effects that were not asked for."""
     return [effect for effect in effects if not effect.asked]
 
 
@@ -166,28 +166,28 @@ def _acts(plan: Plan, operation: Operation) -> bool:
 
 
 def _is_uncertain(step: Step) -> bool:
-    """Return whether only its turn shows what a step sets."""
+    """Return whether the values that a step sets are known only at its turn."""
     return bool(step.deferred or step.decision.conditional) or any(map(is_unknown, step.should.values()))
 
 
 def _effects(runs: Sequence[OperationRun], providers: ProviderPool) -> Mapping[Name, Sequence[SideEffect]]:
-    """Return the side effects of one call by name; nothing for what its provider cannot tell yet.
+    """Return the side effects of one call by name, without names for which its provider cannot tell them yet.
 
-    Where a call fails, its halves are asked about, as the run would try its resources one by one.
+    After a failed question its halves are asked about, as the run would try its resources one by one.
     """
-    found: dict[Name, Sequence[SideEffect]] = {}
-    waiting, asked = [runs], 0
+    effects: dict[Name, Sequence[SideEffect]] = {}
+    waiting, questions = [runs], 0
     while waiting:
-        some, asked = waiting.pop(0), asked + 1
+        batch, questions = waiting.pop(0), questions + 1
         try:
-            found |= ask(some, {run.name: run.change() for run in some}, providers)
-        except Exception as error:  # noqa: BLE001 - contained: it is asked again at the turn, and what it raises then counts
-            middle = len(some) // 2 if asked + len(waiting) + 2 <= _MOST_ASKED else 0
+            effects |= ask(batch, {run.name: run.change() for run in batch}, providers)
+        except Exception as error:  # noqa: BLE001 - contained: it is asked again at the turn, and an error then counts
+            middle = len(batch) // 2 if questions + len(waiting) + 2 <= _MOST_QUESTIONS else 0
             if middle:
-                waiting += [some[:middle], some[middle:]]
+                waiting += [batch[:middle], batch[middle:]]
             else:
-                _log_unknown(some, error, providers)
-    return found
+                _log_unknown(batch, error, providers)
+    return effects
 
 
 def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: ProviderPool) -> None:
@@ -197,9 +197,9 @@ def _log_unknown(runs: Sequence[OperationRun], error: Exception, providers: Prov
 
 
 def _with_effects(step: Step, effects: Sequence[SideEffect] | None, rule: SideEffectRule) -> Step:
-    """Return a step with its side effects, beside those of its other operation; None: they are not known yet."""
+    """Return a step with side effects added to those of its other operation; None means not known yet."""
     if effects is None or step.side_effects is None:
         return step._replace(side_effects=None)
-    step = step._replace(side_effects=(*step.side_effects, *_besides(effects)))
-    why = next(filter(None, (rule.refusal(step, effect) for effect in effects)), "")
-    return step._replace(decision=step.decision._replace(error=why)) if why and not step.error else step
+    step = step._replace(side_effects=(*step.side_effects, *_unasked(effects)))
+    refusal = next(filter(None, (rule.refusal(step, effect) for effect in effects)), "")
+    return step._replace(decision=step.decision._replace(error=refusal)) if refusal and not step.error else step

@@ -1,7 +1,6 @@
-"""Whether a provider's call has brought about what was requested, judged by what was read after it.
+"""Verifies that a provider's call reached the requested state, by reading after it.
 
-What becomes of a resource of which something is missing is decided by ``segment_run``, and by ``retry`` where its call
-raised.
+``segment_run`` ends the operations whose resource is not in the requested state.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_places
-from resource_api.transaction.call_progress import SettlingProgress
+from resource_api.snapshot.settling import read_until_settled
+from resource_api.transaction.provider_call import SettlingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
 
-#: The beginning of the reason why a change failed that cannot be seen afterwards.
+#: The beginning of the error of a change that is not visible afterwards.
 NOT_CONVERGED: Final = "did not converge: "
 #: The length from which equal texts are held once.
 _LONG: Final = 16
@@ -38,14 +38,14 @@ _DISTINCT: Final = frozenset({str, type(None)})
 
 
 class Verification:
-    """What was read after the calls of one segment, compared with what was requested."""
+    """Compares the rows that were read after the calls of one segment with the requested state."""
 
     def __init__(self, snapshot: Snapshot, definition: TypeDefinition) -> None:
         """Begin with nothing read; ``definition`` is the type of all operations of the segment."""
         self._snapshot = snapshot
         self._definition = definition
         self._imperative = "imperative" in definition.features
-        #: By number, the rows that were read after the call and of which certainly nothing is missing.
+        #: By number, the rows that were read after the call and certainly have the requested state.
         self.rows: Mapping[int, Mapping[str, Any]] = {}
 
     @property
@@ -60,35 +60,33 @@ class Verification:
             self._snapshot.read(self._definition, [run.name for run in runs], fresh=True)
 
     def compare(self, runs: Iterable[OperationRun]) -> None:
-        """Note of which operations nothing is missing; of imperative ones that cannot be read."""
+        """Store the rows of the operations whose requested state is there; imperative ones cannot be read."""
         instance = self._definition.instance
         unreadable = self._imperative or self._snapshot.failure(instance)
         self.rows = {} if unreadable else _verified(runs, self._snapshot.rows(instance), self._functions)
 
     def observed(self, run: OperationRun) -> Observation:
-        """Return what was read last of the resource of an operation."""
+        """Return the last observation of the resource of an operation."""
         return self._snapshot.observation(self._definition.instance, run.name)
 
     def take_observation(self, run: OperationRun) -> None:
-        """Give an operation what was read last of its resource."""
+        """Give an operation the last observation of its resource."""
         if not self._imperative:
             run.is_, unread = self.observed(run)
             unread = with_path(unread, run.step.entry.title, run.name) if unread else ""
             run.result = run.result._replace(unread=unread)
 
     def missing(self, run: OperationRun) -> list[Difference]:
-        """Return what of a change is not there, by what was read last."""
+        """Return the differences that remain between the last observation and the request."""
         return [] if run.number in self.rows else _missing(run, self.observed(run), self._functions)
 
     def settle(self, runs: Sequence[OperationRun], begun: Collection[Name]) -> None:
-        """Read again until the changes of operations can be seen, at most as long as the type says they may take.
+        """Read again until the changes of operations are visible, at most for the type's ``settle`` seconds.
 
-        A change of a name that is not ``begun`` is not waited for, nor one that failed or that cannot be read back.
+        Changes of names outside ``begun``, failed ones, and ones that cannot be read back are not waited for.
         """
         seconds = 0.0 if self._imperative else self._snapshot.providers.settle(self._definition)
         if seconds:
-            from resource_api.snapshot.settling import read_until_settled
-
             waiting = [run for run in runs if run.name in begun and not (run.finished or run.result.failed)]
             unsettled = partial(self._unsettled, waiting)
             run = self._snapshot.providers.run
@@ -96,7 +94,7 @@ class Verification:
                 read_until_settled(self._snapshot, self._definition, unsettled, seconds)
 
     def _unsettled(self, runs: Sequence[OperationRun]) -> list[Name]:
-        """Return the names that are as before their change, or cannot be read yet."""
+        """Return the names whose resource is as before its change, or cannot be read yet."""
         return [run.name for run in runs if self._is_unsettled(run)]
 
     def _is_unsettled(self, run: OperationRun) -> bool:
@@ -104,25 +102,26 @@ class Verification:
         row, failure = self.observed(run)
         if failure:
             return True
-        before = None if run.decision.action in CREATING and not run.removal else run.is_
-        if exists(row) != exists(before) or not self.missing(run):
+        former = None if run.decision.action in CREATING and not run.removal else run.is_
+        if exists(row) != exists(former) or not self.missing(run):
             return False
-        if before is None or row is None:
+        if former is None or row is None:
             return True
-        return all(self._is_equal(name, row, before, run.should.get(name)) for name in self._definition.managed)
+        return all(self._is_equal(name, row, former, run.should.get(name)) for name in self._definition.managed)
 
-    def _is_equal(self, name: str, row: Mapping[str, Any], before: Mapping[str, Any], should: Any) -> bool:
+    def _is_equal(self, name: str, row: Mapping[str, Any], former: Mapping[str, Any], should: Any) -> bool:
         """Return whether two rows have the same value of an attribute, of a merged one in the members of ``should``."""
-        values = (compared_value(self._definition, name, each.get(name), should) for each in (row, before))
-        return same_value(*values)
+        definition = self._definition
+        value = compared_value(definition, name, row.get(name), should)
+        return same_value(value, compared_value(definition, name, former.get(name), should))
 
     def time_of_change(self) -> str:
-        """Return the present time (ISO 8601) if changes may take time to become visible, else an empty text."""
+        """Return the present time (ISO 8601), or an empty text for a type whose changes are visible at once."""
         may_lag = not self._imperative and self._snapshot.providers.settle(self._definition)
         return datetime.now(UTC).isoformat(timespec="milliseconds") if may_lag else ""
 
     def is_unseen_creation(self, run: OperationRun) -> bool:
-        """Return whether an operation was to create a resource that does not exist as far as can be seen."""
+        """Return whether an operation creates a resource that is not visible."""
         creates = run.decision.action in CREATING and not run.removal and exists(run.should)
         if self._imperative or not creates or run.result.error:
             return False
@@ -130,20 +129,17 @@ class Verification:
         return not (failure or exists(row))
 
     def is_done(self, run: OperationRun) -> bool:
-        """Return whether what was requested is there and can be read back."""
+        """Return whether the requested state is there and can be read back."""
         return not (self._imperative or run.sets_write_only or self.missing(run))
 
 
 def _verified(
     runs: Iterable[OperationRun], rows: Mapping[Name, Found], functions: ProviderFunctions
 ) -> dict[int, Mapping[str, Any]]:
-    """Return, by number, the row of each operation of which certainly nothing is missing; all are compared at once.
-
-    For the others, see ``_missing``.
-    """
+    """Return, by number, the rows that certainly have the requested state, compared all at once; else ``_missing``."""
     pairs = list(_comparable(runs, rows))
-    places = equal_places([(run.step.entry, row) for run, row in pairs], functions)
-    return {run.number: _shared(row, run.should) for run, row in (pairs[place] for place in places)}
+    positions = equal_places([(run.step.entry, row) for run, row in pairs], functions)
+    return {run.number: _shared(row, run.should) for run, row in (pairs[position] for position in positions)}
 
 
 def _shared(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -157,7 +153,7 @@ def _shared(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Iterator[tuple[OperationRun, Resource]]:
-    """Yield the operations that a comparison with what is declared decides about, each with the row that was read."""
+    """Yield the operations that a comparison with the declared values verifies, with the row that was read."""
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
         if row is None or isinstance(row, str) or not exists(row):
@@ -166,9 +162,9 @@ def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Ite
             yield run, row
 
 
-def _missing(run: OperationRun, seen: Observation, functions: ProviderFunctions) -> list[Difference]:
-    """Return what of a change is not there in what was ``seen`` after the call."""
-    row, failure = seen
+def _missing(run: OperationRun, observation: Observation, functions: ProviderFunctions) -> list[Difference]:
+    """Return the differences between an observation after the call and the request."""
+    row, failure = observation
     requested = run.requested()
     if failure:
         return [Difference("ensure", None, None, failure)]
@@ -183,7 +179,7 @@ def _missing(run: OperationRun, seen: Observation, functions: ProviderFunctions)
 
 
 def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Difference]:
-    """Yield the values that are not as predicted; secrets in them are wrapped."""
+    """Yield the values that differ from their prediction; secrets in them are wrapped."""
     definition, predicted = run.step.definition, run.decision.predicted
     marked = mark_secrets(definition, predicted, run.should) if predicted else {}
     for name, value in predicted.items():
@@ -192,14 +188,15 @@ def _unpredicted(run: OperationRun, row: Mapping[str, Any]) -> Iterator[Differen
 
 
 def not_as_requested(run: OperationRun, differences: Sequence[Difference]) -> Iterator[str]:
-    """Yield what is not as it should be, then each value that an update should have kept."""
+    """Yield a text for the values that differ from the request, then one for each that an update should have kept."""
     stable = () if run.decision.action in CREATING else run.definition.stable
-    if named := "; ".join(_unequal(each) for each in differences if each.attribute not in stable):
-        yield f"{NOT_CONVERGED}{named}"
-    for each in differences:
-        if each.attribute in stable:
-            was, is_ = show_attribute(each.should), show_attribute(each.is_)
-            yield f"did not keep {each.attribute}, which is stable: it was {was} and is {is_}"
+    unequal = [difference for difference in differences if difference.attribute not in stable]
+    if unequal:
+        yield NOT_CONVERGED + "; ".join(map(_unequal, unequal))
+    for difference in differences:
+        if difference.attribute in stable:
+            was, is_ = show_attribute(difference.should), show_attribute(difference.is_)
+            yield f"did not keep {difference.attribute}, which is stable: it was {was} and is {is_}"
 
 
 def _unequal(difference: Difference) -> str:

@@ -552,7 +552,7 @@ def test_the_cost_of_the_schedule_is_linear(shape: str) -> None:
         resources = {f"Narrow[{n}]": {"size": n, "require": needs.get(shape, lambda _n: [])(n)} for n in range(count)}
         side.apply(resources, parallel=2)
         plan = side.runtime.plan({"project": PROJECT, "resources": {k: v | {"size": -1} for k, v in resources.items()}})
-        from resource_api.transaction.scheduler import Schedule
+        from resource_api.transaction.parallel import Schedule
 
         looked = 0
 

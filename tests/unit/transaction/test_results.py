@@ -12,9 +12,7 @@ from resource_api.system.log import Log
 from resource_api.system.log_renderers import line
 from resource_api.transaction.events import Events
 from resource_api.transaction.operation_run import OperationRun, Status
-from resource_api.transaction.refreshes import Refreshes
-from resource_api.transaction.results import Results
-from resource_api.transaction.skipping import HALTED, INTERRUPTED
+from resource_api.transaction.results import HALTED, INTERRUPTED, Refreshes, Results
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:

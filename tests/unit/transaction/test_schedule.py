@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from resource_api.transaction.scheduler import Schedule, unrelated_neighbours
+from resource_api.transaction.parallel import Schedule, unrelated_neighbours
 from tests.unit.transaction.plans import plan
 
 if TYPE_CHECKING:

@@ -1,0 +1,139 @@
+"""Carries out the operations of a plan that has something to do, segment by segment.
+
+Segments run one after another in the order of the plan, or in parallel (``parallel``) as far as relationships allow.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from resource_api.model.action import Action
+from resource_api.model.values.errors import reason
+from resource_api.transaction.operation_run import OperationRun
+from resource_api.transaction.provider_call import CallStopped, StepPositions
+from resource_api.transaction.reevaluate import Reevaluation, Rereading
+from resource_api.transaction.results import IN_DOUBT, Refreshes
+from resource_api.transaction.segment_run import SegmentRun
+from resource_api.transaction.segments import in_order
+from resource_api.transaction.transaction_context import TransactionContext
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from resource_api.model.step import Operation
+    from resource_api.plan.planner import Plan
+    from resource_api.snapshot.snapshot import Snapshot
+    from resource_api.transaction.events import Events
+    from resource_api.transaction.recorder import Recorder
+    from resource_api.transaction.results import Results
+
+
+class Execution:
+    """The execution of the operations of one plan."""
+
+    def __init__(
+        self, plan: Plan, snapshot: Snapshot, results: Results, events: Events, recorder: Recorder, *, is_shown: bool
+    ) -> None:
+        """Prepare the stages; ``is_shown``: errors of the plan are not logged, because they have been shown already."""
+        refreshes = Refreshes(plan, results.changed)
+        self._transaction = TransactionContext(
+            plan, snapshot, results, refreshes, events, recorder, StepPositions(plan)
+        )
+        self._plan = plan
+        self._results = results
+        self._is_shown = is_shown
+        self._rereading = Rereading(plan, snapshot, results)
+        self.reevaluation = Reevaluation(self._transaction)
+        #: The exception that ended the run and is no ``Exception``: an interrupt, or one that a provider let through.
+        self.stopped: BaseException | None = None
+
+    def run(self) -> None:
+        """Carry out every operation. An interrupt is kept in ``stopped``, not raised."""
+        if self._plan.options.parallel > 1:
+            self._run_in_parallel()
+        else:
+            for operations in in_order(self._plan):
+                self._carry_out(self._begin(operations))
+
+    def _run_in_parallel(self) -> None:
+        from resource_api.transaction.parallel import ParallelRun
+
+        ParallelRun(self._transaction, begin=self._begin, carry_out=self._carry_out).run()
+
+    # One segment
+
+    def _begin(self, operations: Sequence[Operation]) -> list[OperationRun]:
+        """Re-evaluate the operations of a segment; return those that have something to do."""
+        runs = [run for operation in operations if (run := self._begin_one(operation)) is not None]
+        if changing := [run for run in runs if run.step.action is not Action.SAME or self._rereading.is_due(run)]:
+            with self._cancel_when_stopped(changing):
+                self.reevaluation.decide(changing, self._rereading.names_ahead(changing))
+            self._remove_late(changing)
+        return self._end_unchanged([run for run in runs if not (run.finished or self._results.skip_if_blocked(run))])
+
+    def _remove_late(self, runs: Sequence[OperationRun]) -> None:
+        """Remove the resources whose replacement became certain only now."""
+        for run in runs:
+            operation = self.reevaluation.late_removal(run)
+            if operation is not None and not self._transaction.halted():
+                removal = OperationRun(operation)
+                removal.is_, run.is_ = run.is_, None
+                self._carry_out([removal])
+            if operation is not None and (halted := self._transaction.halted()):
+                self._results.skip(run, halted)
+
+    def _begin_one(self, operation: Operation) -> OperationRun | None:
+        """Return the run of an operation, or None if the operation failed in the plan or is skipped."""
+        run = OperationRun(operation)
+        self.reevaluation.add(run)
+        if halted := self._transaction.halted():
+            self._results.skip(run, halted)
+        elif run.decision.error:
+            self._results.fail(run, run.decision.error, logged=self._is_shown)
+        elif not self._results.skip_if_blocked(run):
+            return run
+        return None
+
+    def _end_unchanged(self, runs: list[OperationRun]) -> list[OperationRun]:
+        """End the operations that have nothing to do and return the rest.
+
+        One that waits for an operation of this segment is returned too: it ends after that operation.
+        """
+        if not any(run.decision.action is Action.SAME for run in runs):
+            return runs
+        remaining: dict[int, OperationRun] = {}
+        for run in runs:
+            is_unchanged = run.decision.action is Action.SAME and not self._transaction.refreshes.sources(run)
+            if is_unchanged and remaining.keys().isdisjoint(self._plan.waits.get(run.number, ())):
+                self._results.unchanged(run)
+            else:
+                remaining[run.number] = run
+        return list(remaining.values())
+
+    def _carry_out(self, runs: Sequence[OperationRun]) -> None:
+        """Carry out operations that share a call."""
+        if runs:
+            with self._cancel_when_stopped(runs):
+                SegmentRun(self._transaction, runs).carry_out()
+
+    @contextmanager
+    def _cancel_when_stopped(self, runs: Sequence[OperationRun]) -> Iterator[None]:
+        """Cancel the run at an exception that is no ``Exception``, and end the operations that it interrupted."""
+        try:
+            yield
+        except (CallStopped, KeyboardInterrupt) as error:
+            context = self._transaction.run
+            self.stopped = error.cause if isinstance(error, CallStopped) else error
+            context.cancelled = True
+            # Without a signal it is the provider that ended the run, while its resources were read.
+            cause = "" if context.signal or isinstance(error, CallStopped) else reason(error)
+            for run in runs:
+                if run.finished:
+                    continue
+                if run.started:
+                    self._results.fail(run, f"its call was interrupted{cause and f' by {cause}'}; {IN_DOUBT}")
+                elif cause:
+                    self._results.fail(run, cause)
+                else:
+                    self._results.skip(run, self._transaction.halted())
