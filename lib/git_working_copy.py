@@ -10,7 +10,7 @@ from lib import git
 from resource_api import ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api import CommandResult
 
@@ -22,6 +22,10 @@ OURS = "refs/resource-api/checkout"
 LINK = "160000 "
 #: Bytes of a file that names a directory of git.
 LONGEST = 8192
+#: Bytes of a file of settings.
+LONGEST_SETTINGS = 1 << 20
+#: The settings that name further files of settings.
+INCLUDE = r"^include(if\..*)?\.path$"
 #: How many fields there are before the name in a record of ``git status --porcelain=v2``, by its kind.
 FIELDS = {"1": 8, "2": 9, "u": 10}
 
@@ -48,7 +52,9 @@ class WorkingCopy(NamedTuple):
         todo = [self.path]
         while todo:
             path = todo.pop()
-            git.query.check_code(*_git_directories(path))
+            directories = list(_git_directories(path))
+            git.query.check_code(*directories)
+            self._check_included(directories)
             if os.path.lexists(f"{path}/.git"):
                 checked.append(path)
                 listed = self._replace(path=path, checked=(path,)).ask("ls-files", "-z", "--stage").stdout
@@ -57,6 +63,30 @@ class WorkingCopy(NamedTuple):
                 git.query.check_code(f"{path}/.gitmodules", places=sorted(inside))
                 todo += [f"{path}/{name}" for about, name in entries if about.startswith(LINK)]
         return self._replace(checked=tuple(checked))
+
+    def _check_included(self, directories: Sequence[str]) -> None:
+        """Check the files of settings that those in directories of git include, whether the condition holds or not.
+
+        Raise ``CommandError`` for what others can change, ``OSError`` for a file of settings that cannot be read.
+        """
+        todo = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
+        checked: set[str] = set()
+        while todo:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                named = self._named_settings(todo.pop())
+                git.query.check_code(*named)
+                new = set(map(os.path.realpath, named)) - checked
+                checked |= new
+                todo += new
+
+    def _named_settings(self, place: str) -> list[str]:
+        """Return the paths of the files that a file of settings includes. Raise ``OSError``."""
+        if b"include" not in files.read(place, LONGEST_SETTINGS).lower():
+            return []
+        words = ("--file", place, "--no-includes", "--type=path", "-z", "--get-regexp", INCLUDE)
+        entries = self.ask("config", *words).stdout.split("\0")[:-1]
+        directory = os.path.dirname(place)  # noqa: PTH120 - text
+        return [os.path.join(directory, entry.partition("\n")[2]) for entry in entries]  # noqa: PTH118 - text
 
     def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         """Run git in the directory. Raise ``CommandError`` for a failure."""

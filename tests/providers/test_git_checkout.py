@@ -292,6 +292,37 @@ def test_what_git_executes_is_ours_or_trusted(tmp_path: Path, source: Path, plac
 
 
 @root_only
+@pytest.mark.parametrize(
+    ("settings", "file"),
+    [
+        ("[include]\n\tpath = {home}/more\n", "more"),
+        ("[Include]\n\tPath = ../../{home.name}/more\n", "more"),
+        ('[includeIf "onbranch:other"]\n\tpath = {home}/more\n', "more"),
+        ("[include]\n\tpath = {ours}\n", "more"),
+        ("[include]\n\tpath = {home}/later\n", ""),
+    ],
+    ids=["absolute", "relative", "condition", "nested", "missing"],
+)
+def test_included_settings_of_others_are_refused(tmp_path: Path, source: Path, settings: str, file: str) -> None:
+    """They name programs as the settings of the checkout do, and it is read as root; ours may be included."""
+    home, app, ours = directory_of_nobody(tmp_path), tmp_path / "app", tmp_path / "ours"
+    declared = {f"Git_checkout[{app}]": {"source": str(source), "revision": "main"}}
+    assert reason(run(declared)[0]) == ""
+    (home / "more").write_text("[user]\n\tname = nobody\n")
+    ours.write_text(f"[include]\n\tpath = {home}/more\n")
+    with (app / ".git" / "config").open("a") as config:
+        config.write(settings.format(home=home, ours=ours))
+    why = reason(run(declared)[0])
+    assert "others could have changed" in why
+    assert f"'{home}' belongs to nobody" in why
+    assert file in why
+    home.chmod(0o755)
+    for path in (home, home / "more"):
+        shutil.chown(path, "root", "root")
+    assert run(declared)[0].summary.unchanged == 1
+
+
+@root_only
 def test_files_that_git_does_not_know_may_be_of_others(tmp_path: Path, source: Path) -> None:
     """As uploads, which an application writes beneath its checkout."""
     app = tmp_path / "app"
