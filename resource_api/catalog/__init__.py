@@ -1,1 +1,1 @@
-"""A manifest and its types → validated, canonical resources and their graph. No input or output enters: it is pure."""
+"""Compile a manifest and its types to validated, canonical resources and their graph; pure, without input or output."""

@@ -1,9 +1,9 @@
-"""The values that a resource is given → the values that it should have: defaults, data types, canonical form.
+"""Compute the values that resources should have: type defaults, data types, canonical form.
 
 The steps are: fill in the type's defaults, check data types, call the provider's ``canonicalize`` on copies, check data
-types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). The catalog does this for
-many resources at once; the transaction repeats it for one resource when pending values become known. Pure: the
-provider's methods come in as plain functions.
+types again, call ``validate`` (Puppet Resource API, "Provider Feature: canonicalize"). The catalog does this for many
+resources at once; the transaction repeats it for one resource when pending values become known. Pure: the provider's
+methods come in as plain functions.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ if TYPE_CHECKING:
 _TEXT: Final = {str}
 
 
-def fill_defaults(definition: AttributeSet, given: Resource) -> Resource:
-    """Fill the type's defaults into ``given``, in place, and wrap sensitive values; return it.
+def fill_defaults(definition: AttributeSet, resource: Resource) -> Resource:
+    """Fill the type's defaults into ``resource``, in place, and wrap sensitive values; return it.
 
-    ``None`` means not declared and without default. A default may be ``None``: then the attribute should be ``None``.
+    ``None`` means undeclared, without a default. If the default is ``None``, the attribute should be ``None``.
     """
-    nulls = [name for name, value in given.items() if value is None] if None in given.values() else ()
+    nulls = [name for name, value in resource.items() if value is None] if None in resource.values() else ()
     for name, attribute in definition.defaults:
-        if name not in given:
-            given[name] = attribute.default if type(attribute.default) in SCALAR_TYPES else attribute.fresh_default()
+        if name not in resource:
+            resource[name] = attribute.default if type(attribute.default) in SCALAR_TYPES else attribute.fresh_default()
     for name in nulls:
-        del given[name]
+        del resource[name]
     for name in definition.sensitive:
-        if name in given:
-            given[name] = definition.attributes[name].datatype.conceal(given[name])
-    return given
+        if name in resource:
+            resource[name] = definition.attributes[name].datatype.conceal(resource[name])
+    return resource
 
 
 def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Return the places of the resources that may violate their type; ``check_values`` decides.
+    """Return the indices of the resources that may violate their type; ``check_values`` decides.
 
-    All others have only declared attributes, all mandatory ones, and accepted values. Values are checked column by
+    All other resources have only declared attributes, all mandatory ones, and accepted values. Values are checked by
     column, because thousands of resources have the same attributes.
     """
     definition, accepted_texts = provider.definition, provider.accepted_texts
     accepts, unrestricted = definition.accepts, definition.unrestricted_types
-    found: set[int] = set()
-    for places, columns in column_groups(resources):
+    suspects: set[int] = set()
+    for indices, columns in column_groups(resources):
         if not (columns.keys() <= accepts.keys() and columns.keys() >= set(definition.mandatory)):
-            found.update(places)
+            suspects.update(indices)
             continue
         for name, column in columns.items():
             kinds = set(map(type, column))
@@ -64,12 +64,12 @@ def find_suspect(provider: ProviderFunctions, resources: Sequence[Mapping[str, A
                 new = set(column).difference(accepted_texts.get(name, ()))
                 refused = {text for text in new if not accepts[name](text)}
                 accepted_texts.setdefault(name, set()).update(new - refused)
-                found.update(place for place, text in zip(places, column, strict=True) if text in refused)
+                suspects.update(index for index, text in zip(indices, column, strict=True) if text in refused)
             else:
-                found.update(
-                    place for place, v in zip(places, column, strict=True) if type(v) not in unrestricted[name]
+                suspects.update(
+                    index for index, v in zip(indices, column, strict=True) if type(v) not in unrestricted[name]
                 )
-    return found
+    return suspects
 
 
 def check_values(
@@ -105,7 +105,7 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
 
 
 def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
-    """Yield why the data type of an attribute refuses a value; ``written`` is the value with its references."""
+    """Yield the validation errors of an attribute's value; ``written`` is the value with its references."""
     from resource_api.model.datatypes import messages
     from resource_api.model.values.nested import place_text
 
@@ -114,7 +114,7 @@ def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -
 
 
 def _is_partly_known(datatype: DataType, value: Any) -> bool:
-    """Return whether a value has unknown parts, and all that is known of it fits; one that contains itself does not."""
+    """Return whether a value has unknown parts and its known parts fit; False for a value that contains itself."""
     try:
         return is_unknown(value) and datatype.accepts_known(value)
     except RecursionError:
@@ -122,7 +122,7 @@ def _is_partly_known(datatype: DataType, value: Any) -> bool:
 
 
 def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) -> list[Problem]:
-    """Return the mandatory attributes that are not declared; none is mandatory for a resource that should be absent."""
+    """Return a problem for each undeclared mandatory attribute; none for a resource that should be absent."""
     if not definition.mandatory or should.get("ensure") == "absent":
         return []
     return [
@@ -135,62 +135,62 @@ def missing_attributes(definition: TypeDefinition, should: Mapping[str, Any]) ->
 def canonicalize(
     provider: ProviderFunctions,
     resources: Sequence[Resource],
-    written: Callable[[int], Mapping[str, Any]] = lambda _place: {},
+    written: Callable[[int], Mapping[str, Any]] = lambda _index: {},
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Return the canonical form of each resource of one type, and the problems by the place of the resource.
+    """Return the canonical form of each resource of one type, and the problems by the resource's index.
 
-    ``written`` returns the values with their references, of the resource at a place.
+    ``written`` returns the values, with their references, of the resource at an index.
 
-    A resource with problems is returned as it was. When the provider raises for all of them, it is called for each, and
+    A resource with problems is returned unchanged. When the provider raises for all of them, it is called for each, and
     the exception becomes the problem of the resource that causes it.
     """
     definition = provider.definition
     problems = {}
-    for place in sorted(find_suspect(provider, resources)):
-        resource = resources[place]
-        if found := [*check_values(definition, resource, written(place)), *missing_attributes(definition, resource)]:
-            problems[place] = found
-    valid = [place for place in range(len(resources)) if place not in problems]
+    for index in sorted(find_suspect(provider, resources)):
+        resource = resources[index]
+        if errors := [*check_values(definition, resource, written(index)), *missing_attributes(definition, resource)]:
+            problems[index] = errors
+    valid = [index for index in range(len(resources)) if index not in problems]
     canonical = list(resources)
     if provider.canonicalize is not None and valid:
-        answers, wrong = _call_canonicalize(provider, [resources[place] for place in valid])
-        for place, resource in zip(valid, answers, strict=True):
-            canonical[place] = resource
-        problems |= {valid[number]: found for number, found in wrong.items()}
+        answers, wrong = _call_canonicalize(provider, [resources[index] for index in valid])
+        for index, resource in zip(valid, answers, strict=True):
+            canonical[index] = resource
+        problems |= {valid[number]: errors for number, errors in wrong.items()}
     if provider.validate is not None:
-        valid = [place for place in valid if place not in problems]
-        for place, answer in zip(valid, provider.validate([canonical[place] for place in valid]), strict=True):
+        valid = [index for index in valid if index not in problems]
+        for index, answer in zip(valid, provider.validate([canonical[index] for index in valid]), strict=True):
             if answer:
-                problems[place] = _validation_problems(answer)
+                problems[index] = _validation_problems(answer)
     return canonical, problems
 
 
 def _call_canonicalize(
     provider: ProviderFunctions, resources: list[Resource]
 ) -> tuple[list[Resource], dict[int, list[Problem]]]:
-    """Call ``canonicalize`` once, or once for each resource if that raises; check only answers that are not plain."""
-    known = resources if are_flat(resources) else [_known_values(resource) for resource in resources]
+    """Call ``canonicalize`` once, or for each resource if that raises; check only answers that are not flat."""
+    arguments = resources if are_flat(resources) else [_known_values(resource) for resource in resources]
     assert provider.canonicalize is not None
     answers: list[Any]
     try:
-        answers = list(provider.canonicalize(known))
+        answers = list(provider.canonicalize(arguments))
         suspect = find_suspect(provider, answers)
         pairs = zip(resources, answers, strict=True)
-        suspect.update(place for place, (before, after) in enumerate(pairs) if after.keys() != before.keys())
+        suspect.update(index for index, (before, after) in enumerate(pairs) if after.keys() != before.keys())
     except WrongAnswer as error:
-        # Alone, some resources would be accepted: one of several is returned by a 'return' within the loop.
+        # One by one, some would be accepted: a 'return' within the loop returns a single resource.
         answers = [error] * len(resources)
         suspect = set(range(len(answers)))
     except Exception:  # noqa: BLE001 - repeated for each resource
-        answers = [_call_for_one(provider, resource) for resource in known]
+        answers = [_call_for_one(provider, resource) for resource in arguments]
         suspect = set(range(len(answers)))
     problems = {}
-    for place in suspect:
-        answers[place], found = _check_answer(provider.definition, resources[place], answers[place])
-        if found:
-            problems[place] = found
-    # None means not declared, here too: what a resource of this kind does not have.
-    return [_declared(each) if None in each.values() else each for each in answers], problems
+    for index in suspect:
+        answers[index], errors = _check_answer(provider.definition, resources[index], answers[index])
+        if errors:
+            problems[index] = errors
+    # None means undeclared here too: resources of this kind do not have the attribute.
+    return [_declared(resource) if None in resource.values() else resource for resource in answers], problems
 
 
 def _declared(resource: Resource) -> Resource:
@@ -213,7 +213,7 @@ def _known_values(resource: Resource) -> Resource:
 def _check_answer(
     definition: TypeDefinition, before: Resource, after: Resource | Exception
 ) -> tuple[Resource, list[Problem]]:
-    """Return an answer of ``canonicalize`` completed with the unknown values, and what is wrong with it."""
+    """Return an answer of ``canonicalize`` completed with the unknown values, and its problems."""
     if isinstance(after, Exception):
         return before, [Problem(None, failure("canonicalize", after), code="canonicalize")]
     if after.keys() != before.keys():
@@ -231,12 +231,12 @@ def _check_answer(
 
 
 def failure(method: str, error: Exception) -> str:
-    """Return why a method has no result: what it raised, or what is wrong with what it returned."""
+    """Return the message about a method that raised, or returned an invalid answer."""
     return str(error) if isinstance(error, WrongAnswer) else f"{method} failed: {reason(error)}"
 
 
 def first_unknown(resource: Mapping[str, Any]) -> str | None:
-    """Return the first attribute with an unknown value, which a provider must not return; None if there is none."""
+    """Return the first attribute with an unknown value, which a provider must not return, or None."""
     return next((key for key, value in resource.items() if is_unknown(value)), None)
 
 

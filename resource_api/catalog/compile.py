@@ -56,15 +56,15 @@ class Catalog(NamedTuple):
     notes: Sequence[str] = ()
     #: The provider instances that are named or needed, by name.
     instances: Mapping[str, ProviderInstance] = {}
-    #: Provider instance → why its provider cannot be made before something is installed. The values and names of its
-    #: resources are as written: their canonical form is found, and they are decided, at their turn.
+    #: Provider instance → the reason that its provider cannot be made yet, before an installation. The values and names
+    #: of its resources are as written: they are canonicalized and decided at their turn.
     missing: Mapping[str, str] = {}
 
 
 def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) -> Catalog:
     """Return the catalog of a manifest. Raises ``ManifestError`` with every problem and every warning.
 
-    ``scope``: what the names in its expressions mean; ``definitions``: types and components by name.
+    ``scope``: resolves the names in its expressions; ``definitions``: types and components by name.
     """
     diagnostics = Diagnostics(manifest, [*manifest.problems, *scope.problems])
     if manifest.values:
@@ -103,8 +103,8 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
 
 
 def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
-    place = {reference: index for index, reference in enumerate(order)}
-    entries.sort(key=lambda entry: place.get(str(entry.reference), len(place)))
+    positions = {reference: index for index, reference in enumerate(order)}
+    entries.sort(key=lambda entry: positions.get(str(entry.reference), len(positions)))
     for index, entry in enumerate(entries):
         entry.index = index
 
@@ -112,8 +112,8 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
     """Report, beside errors, resources whose provider cannot be made: only a plan can tell whether that is one."""
     for entry in table.entries if table.missing else ():
-        if why := table.missing.get(entry.instance):
-            diagnostics.add(entry, Problem(None, why, "warning", code="type"))
+        if message := table.missing.get(entry.instance):
+            diagnostics.add(entry, Problem(None, message, "warning", code="type"))
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
@@ -124,7 +124,9 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
         if source is not None and source is not target:
             message = f"{move.source} is still declared, so it has not moved to {move.target}"
             diagnostics.name_change_error(move, message)
-        elif (found := table.find(move.target)) and split_component(move.source, found.type)[1].type != found.type:
+        elif (resource := table.find(move.target)) and split_component(move.source, resource.type)[
+            1
+        ].type != resource.type:
             message = f"{move.source} cannot have moved to {move.target}: a resource keeps its type"
             diagnostics.name_change_error(move, message)
         if move.target in targets:
@@ -135,10 +137,10 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
     """Report a removed name that is still declared, as itself or as another name of it, or to which one has moved."""
     for removal in manifest.removed:
-        named = table.components.get(removal.reference) or table.find(removal.reference)
-        if named is not None:
-            title = "" if named.reference == removal.reference else f" as {named.reference}"
-            message = f"{removal.reference} is removed, and still declared{title} at {diagnostics.location(named)}"
+        declared = table.components.get(removal.reference) or table.find(removal.reference)
+        if declared is not None:
+            title = "" if declared.reference == removal.reference else f" as {declared.reference}"
+            message = f"{removal.reference} is removed, and still declared{title} at {diagnostics.location(declared)}"
             diagnostics.name_change_error(removal, message)
             continue
         for move in manifest.moved:
@@ -168,9 +170,9 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
         requires.setdefault(index, []).append(before)
         if refresh:
             subscribes.setdefault(index, []).append(before)
-    for index, found in requires.items():
-        if len(found) > 1:
-            requires[index] = list(dict.fromkeys(found))
+    for index, firsts in requires.items():
+        if len(firsts) > 1:
+            requires[index] = list(dict.fromkeys(firsts))
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if edge.automatic}
     if automatic:
         automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if not edge.automatic}
@@ -234,8 +236,8 @@ class _EdgeBuilder:
                 continue
             for text in (value,) if type(value) is str else value:
                 for target in self._resolved.get(text) or self._resolve(declared, word, text):
-                    for each in subjects:
-                        before, after = (target, each) if first else (each, target)
+                    for subject in subjects:
+                        before, after = (target, subject) if first else (subject, target)
                         yield Edge(before.index, after.index, refresh)
         if declared.meta is not NO_META:
             yield from self._lifecycle(declared, subjects)
@@ -244,13 +246,13 @@ class _EdgeBuilder:
         """Yield the edges of ``replace_triggered_by`` and ``deleted_with``: their targets come first."""
         for text in self._triggers(declared):
             for target in self._resolve(declared, "lifecycle", text):
-                yield from (Edge(target.index, each.index) for each in subjects)
+                yield from (Edge(target.index, subject.index) for subject in subjects)
         host = self._host(declared)
         if host is not None:
-            yield from (Edge(host.index, each.index, automatic=True) for each in subjects if each is not host)
+            yield from (Edge(host.index, subject.index, automatic=True) for subject in subjects if subject is not host)
 
     def _triggers(self, declared: Entry | ComponentInstance) -> Sequence[str]:
-        """Return ``replace_triggered_by`` without what is inherited: the component around it yields these edges."""
+        """Return ``replace_triggered_by`` without inherited targets: the enclosing component yields these edges."""
         triggers = declared.meta.lifecycle.replace_triggered_by
         outer = self._component_around(declared)
         inherited = outer.meta.lifecycle.replace_triggered_by if outer is not None else ()
@@ -260,53 +262,53 @@ class _EdgeBuilder:
         return self._table.components.get(reference.parse(declared.parent)) if declared.parent else None
 
     def _host(self, declared: Entry | ComponentInstance) -> Entry | None:
-        """Return the resource of ``deleted_with``; None where it is not declared, or inherited from a component."""
+        """Return the resource of ``deleted_with``, or None where it is undeclared or inherited from a component."""
         text, outer = declared.meta.lifecycle.deleted_with, self._component_around(declared)
         if not text or (outer is not None and outer.meta.lifecycle.deleted_with == text):
             return None
         try:
-            wanted = reference.parse(text)
+            name = reference.parse(text)
         except ValueError as error:
             self._error(declared, "lifecycle", f"lifecycle.deleted_with: {error}", "reference")
             return None
-        if wanted in self._table.components:
-            message = f"lifecycle.deleted_with: {wanted} is a component; name one of its resources"
+        if name in self._table.components:
+            message = f"lifecycle.deleted_with: {name} is a component; name one of its resources"
             self._error(declared, "lifecycle", message, "reference")
-        return self._table.find(wanted)
+        return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
         """Return the resources that a reference in a metaparameter means; report an invalid one."""
         try:
-            wanted = reference.parse(text)
+            name = reference.parse(text)
         except ValueError as error:
             hint = _split(text) or self._by_title(text, declared)
             self._error(declared, word, f"{word}: {error}", "reference", hint)
             return ()
-        if (component := self._table.components.get(wanted)) is not None:
+        if (component := self._table.components.get(name)) is not None:
             return component.members
-        target = self._table.find(wanted)
+        target = self._table.find(name)
         if target is None:
-            if not self._table.is_broken(wanted.type):
+            if not self._table.is_broken(name.type):
                 names = () if self._diagnostics.many else self._table.references()
-                hint = _split(text) or nearest(str(wanted), map(str, names))
-                self._error(declared, word, f"{word}: unknown resource '{wanted}'", "unknown_resource", hint)
+                hint = _split(text) or nearest(str(name), map(str, names))
+                self._error(declared, word, f"{word}: unknown resource '{name}'", "unknown_resource", hint)
             return ()
         self._resolved[text] = [target]
         return self._resolved[text]
 
     def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
         """Return the hint with the resources that have a title, for one that is written without its type."""
-        others = (entry for entry in self._table.entries if entry is not declared)
-        found = [f"'{entry.reference}'" for entry in others if entry.title == title]
-        return f"did you mean {' or '.join(found)}?" if found else ""
+        entries = (entry for entry in self._table.entries if entry is not declared)
+        references = [f"'{entry.reference}'" for entry in entries if entry.title == title]
+        return f"did you mean {' or '.join(references)}?" if references else ""
 
     def _automatic_relationships(self, definition: TypeDefinition) -> Sequence[tuple[str, str, Any]]:
         """Return the automatic relationships of a type to types in the catalog: metaparameter, type, titles."""
         if definition not in self._automatic_of:
             self._automatic_of[definition] = [
                 (word, type_name, titles)
-                for word, wanted in definition.automatic.items()
-                for type_name, titles in wanted.items()
+                for word, titles_by_type in definition.automatic.items()
+                for type_name, titles in titles_by_type.items()
                 if type_name in self._types
             ]
         return self._automatic_of[definition]
@@ -337,13 +339,13 @@ class _EdgeBuilder:
     def _find_titled(self, type_name: str, titles: tuple[str, ...]) -> Sequence[Entry]:
         key = type_name, titles
         if key not in self._titled:
-            found = (self._table.find(reference.Reference(type_name, title)) for title in titles)
-            self._titled[key] = [target for target in found if target is not None]
+            entries = (self._table.find(reference.Reference(type_name, title)) for title in titles)
+            self._titled[key] = [target for target in entries if target is not None]
         return self._titled[key]
 
 
 def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> Iterator[str]:
-    """Yield titles, with ``$name`` replaced by the value of an attribute, or by each item of it."""
+    """Yield titles, with ``$name`` replaced by an attribute's value, or by the items of a list."""
     for title in [titles] if isinstance(titles, str) else titles:
         if not title.startswith("$"):
             yield title
@@ -356,6 +358,6 @@ def _declared_titles(titles: str | Sequence[str], should: Mapping[str, Any]) -> 
 
 
 def _split(text: str) -> str:
-    """Return the hint for several references in one text, as ``Package[a], Package[b]``."""
+    """Return the hint for text with more than one reference, as ``Package[a], Package[b]``."""
     parts = [f'"{part.strip()}"' for part in text.replace("],", "],\n").replace(",\n", "\n").split("\n")]
     return f"write a list: [{', '.join(parts)}]" if len(parts) > 1 else ""

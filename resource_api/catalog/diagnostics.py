@@ -1,4 +1,4 @@
-"""Collects the problems of compiling, each with its position, so that all of them are reported at once."""
+"""Collect the problems of compiling, each with its position, so that all are reported at once."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ class Diagnostics:
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
-        #: What is wrong with defaults, and which problems repeat that for another resource.
+        #: The problems of defaults, and the indices of those that repeat one for another resource.
         self._of_defaults: set[tuple[str, str, str | None, str]] = set()
         self._repeated: set[int] = set()
 
     @property
     def distinct(self) -> list[Problem]:
-        """All problems and warnings; what is wrong with a default only for the first resource that inherits it."""
-        return [*(each for at, each in enumerate(self.problems) if at not in self._repeated), *self.warnings]
+        """All problems and warnings; a problem of a default only for the first resource that inherits it."""
+        return [*(problem for at, problem in enumerate(self.problems) if at not in self._repeated), *self.warnings]
 
     @property
     def many(self) -> bool:
-        """Whether there are so many problems that no further word is compared with all names of a manifest."""
+        """Whether there are too many problems to compare further words with all names of a manifest."""
         return len(self.problems) >= _MANY
 
     def resource_error(
-        self, named: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
+        self, subject: Entry | ComponentInstance, attribute: str | None, message: str, code: str, hint: str = ""
     ) -> None:
         """Add an error of a resource or component, or of an attribute or metaparameter of it."""
-        self.add(named, Problem(attribute, message, code=code, hint=hint))
+        self.add(subject, Problem(attribute, message, code=code, hint=hint))
 
     def component_error(
         self, component: ComponentInstance, output: str, message: str, code: str, hint: str = ""
@@ -52,27 +52,27 @@ class Diagnostics:
         file, name = component.document.file, str(component.reference)
         self.problems.append(Problem(None, message, "error", name, file, line, column, code, hint))
 
-    def add(self, named: Entry | ComponentInstance, problem: Problem) -> None:
+    def add(self, subject: Entry | ComponentInstance, problem: Problem) -> None:
         """Add a problem of a resource or component that has no position yet; a warning is kept apart."""
-        place = self.manifest.place(named.declaration, problem.attribute)
-        placed = problem._replace(reference=str(named.reference), **place._asdict())
+        position = self.manifest.place(subject.declaration, problem.attribute)
+        located = problem._replace(reference=str(subject.reference), **position._asdict())
         if problem.severity != "error":
-            self.warnings.append(placed)
+            self.warnings.append(located)
             return
-        declared = named.declaration
+        declared = subject.declaration
         if problem.attribute is not None and self.manifest.inherits(declared, problem.attribute):
             key = declared.file, declared.type, problem.attribute, problem.message
             if key in self._of_defaults:
                 self._repeated.add(len(self.problems))
             self._of_defaults.add(key)
-        self.problems.append(placed)
+        self.problems.append(located)
 
     def declaration_error(
         self, declaration: Declaration, message: str, code: str, attribute: str | None = None
     ) -> None:
         """Add an error of a declaration that has not become an entry."""
-        place = self.manifest.place(declaration, attribute)
-        self.problems.append(Problem(attribute, message, "error", str(declaration.reference), *place, code=code))
+        position = self.manifest.place(declaration, attribute)
+        self.problems.append(Problem(attribute, message, "error", str(declaration.reference), *position, code=code))
 
     def provider_error(self, declared: ConfiguredProvider, path: tuple[str, ...], message: str) -> None:
         """Add an error of a configured provider; ``path`` leads to a value in it."""
@@ -90,10 +90,10 @@ class Diagnostics:
         """Add an error of an item under ``moved`` or ``removed``; ``path`` leads to a key in it."""
         self._add(change.origin.place(*path), message, "moved")
 
-    def _add(self, place: FilePosition, message: str, code: str) -> None:
-        self.problems.append(Problem(None, message, "error", "", *place, code=code))
+    def _add(self, position: FilePosition, message: str, code: str) -> None:
+        self.problems.append(Problem(None, message, "error", "", *position, code=code))
 
-    def location(self, named: Entry | ComponentInstance) -> str:
+    def location(self, subject: Entry | ComponentInstance) -> str:
         """Return ``site.yaml:14`` for a resource or component."""
-        place = self.manifest.place(named.declaration)
-        return f"{place.file}:{place.line}" if place.line else place.file
+        position = self.manifest.place(subject.declaration)
+        return f"{position.file}:{position.line}" if position.line else position.file

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class EntryBuilder:
-    """Builds the entries of a manifest in a table, and reports what is wrong with declarations."""
+    """Builds the entries of a manifest in a table, and reports invalid declarations."""
 
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, names: NameEvaluator) -> None:
         """Build in ``table``."""
@@ -56,8 +56,8 @@ class EntryBuilder:
         """Add an entry for every declaration of a manifest, then the aliases."""
         literal = have_literal_names(manifest.resources)
         for declaration in manifest.resources:
-            if (named := declaration if literal else self._names.evaluate_declaration(declaration)) is not None:
-                self._add(named, manifest)
+            if (evaluated := declaration if literal else self._names.evaluate_declaration(declaration)) is not None:
+                self._add(evaluated, manifest)
             else:
                 # Other declarations may refer to it.
                 self._table.incomplete.add(declaration.type)
@@ -70,10 +70,10 @@ class EntryBuilder:
                 name = child_reference(component.parent, component.type, alias)
                 self._check_alias(component, alias, self._table.components.setdefault(name, component))
 
-    def _check_alias(self, named: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
-        if first is not named:
+    def _check_alias(self, owner: Entry | ComponentInstance, alias: str, first: Entry | ComponentInstance) -> None:
+        if first is not owner:
             message = f"the alias '{alias}' is taken; first at {self._diagnostics.location(first)}"
-            self._diagnostics.resource_error(named, "alias", message, "duplicate")
+            self._diagnostics.resource_error(owner, "alias", message, "duplicate")
 
     def _add(self, declaration: Declaration, manifest: Manifest) -> None:
         definition = None if "provider" in declaration.meta else self._definitions.get(declaration.type)
@@ -106,11 +106,11 @@ class EntryBuilder:
                     self._check_implementation(entry)
         entry.index = len(self._table.entries)
         self._table.entries.append(entry)
-        entry.written = self._given(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
+        entry.written = self._declared_values(entry, manifest.defaults_of(declaration) if manifest.defaults else {})
 
-    def _report_duplicate(self, named: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
+    def _report_duplicate(self, declared: Entry | ComponentInstance, first: Entry | ComponentInstance) -> None:
         message = f"declared twice; first at {self._diagnostics.location(first)}"
-        self._diagnostics.resource_error(named, None, message, "duplicate")
+        self._diagnostics.resource_error(declared, None, message, "duplicate")
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
         """Add the entries that a component makes; of an invalid one, references to its resources are not reported."""
@@ -127,14 +127,14 @@ class EntryBuilder:
             self._table.incomplete.add(component.reference.type)
             return
         start = len(self._table.entries)
-        for each in declared:
-            self._add(each, manifest)
+        for declaration in declared:
+            self._add(declaration, manifest)
         component.members = self._table.entries[start:]
 
     def _instance(self, declaration: Declaration, component: LoadedComponent | None) -> str:
         """Return the provider instance that ``provider`` selects, or the default one; report an unsuitable one.
 
-        On a component it selects the provider of those of its resources that have the provider's type.
+        On a component, it selects the provider of those of its resources that have the provider's type.
         """
         name = declaration.meta.get("provider")
         if name is None or name == declaration.type:
@@ -159,73 +159,73 @@ class EntryBuilder:
 
     def _check_lifecycle(self, entry: Entry) -> None:
         """Report attributes that do not exist: to ignore one of them would have no effect."""
-        lifecycle, known = entry.meta.lifecycle, entry.definition.attributes
+        lifecycle, attributes = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
         if "*" in lifecycle.ignore_changes:
             lifecycle = lifecycle._replace(ignore_changes=entry.definition.managed)
             entry.meta = entry.meta._replace(lifecycle=lifecycle)
-        for key, places in (
+        for key, key_paths in (
             ("ignore_changes", lifecycle.ignore_changes),
             ("replace_on_changes", lifecycle.replace_on_changes),
         ):
-            for name in self._attributes_of(entry, key, places) if places else ():
-                if name not in known:
+            for name in self._attributes_of(entry, key, key_paths) if key_paths else ():
+                if name not in attributes:
                     message = f"lifecycle.{key}: unknown attribute '{name}'"
-                    hint = nearest(name, known)
+                    hint = nearest(name, attributes)
                     self._diagnostics.resource_error(entry, "lifecycle", message, "unknown_attribute", hint)
 
-    def _attributes_of(self, entry: Entry, key: str, places: Sequence[str]) -> Iterator[str]:
-        """Yield the attribute of each place in a member of ``lifecycle``; report a text that is none."""
-        for text in places:
+    def _attributes_of(self, entry: Entry, key: str, key_paths: Sequence[str]) -> Iterator[str]:
+        """Yield the attribute of each key path in a member of ``lifecycle``; report an invalid key path."""
+        for text in key_paths:
             try:
                 yield parse_place(text)[0]
             except ValueError as error:
                 self._diagnostics.resource_error(entry, "lifecycle", f"lifecycle.{key}: {error}", "lifecycle")
 
-    def _check_former_names(self, named: Entry | ComponentInstance) -> None:
-        for text in named.meta.lifecycle.aliases:
+    def _check_former_names(self, declared: Entry | ComponentInstance) -> None:
+        for text in declared.meta.lifecycle.aliases:
             try:
-                reference.parse_alias(text, named.parent, named.type)
+                reference.parse_alias(text, declared.parent, declared.type)
             except ValueError as error:
-                self._diagnostics.resource_error(named, "lifecycle", f"lifecycle.aliases: {error}", "reference")
+                self._diagnostics.resource_error(declared, "lifecycle", f"lifecycle.aliases: {error}", "reference")
 
-    def _given(self, entry: Entry, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    def _declared_values(self, entry: Entry, defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return defaults, attributes and the namevars from the title; report and leave out invalid attributes."""
-        given = {**defaults, **entry.declaration.attributes}
-        definition, known = entry.definition, entry.definition.attributes
-        if not known:
+        values = {**defaults, **entry.declaration.attributes}
+        definition, attributes = entry.definition, entry.definition.attributes
+        if not attributes:
             self._diagnostics.resource_error(entry, None, "its type has functions and no resources", "type")
             return {}
-        if not given.keys() <= known.keys() or not definition.special.isdisjoint(given):
-            for name in list(given):
-                self._check_attribute(entry, name, given)
-        add_namevars(entry, given, self._diagnostics)
-        return given
+        if not values.keys() <= attributes.keys() or not definition.special.isdisjoint(values):
+            for name in list(values):
+                self._check_attribute(entry, name, values)
+        add_namevars(entry, values, self._diagnostics)
+        return values
 
-    def _check_attribute(self, entry: Entry, name: str, given: dict[str, Any]) -> None:
+    def _check_attribute(self, entry: Entry, name: str, values: dict[str, Any]) -> None:
         """Report and remove an invalid attribute; replace references to resources in a valid one."""
-        definition, value = entry.definition, given[name]
+        definition, value = entry.definition, values[name]
         if name not in definition.attributes:
             message, code = f"unknown attribute '{name}'", "unknown_attribute"
             hint = nearest(name, definition.attributes.keys() | METAPARAMETERS, "attribute", definition.name)
         elif definition.attributes[name].kind == "read_only" and value is not None:
             message, code = f"'{name}' is read_only; it is reported, never set", "read_only"
-            settable = [each for each, attribute in definition.attributes.items() if attribute.kind != "read_only"]
+            settable = [key for key, attribute in definition.attributes.items() if attribute.kind != "read_only"]
             hint = nearest(name, settable, "read_only", definition.name)
         elif name not in definition.reference_types:
             return
         else:
             try:
-                given[name] = self._referenced_name(value, definition.reference_types[name])
+                values[name] = self._referenced_name(value, definition.reference_types[name])
             except (ValueError, DefinitionError) as error:
                 message, code, hint = f"{name}: {error}", "reference", ""
             else:
                 return
         self._diagnostics.resource_error(entry, name, message, code, hint)
-        del given[name]
+        del values[name]
 
     def _referenced_name(self, value: Any, types: frozenset[str]) -> Any:
-        """Return an expression for the namevar of a resource that is given by reference; other values as they are.
+        """Return an expression for the namevar of a referenced resource; other values unchanged.
 
         Raises ``ValueError`` and ``DefinitionError``.
         """
@@ -235,11 +235,11 @@ class EntryBuilder:
             return value
         if "[" not in value:
             return value
-        found = component_chain(value)[-1].type
-        if types and found not in types:
+        type_name = component_chain(value)[-1].type
+        if types and type_name not in types:
             msg = f"must be a reference to {' or '.join(map(capitalize_type, sorted(types)))}, not {value}"
             raise ValueError(msg)
-        namevars = self._table.provider(found).definition.namevars
+        namevars = self._table.provider(type_name).definition.namevars
         if len(namevars) > 1:
             msg = f"{value} is known by {' and '.join(namevars)}; refer to one: ${{{value}.{namevars[0]}}}"
             raise ValueError(msg)
@@ -300,8 +300,8 @@ class Expander:
         component.document, component.outputs = document, builder.outputs
         self._check_outputs(component, loaded.definition)
         declarations = (declared._replace(parent=parent) for declared in builder.resources)
-        named = filter(None, map(self._names.evaluate_declaration, declarations))
-        return [self._inherit(component, declared) for declared in named]
+        evaluated = filter(None, map(self._names.evaluate_declaration, declarations))
+        return [self._inherit(component, declared) for declared in evaluated]
 
     def _report_inside(self, component: ComponentInstance, problems: Sequence[Problem]) -> None:
         for problem in problems:
@@ -309,9 +309,9 @@ class Expander:
             self._diagnostics.problems.append(problem._replace(reference=f"{component.reference}{inner}"))
 
     def _misuse(self, component: ComponentInstance) -> str:
-        """Return why a component cannot be built as it is declared; empty when it can."""
+        """Return the reason that a component cannot be built as declared, or an empty string."""
         chain = component_chain(component.parent)
-        if component.type in {each.type for each in chain}:
+        if component.type in {outer.type for outer in chain}:
             names = [*map(str, chain), f"{capitalize_type(component.type)}[{component.title}]"]
             return f"a component cannot hold itself: {' => '.join(names)}"
         if len(chain) == MAX_COMPONENTS:
@@ -322,24 +322,26 @@ class Expander:
         return title_problem(component.title)
 
     def _inputs(self, component: ComponentInstance, definition: ComponentDefinition) -> dict[str, Any]:
-        given = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
-        known = definition.attributes
-        for name in given.keys() - known.keys():
-            hint = nearest(name, known.keys() | METAPARAMETERS, "attribute")
+        arguments = {**self._manifest.defaults_of(component.declaration), **component.declaration.attributes}
+        declared = definition.attributes
+        for name in arguments.keys() - declared.keys():
+            hint = nearest(name, declared.keys() | METAPARAMETERS, "attribute")
             self._error(component, name, f"unknown input '{name}'", "unknown_attribute", hint)
-        found = {}
-        for name, attribute in known.items():
-            if name not in given and attribute.has_default:
+        inputs = {}
+        for name, attribute in declared.items():
+            if name not in arguments and attribute.has_default:
                 value = attribute.fresh_default()
             else:
-                value = with_texts(attribute.datatype, given.get(name), self._input(component, name, given.get(name)))
+                value = with_texts(
+                    attribute.datatype, arguments.get(name), self._input(component, name, arguments.get(name))
+                )
             if value is None and not attribute.datatype.optional:
                 self._error(component, None, f"input '{name}' is missing; it is mandatory", "missing_attribute")
             elif value is not None:
-                self._check_type(component, name, attribute, value, given.get(name))
+                self._check_type(component, name, attribute, value, arguments.get(name))
             secret = attribute.datatype.sensitive and value is not None
-            found[name] = Sensitive(value) if secret else value
-        return found
+            inputs[name] = Sensitive(value) if secret else value
+        return inputs
 
     def _input(self, component: ComponentInstance, name: str, value: Any) -> Any:
         try:
@@ -349,10 +351,10 @@ class Expander:
             return UNKNOWN
 
     def _evaluate(self, value: Any) -> Any:
-        """Return a value as far as it is known now; one of another resource or ephemeral stays an expression."""
+        """Return a value as far as it is known; one of another resource or ephemeral stays an expression."""
         if type(value) is str and "${" in value:
-            found = expression.evaluate(value, self._resolve)
-            return expression.parse(value) if is_unknown(found) or self._scope.ephemeral_input(value) else found
+            result = expression.evaluate(value, self._resolve)
+            return expression.parse(value) if is_unknown(result) or self._scope.ephemeral_input(value) else result
         if isinstance(value, dict):
             return {key: self._evaluate(item) for key, item in value.items()}
         if isinstance(value, list):
@@ -362,7 +364,7 @@ class Expander:
     def _check_type(
         self, component: ComponentInstance, name: str, attribute: Attribute, value: Any, written: Any
     ) -> None:
-        """Check a known value; a pending one is checked as part of the attributes that use it."""
+        """Check a known value; a pending one is checked with the attributes that use it."""
         if not (_is_pending(value) or attribute.datatype.accepts(reveal(value))):
             for problem in explain_refusal(name, attribute, value, written):
                 self._diagnostics.add(component, problem)
@@ -375,7 +377,7 @@ class Expander:
         for name in definition.outputs.keys() - component.outputs.keys():
             message = f"declares an output '{name}' and does not set it"
             self._diagnostics.component_error(component, name, message, "output")
-            # What uses it is not reported too.
+            # Its uses are not reported too.
             component.outputs = {**component.outputs, name: UNKNOWN}
 
     def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
@@ -383,19 +385,19 @@ class Expander:
 
         Relationships are not inherited: they hold for all resources of a component at once.
         """
-        outer, own = component.declaration.meta, declared.meta
+        outer, inner = component.declaration.meta, declared.meta
         if not outer:
             return declared
-        meta = {name: outer[name] for name in ("noop", "loglevel", "timeout") if name in outer} | own
+        meta = {name: outer[name] for name in ("noop", "loglevel", "timeout") if name in outer} | inner
         if outer.get("noop"):
             meta["noop"] = True
         if "provider" in outer and self._is_provider_for(outer["provider"], declared.type):
             meta.setdefault("provider", outer["provider"])
-        if tags := [*_listed(outer.get("tag")), *_listed(own.get("tag"))]:
+        if tags := [*_listed(outer.get("tag")), *_listed(inner.get("tag"))]:
             meta["tag"] = tags
-        outer_lifecycle, own_lifecycle = outer.get("lifecycle") or {}, own.get("lifecycle") or {}
-        if lifecycle := {k: outer_lifecycle[k] for k in _INHERITED if k in outer_lifecycle} | own_lifecycle:
-            if triggers := [*_listed(outer_lifecycle.get(_TRIGGERS)), *_listed(own_lifecycle.get(_TRIGGERS))]:
+        outer_lifecycle, inner_lifecycle = outer.get("lifecycle") or {}, inner.get("lifecycle") or {}
+        if lifecycle := {k: outer_lifecycle[k] for k in _INHERITED if k in outer_lifecycle} | inner_lifecycle:
+            if triggers := [*_listed(outer_lifecycle.get(_TRIGGERS)), *_listed(inner_lifecycle.get(_TRIGGERS))]:
                 lifecycle[_TRIGGERS] = triggers
             meta["lifecycle"] = lifecycle
         return declared._replace(meta=meta)
@@ -413,7 +415,7 @@ class Expander:
 
 
 def _is_pending(value: Any) -> bool:
-    """Whether a value is not wholly known."""
+    """Whether a value is not completely known."""
     if type(value) in SCALAR_TYPES:
         return False
     if isinstance(value, (dict, list)):

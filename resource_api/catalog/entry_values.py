@@ -47,19 +47,25 @@ class Evaluator:
         #: The named values that something uses.
         self._used: set[str] = set()
         self._resolve = scope.resolver(self._of_resource)
-        #: What is wrong with inputs of components: what passes them on is not reported too.
+        #: The errors of components' inputs: values that pass these on are not reported too.
         self._of_inputs: set[str] = set()
         #: The same tuple of attribute names for all resources that have them: nearly all of ten thousand do.
         self._attribute_names: dict[tuple[str, ...], tuple[str, ...]] = {}
 
     def evaluate_entries(self) -> None:
-        """Evaluate every entry: those without references type by type, then the others in the order of references."""
+        """Evaluate all entries: those without references by type, then the rest in the order of references."""
         independent: dict[str, list[Entry]] = {}
         for entry in self._not_literal(independent):
-            given = _given(entry)
-            if paths := self._resource_paths(entry, given):
-                entry.sources = {name: found for name, each in paths.items() if (found := self._targets(each))}
-                self.references[entry] = [first for each in paths.values() for first in self._prerequisites(each)]
+            values = _written_values(entry)
+            if paths := self._resource_paths(entry, values):
+                entry.sources = {
+                    name: targets
+                    for name, attribute_paths in paths.items()
+                    if (targets := self._targets(attribute_paths))
+                }
+                self.references[entry] = [
+                    first for attribute_paths in paths.values() for first in self._prerequisites(attribute_paths)
+                ]
             else:
                 self._evaluate(entry)
                 independent.setdefault(entry.instance, []).append(entry)
@@ -71,11 +77,13 @@ class Evaluator:
             self._canonicalize([entry])
 
     def _not_literal(self, literal: dict[str, list[Entry]]) -> Iterator[Entry]:
-        """Add the entries without expressions to ``literal``, by provider instance; yield the others."""
+        """Add the entries without expressions to ``literal``, by provider instance; yield the rest."""
         for batch in batches(self._table.entries):
-            all_literal = expression.are_literal([value for entry in batch for value in _given(entry).values()])
+            all_literal = expression.are_literal(
+                [value for entry in batch for value in _written_values(entry).values()]
+            )
             for entry in batch:
-                if all_literal or all(map(expression.is_literal, _given(entry).values())):
+                if all_literal or all(map(expression.is_literal, _written_values(entry).values())):
                     literal.setdefault(entry.definition.instance, []).append(entry)
                 else:
                     yield entry
@@ -84,13 +92,15 @@ class Evaluator:
         """Report the inputs of functions that can never fit, whatever the resources that they refer to have."""
         for name, call in self._scope.calls.items():
             inputs = call.function.inputs.attributes if call is not None else {}
-            given = {key: value for key, value in call.arguments.items() if key in inputs} if call is not None else {}
-            for key, value in given.items():
+            arguments = (
+                {key: value for key, value in call.arguments.items() if key in inputs} if call is not None else {}
+            )
+            for key, value in arguments.items():
                 for message in () if expression.is_literal(value) else self.misfits(key, inputs[key], value):
                     self._diagnostics.value_error(name, ("with", key), message)
 
     def check_named_values(self) -> None:
-        """Report the named values that are invalid whatever resources have, those that others use first.
+        """Report named values that are invalid whatever resources have; those that are referred to come first.
 
         A mistake is thus reported at its own position only.
         """
@@ -103,9 +113,9 @@ class Evaluator:
                 self._scope.mark_invalid(name)
 
     def check_components(self) -> None:
-        """Report the inputs and outputs of components that are invalid whatever resources have, each where it is set.
+        """Report inputs and outputs of components that are invalid whatever resources have, where they are set.
 
-        What uses one is not reported too: those that use others come after these, and what is invalid becomes unknown.
+        Uses of an invalid one are not reported too: it becomes unknown, and users come after their sources.
         """
         components, resolve = list(dict.fromkeys(self._table.components.values())), self._scope.once(self._resolve)
         for component in components:
@@ -124,7 +134,7 @@ class Evaluator:
                 self._diagnostics.component_error(component, name, f"output '{name}': {message}", "expression")
 
     def _invalid(self, value: Any, resolve: Callable[[ExpressionPath], Any]) -> str:
-        """Return why a value cannot be evaluated; empty where it can."""
+        """Return the error of evaluating a value, or an empty string."""
         try:
             if not expression.is_literal(value):
                 self.evaluate(value, resolve)
@@ -140,7 +150,7 @@ class Evaluator:
                 self._diagnostics.value_error(name, (), message, "expression")
 
     def check_unused_defaults(self) -> None:
-        """Report the invalid ``defaults`` that no declaration inherits, as far as their values are known."""
+        """Report invalid ``defaults`` that no declaration inherits, as far as their values are known."""
         manifest = self._diagnostics.manifest
         inherited = {(declared.file, declared.type) for declared in manifest.resources} if manifest.defaults else ()
         for file, defaults in manifest.defaults.items():
@@ -179,7 +189,8 @@ class Evaluator:
     def evaluate(self, value: Any, resolve: Callable[[ExpressionPath], Any] | None = None) -> Any:
         """Return a value that belongs to no resource, such as an output, as far as it is known.
 
-        ``resolve``: another function than its own that resolves paths. Raises ``ValueError`` with a message for users.
+        ``resolve``: a function that resolves paths, instead of the evaluator's. Raises ``ValueError`` with a message
+        for users.
         """
         for path in self._paths(value):
             if isinstance(path.root, Reference) and (message := self._path_problem(path)):
@@ -197,10 +208,10 @@ class Evaluator:
                 self._used.add(path.keys[0])
             yield path
 
-    def _resource_paths(self, entry: Entry, given: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
+    def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
         """Return the paths into resources by attribute; report an attribute with an invalid one."""
-        found = {}
-        for name, value in given.items():
+        resource_paths = {}
+        for name, value in values.items():
             if expression.is_literal(value):
                 continue
             try:
@@ -212,13 +223,13 @@ class Evaluator:
             if message:
                 if not (entry.declaration.parent and message in self._of_inputs):
                     self._diagnostics.resource_error(entry, name, message, "expression")
-                given[name] = UNKNOWN
+                values[name] = UNKNOWN
             elif paths:
-                found[name] = paths
-        return found
+                resource_paths[name] = paths
+        return resource_paths
 
     def _ephemeral_problem(self, entry: Entry, name: str, value: Any) -> str:
-        """Note that an attribute is made from an ephemeral input; return why it cannot be, empty where it can."""
+        """Mark an attribute as made from an ephemeral input; return an error if that is not allowed, or ""."""
         if not (source := self._scope.ephemeral_input(value)):
             return ""
         entry.ephemeral = (*entry.ephemeral, name)
@@ -227,7 +238,7 @@ class Evaluator:
         return "" if fits else _ephemeral(source)
 
     def refuse_ephemeral(self, value: Any) -> None:
-        """Raise ``ValueError`` where a value that will be recorded is made from an ephemeral input."""
+        """Raise ``ValueError`` if a value that will be recorded is made from an ephemeral input."""
         if source := self._scope.ephemeral_input(value):
             raise ValueError(_ephemeral(source))
 
@@ -241,15 +252,18 @@ class Evaluator:
 
     def _prerequisites(self, paths: Sequence[ExpressionPath]) -> list[Entry]:
         """Return the resources that paths lead to, and all resources of components whose outputs are used."""
-        used = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
-        return [*self._targets(paths), *(member for each in used if each is not None for member in each.members)]
+        components = [self._table.components.get(path.root) for path in paths if isinstance(path.root, Reference)]
+        return [
+            *self._targets(paths),
+            *(member for component in components if component is not None for member in component.members),
+        ]
 
     def _find(self, path: ExpressionPath) -> Entry | None:
         assert isinstance(path.root, Reference)
         return self._table.find(path.root)
 
     def _path_problem(self, path: ExpressionPath) -> str:
-        """Return what is wrong with a path into a resource: no such resource or attribute; empty if nothing is."""
+        """Return the error of a path to an unknown resource or attribute, or an empty string."""
         target = self._find(path)
         if target is None:
             assert isinstance(path.root, Reference)
@@ -259,44 +273,44 @@ class Evaluator:
             names = () if self._diagnostics.many else map(str, self._table.references())
             return f"{path}: unknown resource '{path.root}'{hint(path.root, names)}"
         if path.keys[0] not in target.definition.attributes:
-            known = target.definition.attributes
-            return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], known)}"
+            attributes = target.definition.attributes
+            return f"{path}: unknown attribute '{path.keys[0]}'{hint(path.keys[0], attributes)}"
         return ""
 
     def _evaluate(self, entry: Entry) -> None:
         """Evaluate the expressions of an entry; values that only a state yields become unknown and pending."""
-        values = _given(entry)
+        values = _written_values(entry)
         pending = {}
         for name, value in values.items():
             if expression.is_literal(value):
                 continue
             try:
-                found = self._scope.attribute_value(entry, name, value, self._resolve)
+                result = self._scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 self._diagnostics.resource_error(entry, name, str(error), "expression")
-                found = UNKNOWN
+                result = UNKNOWN
             else:
-                self._check_pending(entry, name, value, found)
-            if found is not value and is_unknown(found):
+                self._check_pending(entry, name, value, result)
+            if result is not value and is_unknown(result):
                 pending[name] = value
-            values[name] = found
+            values[name] = result
         entry.pending = pending or EMPTY
 
-    def _check_pending(self, entry: Entry, name: str, value: Any, found: Any) -> None:
-        """Report what is not known yet and can never fit the data type of its attribute."""
-        attribute = entry.definition.attributes.get(name) if is_unknown(found) else None
+    def _check_pending(self, entry: Entry, name: str, value: Any, result: Any) -> None:
+        """Report a pending value that can never fit the data type of its attribute."""
+        attribute = entry.definition.attributes.get(name) if is_unknown(result) else None
         if attribute is not None:
             for message in self.misfits(name, attribute, value):
                 self._diagnostics.resource_error(entry, name, message, "type_mismatch")
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> list[str]:
-        """Return what is wrong with a value that is not known yet: what can never fit the data type."""
+        """Return a message for each reference in a pending value that can never fit the data type."""
         from resource_api.catalog.value_kinds import ValueKinds
 
         return list(ValueKinds(self._scope, self._find).misfits(name, attribute, value))
 
     def _of_resource(self, path: ExpressionPath) -> Any:
-        """Return the declared value that a path leads to; unknown where only the state has it."""
+        """Return the declared value that a path leads to; unknown if only the state has it."""
         target = self._find(path)
         if target is not None and path.keys[0] in target.ephemeral:
             msg = f"{path} is ephemeral: write the expression that it is declared with"
@@ -307,24 +321,24 @@ class Evaluator:
             # The declared value is not applied: only reading yields the value.
             return UNKNOWN
         if target.instance in self._table.missing:
-            # Nobody can tell its canonical form yet.
+            # Its canonical form is not known yet.
             return UNKNOWN
-        found = expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
-        return referred_value(target.definition, path.keys[0], found)
+        value = expression.follow_keys(target.should[path.keys[0]], path, path.keys[1:])
+        return referred_value(target.definition, path.keys[0], value)
 
     def _canonicalize(self, entries: Sequence[Entry]) -> None:
         """Fill in defaults, check and canonicalize resources of one type, and set their identities."""
         provider = self._table.provider(entries[0].instance)
         filled = [self._fill_defaults(entry) for entry in entries]
-        canonical, problems = canonicalize.canonicalize(provider, filled, lambda place: self._declared(entries[place]))
-        for place, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
+        canonical, problems = canonicalize.canonicalize(provider, filled, lambda index: self._declared(entries[index]))
+        for index, (entry, before, should) in enumerate(zip(entries, filled, canonical, strict=True)):
             entry.should = should
             if should is not before:
                 _keep_written(entry, before)
-            found = problems.get(place, ()) if problems else ()
-            for problem in found:
+            entry_problems = problems.get(index, ()) if problems else ()
+            for problem in entry_problems:
                 self._diagnostics.add(entry, problem)
-            if not found or not any(problem.severity == "error" for problem in found):
+            if not entry_problems or not any(problem.severity == "error" for problem in entry_problems):
                 identify(entry, self._table, self._diagnostics, self._scope)
 
     def _declared(self, entry: Entry) -> Mapping[str, Any]:
@@ -332,20 +346,20 @@ class Evaluator:
         return {**self._diagnostics.manifest.defaults_of(entry.declaration), **entry.declaration.attributes}
 
     def _fill_defaults(self, entry: Entry) -> Resource:
-        """Return the values of an entry with its type's defaults; keep what was written, mostly only the names."""
-        given = _given(entry)
+        """Return the values of an entry with its type's defaults; keep the written values, mostly only their names."""
+        values = _written_values(entry)
         if entry.pending or entry.definition.sensitive:
-            entry.written = given.copy()
+            entry.written = values.copy()
         else:
-            names = tuple(given)
+            names = tuple(values)
             entry.written = self._attribute_names.setdefault(names, names)
-        return canonicalize.fill_defaults(entry.definition, given)
+        return canonicalize.fill_defaults(entry.definition, values)
 
 
 def _ephemeral(name: str) -> str:
     """Return the message that an ephemeral input would be recorded."""
-    where = "only parameters, write_only attributes and configurations of providers can be made from it"
-    return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {where}"
+    rule = "only parameters, write_only attributes and configurations of providers can be made from it"
+    return f"the input '{name}' is ephemeral, so that nothing of it is recorded: {rule}"
 
 
 def _named_value(name: str) -> Expression:
@@ -353,21 +367,21 @@ def _named_value(name: str) -> Expression:
 
 
 def _used_names(value: Any) -> list[str]:
-    """Return the named values that a value uses; none if it is invalid, evaluating it reports that."""
+    """Return the named values that a value uses; none for an invalid value, which is reported on evaluation."""
     try:
         return [path.keys[0] for path in expression.find_paths(value) if path.root == "values"]
     except ValueError:
         return []
 
 
-def _given(entry: Entry) -> Resource:
+def _written_values(entry: Entry) -> Resource:
     """Return the values of an entry that has not been canonicalized, as written."""
     assert type(entry.written) is dict
     return entry.written
 
 
 def _keep_written(entry: Entry, before: Resource) -> None:
-    """Keep the values of an entry ``before`` canonicalizing, where that has changed any of them."""
+    """Keep the values ``before`` canonicalizing if any of them changed."""
     names, should = entry.written, entry.should
     if type(names) is tuple and not all(map(is_, map(should.get, names), map(before.get, names))):
         entry.written = {name: before.get(name) for name in names}
@@ -375,17 +389,17 @@ def _keep_written(entry: Entry, before: Resource) -> None:
 
 def _referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
     """Return the keys in an order in which references lead back; a cycle in any order, it is reported elsewhere."""
-    done: dict[T, None] = {}
+    ordered: dict[T, None] = {}
     for start in references:
         stack = [start]
         inside = {start}
         while stack:
             following = next(
-                (t for t in references[stack[-1]] if t in references and t not in done and t not in inside), None
+                (t for t in references[stack[-1]] if t in references and t not in ordered and t not in inside), None
             )
             if following is None:
-                done[stack.pop()] = None
+                ordered[stack.pop()] = None
             else:
                 inside.add(following)
                 stack.append(following)
-    return list(done)
+    return list(ordered)

@@ -39,17 +39,17 @@ _MAX_LOOKUPS: Final = 20_000
 
 
 class _Expansion:
-    """What the evaluation of one path, or of several, has looked up so far, to bound it like the aliases of YAML."""
+    """The lookups of one evaluation, of one path or more, to bound it like the aliases of YAML."""
 
-    __slots__ = ("characters", "known", "lookups")
+    __slots__ = ("characters", "evaluated", "lookups")
 
     def __init__(self) -> None:
         self.lookups = self.characters = 0
-        #: Name → what it evaluated to, and how many lookups and characters that took: once evaluated, always counted.
-        self.known: dict[str, tuple[Any, int, int]] = {}
+        #: Name → its value, and the lookups and characters of evaluating it, which count for each use.
+        self.evaluated: dict[str, tuple[Any, int, int]] = {}
 
     def add(self, path: ExpressionPath, lookups: int, characters: int) -> None:
-        """Count what a named value or an output takes. Raise ``ValueError`` beyond the limits."""
+        """Count the lookups and characters of a named value or an output. Raise ``ValueError`` beyond the limits."""
         self.lookups += lookups
         self.characters += characters
         if self.lookups > _MAX_LOOKUPS or self.characters > document.MAX_EXPANSION:
@@ -66,7 +66,7 @@ class _Lookup(NamedTuple):
     expand_components: bool = True
     #: The names of the values that are being evaluated, to find circles.
     inside: tuple[str, ...] = ()
-    #: What it has looked up; None: it has not begun.
+    #: Its lookups, or None before the first.
     expansion: _Expansion | None = None
 
 
@@ -83,9 +83,9 @@ class Scope:
     ) -> None:
         """Look names up in ``manifest``; ``inputs`` are values by name, an invalid one becomes ``UNKNOWN``.
 
-        ``facts`` has ``[name]`` and ``names()``, and ``host``, what is known of the host; a mapping has no host.
-        ``contents`` makes an asset or archive from its description in a file; without it descriptions stay. ``stacks``
-        returns the outputs of other stacks; without it there are none.
+        ``facts`` has ``[name]``, ``names()`` and ``host``, the host's properties; a mapping has no host. ``contents``
+        makes an asset or archive from its description in a file, or None to keep descriptions. ``stacks`` returns the
+        outputs of other stacks, or None if there are none.
         """
         self._manifest = manifest
         self._facts = facts
@@ -95,7 +95,7 @@ class Scope:
         self.stack_outputs: dict[tuple[str, str], None] = {}
         #: Components by reference and alias, as far as they have been built.
         self.components: dict[Reference, ComponentInstance] = {}
-        #: The named values that are function calls; None for a named value that is invalid.
+        #: The named values that are function calls, or None for an invalid named value.
         self.calls: Mapping[str, FunctionCall | None] = {}
         self.inputs, self.problems = input_values(manifest, inputs, self._make_contents)
 
@@ -109,13 +109,13 @@ class Scope:
         """Return the function that resolves a path for ``expression.evaluate``.
 
         ``of_resource`` returns the value of a path into a resource, and into a component unless ``expand_components``;
-        ``call`` calls a function whose inputs are known, without it answers are ``UNKNOWN``. The returned function
-        raises ``ValueError`` with a message for users.
+        ``call`` calls a function with known inputs; by default results are ``UNKNOWN``. The returned function raises
+        ``ValueError`` with a message for users.
         """
         return partial(self._resolve, _Lookup(of_resource, call, expand_components))
 
     def once(self, resolve: partial[Any]) -> Callable[[ExpressionPath], Any]:
-        """Return a function like ``resolve``, one that ``resolver`` has returned, that evaluates each named value once.
+        """Return a function like ``resolve``, a result of ``resolver``, that evaluates each named value once.
 
         The texts of all paths that are resolved with it are bounded together.
         """
@@ -133,24 +133,24 @@ class Scope:
     ) -> Reference | None:
         """Return a reference with the expressions in its title evaluated: inputs, values and facts.
 
-        None where it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
-        users. ``inside``: the values that are being evaluated, and ``expansion`` what that has looked up.
+        None if it uses an invalid input or value, which has been reported. Raises ``ValueError`` with a message for
+        users. ``inside``: the names of the values being evaluated, and ``expansion`` their lookups.
         """
         if "${" not in written.title:
             return written
         lookup = _Lookup(_refuse_resource, _refuse_function, False, inside, expansion)  # noqa: FBT003 - its fields
-        found = expression.evaluate(str(written), partial(self._resolve, lookup))
-        if is_unknown(found):
+        name = expression.evaluate(str(written), partial(self._resolve, lookup))
+        if is_unknown(name):
             return None
         # A title is shown in every message and written on command lines.
         problem = (
             "a title cannot hold a secret"
-            if is_secret(found)
-            else document.character_problem(found, key=True, what="a title")
+            if is_secret(name)
+            else document.character_problem(name, key=True, what="a title")
         )
         if problem:
             raise ValueError(problem)
-        return reference.parse(found)
+        return reference.parse(name)
 
     def mark_invalid(self, name: str) -> None:
         """Mark a named value as invalid: wherever it is used it is ``UNKNOWN``, and not reported again."""
@@ -171,63 +171,68 @@ class Scope:
         ``of_configurations``: also those in the configurations of the providers that are called for it.
         Raises ``ValueError`` with a message for users.
         """
-        seen: set[ExpressionPath] = set()
+        visited: set[ExpressionPath] = set()
         waiting = [value]
         while waiting:
             for path in filter(None, map(self._with_name, expression.find_paths(waiting.pop()))):
                 yield path
-                named = path._replace(keys=path.keys[:1])
-                definition = None if named in seen else self._definition(named, of_configurations=of_configurations)
+                definition_path = path._replace(keys=path.keys[:1])
+                definition = (
+                    None
+                    if definition_path in visited
+                    else self._definition(definition_path, of_configurations=of_configurations)
+                )
                 if definition is not None:
-                    seen.add(named)
+                    visited.add(definition_path)
                     waiting.append(definition)
 
     def named(self, name: str) -> Any:
-        """Return a named value as written; None where there is none."""
+        """Return a named value as written, or None."""
         return self._manifest.values.get(name)
 
     def ephemeral_input(self, value: Any) -> str:
-        """Return the name of an ephemeral input from which a value is made; empty where there is none.
+        """Return the name of an ephemeral input that a value is made from, or an empty string.
 
-        What a provider answers is not made from its configuration. Raises ``ValueError`` with a message for users.
+        A function's result is not made from its provider's configuration. Raises ``ValueError`` with a message for
+        users.
         """
         ephemeral = {name for name, declared in self._manifest.inputs.items() if declared.ephemeral}
         paths = self.paths(value, of_configurations=False) if ephemeral else ()
         return next((path.keys[0] for path in paths if path.root == "inputs" and path.keys[0] in ephemeral), "")
 
     def _definition(self, path: ExpressionPath, *, of_configurations: bool) -> Any:
-        """Return the named value or output that a path means, as written; None for other paths."""
+        """Return the named value or output of a path, as written, or None for other paths."""
         if path.root == "values":
             name = path.keys[0]
             call = self.calls.get(name)
             # An invalid one has been reported.
             value = None if name in self.calls and call is None else self._manifest.values.get(name)
             configured = self._manifest.providers.values() if call and of_configurations else ()
-            return [value, *(each.config for each in configured if call and each.instance == call.instance)]
+            return [value, *(provider.config for provider in configured if call and provider.instance == call.instance)]
         component = self.components.get(path.root) if isinstance(path.root, tuple) else None
         return component.outputs.get(path.keys[0]) if component is not None else None
 
     def attribute_value(self, entry: Entry, name: str, written: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
-        """Return an attribute's value: expressions evaluated, descriptions of assets and archives replaced by these.
+        """Return an attribute's value: expressions evaluated, assets and archives made from their descriptions.
 
-        An asset of text is that text where the attribute accepts text. Raises ``ValueError`` with a message for users.
+        A text asset becomes its text if the attribute accepts text. Raises ``ValueError`` with a message for users.
         """
-        found = expression.evaluate(written, resolve)
-        if type(found) is not str and found is not UNKNOWN and name in entry.definition.attributes:
-            found = canonicalize.with_texts(entry.definition.attributes[name].datatype, written, found)
+        value = expression.evaluate(written, resolve)
+        if type(value) is not str and value is not UNKNOWN and name in entry.definition.attributes:
+            value = canonicalize.with_texts(entry.definition.attributes[name].datatype, written, value)
         if name in entry.definition.content_attributes:
-            if is_unknown(found):
-                # The description of a content is no content before all of it is known.
+            if is_unknown(value):
+                # A description that is not completely known is no content yet.
                 return UNKNOWN
-            made = self._make_contents(found, entry.declaration.file)
-            text = assets.text_of(made) if str in entry.definition.unrestricted_types[name] else None
-            return made if text is None else text
-        return found
+            content = self._make_contents(value, entry.declaration.file)
+            text = assets.text_of(content) if str in entry.definition.unrestricted_types[name] else None
+            return content if text is None else text
+        return value
 
     def _make_contents(self, value: Any, file: str) -> Any:
         contents, root = self._contents, self._manifest.root
-        place = f"{root}/{file}" if root and not file.startswith("/") else file
-        return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, place))
+        location = f"{root}/{file}" if root and not file.startswith("/") else file
+        return value if contents is None else assets.build_contents(value, lambda spec: contents(spec, location))
 
     def _resolve(self, lookup: _Lookup, written: ExpressionPath) -> Any:
         path = self._with_name(written, lookup.inside, lookup.expansion)
@@ -250,11 +255,11 @@ class Scope:
     def _with_name(
         self, written: ExpressionPath, inside: tuple[str, ...] = (), expansion: _Expansion | None = None
     ) -> ExpressionPath | None:
-        """Return a path with the expressions in its resource's title evaluated; None as in ``resolve_name``."""
+        """Return a path with the expressions in its resource's title evaluated, or None as ``resolve_name``."""
         if not isinstance(written.root, tuple) or "${" not in written.root.title:
             return written
-        found = self.resolve_name(written.root, inside, expansion)
-        return None if found is None else written._replace(root=found)
+        name = self.resolve_name(written.root, inside, expansion)
+        return None if name is None else written._replace(root=name)
 
     def _input(self, path: ExpressionPath) -> Any:
         name = path.keys[0]
@@ -271,10 +276,10 @@ class Scope:
         return expression.follow_keys(value, path, path.keys[1:])
 
     def _host(self, path: ExpressionPath) -> Any:
-        known = getattr(self._facts, "host", {})
-        if path.keys[0] not in known:
-            raise _unknown_name(path, "property of the host", known)
-        return expression.follow_keys(known[path.keys[0]], path, path.keys[1:])
+        properties = getattr(self._facts, "host", {})
+        if path.keys[0] not in properties:
+            raise _unknown_name(path, "property of the host", properties)
+        return expression.follow_keys(properties[path.keys[0]], path, path.keys[1:])
 
     def _stack_output(self, path: ExpressionPath) -> Any:
         stack, name = path.keys[:2]
@@ -303,18 +308,18 @@ class Scope:
             return self._evaluate(name, self._manifest.values[name], path, lookup)
         if (call := self.calls[name]) is None:
             return UNKNOWN
-        # No function is called with inputs that are not known.
-        given = self._evaluate(name, dict(call.arguments), path._replace(keys=path.keys[:1]), lookup)
-        answer = UNKNOWN if is_unknown(given) else lookup.call(call, self._with_contents(name, call, given))
+        # No function is called with unknown inputs.
+        arguments = self._evaluate(name, dict(call.arguments), path._replace(keys=path.keys[:1]), lookup)
+        answer = UNKNOWN if is_unknown(arguments) else lookup.call(call, self._with_contents(name, call, arguments))
         return expression.follow_keys(answer, path, path.keys[1:])
 
-    def _with_contents(self, name: str, call: FunctionCall, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the inputs of a call, descriptions of assets and archives replaced by these."""
+    def _with_contents(self, name: str, call: FunctionCall, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the inputs of a call, with assets and archives made from their descriptions."""
         contents = call.function.inputs.content_attributes
-        if contents.isdisjoint(given):
-            return given
+        if contents.isdisjoint(arguments):
+            return arguments
         file = self._manifest.place(("values", name)).file
-        return {key: self._make_contents(value, file) if key in contents else value for key, value in given.items()}
+        return {key: self._make_contents(value, file) if key in contents else value for key, value in arguments.items()}
 
     def _output(self, path: ExpressionPath, lookup: _Lookup) -> Any:
         assert isinstance(path.root, tuple)
@@ -332,17 +337,17 @@ class Scope:
             msg = f"{path}: values refer to each other more than {document.MAX_DEPTH} deep"
             raise ValueError(msg)
         expansion = lookup.expansion or _Expansion()
-        if name in expansion.known:
-            found, lookups, characters = expansion.known[name]
+        if name in expansion.evaluated:
+            result, lookups, characters = expansion.evaluated[name]
             expansion.add(path, lookups, characters)
         else:
             lookups, characters = expansion.lookups, expansion.characters
-            found = expression.evaluate(
+            result = expression.evaluate(
                 value, partial(self._resolve, lookup._replace(inside=inside, expansion=expansion))
             )
-            expansion.add(path, 1, len(found) if type(found) is str else 0)
-            expansion.known[name] = found, expansion.lookups - lookups, expansion.characters - characters
-        return expression.follow_keys(found, path, path.keys[1:])
+            expansion.add(path, 1, len(result) if type(result) is str else 0)
+            expansion.evaluated[name] = result, expansion.lookups - lookups, expansion.characters - characters
+        return expression.follow_keys(result, path, path.keys[1:])
 
 
 def _refuse_function(call: FunctionCall, _given: Mapping[str, Any]) -> Any:
@@ -355,8 +360,8 @@ def _refuse_resource(path: ExpressionPath) -> Any:
     raise ValueError(msg)
 
 
-def _unknown_name(path: ExpressionPath, kind: str, known: Any) -> ValueError:
-    return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'{hint(path.keys[0], known, kind)}")
+def _unknown_name(path: ExpressionPath, kind: str, names: Any) -> ValueError:
+    return ValueError(f"{path}: unknown {kind} '{path.keys[0]}'{hint(path.keys[0], names, kind)}")
 
 
 #: The keys of ``lifecycle`` that hold references.
@@ -365,8 +370,8 @@ _LIFECYCLE_REFERENCES: Final = ("replace_triggered_by", "deleted_with")
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
     """Whether no title and no metaparameter of the declarations holds an expression; one check for all of them."""
-    values = [value for each in declarations for value in each.meta.values()]
-    return expression.are_literal(values) and "${" not in "\n".join([each.title for each in declarations])
+    values = [value for declared in declarations for value in declared.meta.values()]
+    return expression.are_literal(values) and "${" not in "\n".join([declared.title for declared in declarations])
 
 
 class NameEvaluator:
@@ -385,20 +390,20 @@ class NameEvaluator:
             if source is not None and target is not None:
                 moved.append(move._replace(source=source, target=target))
         pairs = ((removal, self._name(removal, removal.reference)) for removal in manifest.removed)
-        removed = [removal._replace(reference=found) for removal, found in pairs if found is not None]
+        removed = [removal._replace(reference=name) for removal, name in pairs if name is not None]
         return manifest._replace(moved=tuple(moved), removed=tuple(removed))
 
     def evaluate_declaration(self, declared: Declaration) -> Declaration | None:
-        """Return a declaration with its title and relationships evaluated; None where the title is invalid."""
+        """Return a declaration with its title and relationships evaluated, or None if the title is invalid."""
         if "${" in declared.title:
             try:
-                found = self._scope.resolve_name(Reference(declared.type, declared.title))
+                name = self._scope.resolve_name(Reference(declared.type, declared.title))
             except ValueError as error:
                 self._diagnostics.declaration_error(declared, str(error), "title")
                 return None
-            if found is None:
+            if name is None:
                 return None
-            declared = declared._replace(title=found.title)
+            declared = declared._replace(title=name.title)
         if all(map(expression.is_literal, declared.meta.values())):
             return declared
         meta = {
@@ -414,17 +419,17 @@ class NameEvaluator:
             meta["lifecycle"] = {**lifecycle, **evaluated}
         return declared._replace(meta=meta)
 
-    def _references(self, declared: Declaration, attribute: str, value: Any, shown: str = "") -> Any:
+    def _references(self, declared: Declaration, attribute: str, value: Any, label: str = "") -> Any:
         """Return a reference or a list of references evaluated, without invalid ones."""
         if isinstance(value, list):
-            found = [self._references(declared, attribute, text, shown) for text in value]
-            return [each for each in found if each is not None]
+            references = [self._references(declared, attribute, text, label) for text in value]
+            return [item for item in references if item is not None]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
             name = self._scope.resolve_name(parse(value))
         except ValueError as error:
-            self._diagnostics.declaration_error(declared, f"{shown or attribute}: {error}", "reference", attribute)
+            self._diagnostics.declaration_error(declared, f"{label or attribute}: {error}", "reference", attribute)
             return None
         return None if name is None else str(name)
 

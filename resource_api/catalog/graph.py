@@ -1,8 +1,7 @@
-"""The graph of relationships: the order of execution, cycles, and what comes after what.
+"""The graph of relationships: the order of execution, cycles and descendants.
 
 The order is the manifest's, corrected by relationships; an automatic relationship gives way to explicit ones that
-contradict it. Nodes are numbers: resources do not enter. Pure and iterative: the length of a chain is not limited by
-the stack.
+contradict it. Nodes are numbers. Pure and iterative: the length of a chain is not limited by the stack.
 """
 
 from __future__ import annotations
@@ -73,31 +72,31 @@ def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
 
 
 def _cycles(stuck: set[int], edges: Iterable[Edge]) -> list[list[int]]:
-    """Return one cycle for each strongly connected part, each beginning with its first resource in the manifest."""
+    """Return one cycle for each strongly connected component, from its first resource in the manifest."""
     before: dict[int, list[int]] = {}
     for edge in edges:
         if edge.first in stuck and edge.then in stuck:
             before.setdefault(edge.then, []).append(edge.first)
-    found: list[list[int]] = []
-    seen: set[int] = set()
+    cycles: list[list[int]] = []
+    visited: set[int] = set()
     for start in sorted(stuck):
         path: list[int] = []
-        place: dict[int, int] = {}
+        positions: dict[int, int] = {}
         node = start
-        while node not in seen and node not in place:
-            place[node] = len(path)
+        while node not in visited and node not in positions:
+            positions[node] = len(path)
             path.append(node)
             node = min(before[node])
-        if node in place:
-            cycle = path[place[node] :][::-1]
+        if node in positions:
+            cycle = path[positions[node] :][::-1]
             least = cycle.index(min(cycle))
-            found.append(cycle[least:] + cycle[:least])
-        seen.update(path)
-    return found
+            cycles.append(cycle[least:] + cycle[:least])
+        visited.update(path)
+    return cycles
 
 
 def _contradicted(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
-    """Return the automatic edges of a cycle that explicit ones contradict; none when all are automatic."""
+    """Return the automatic edges of a cycle that explicit ones contradict; none if all are automatic."""
     steps = set(zip(cycle, [*cycle[1:], cycle[0]], strict=True))
     inside = [edge for edge in edges if (edge.first, edge.then) in steps]
     explicit = {(edge.first, edge.then) for edge in inside if not edge.automatic}
@@ -106,14 +105,14 @@ def _contradicted(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
     """Return all that comes after ``start``, directly or not, with ``start`` itself."""
-    found = set(start)
-    waiting = list(found)
+    reached = set(start)
+    waiting = list(reached)
     while waiting:
         for index in after.get(waiting.pop(), ()):
-            if index not in found:
-                found.add(index)
+            if index not in reached:
+                reached.add(index)
                 waiting.append(index)
-    return found
+    return reached
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:

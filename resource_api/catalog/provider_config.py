@@ -48,11 +48,11 @@ def build_instances(
     callers = {call.instance: name for name, call in calls.items() if call is not None}
     called = [name for name in callers if table.provider(name).definition.config.attributes]
     builder = _InstanceBuilder(table, evaluator, diagnostics, callers)
-    found = {
+    instances = {
         name: builder.build(name, configured.get(name), users.get(name, []))
         for name in dict.fromkeys([*configured, *users, *called])
     }
-    return {name: instance for name, instance in found.items() if instance is not None}
+    return {name: instance for name, instance in instances.items() if instance is not None}
 
 
 def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
@@ -71,16 +71,16 @@ def select_instance(name: Any, type_name: str, manifest: Manifest) -> str:
 
 
 def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> str:
-    """Return a message about an implementation that a type does not have; empty if it has it or none is stated."""
+    """Return an error for an implementation that a type does not have, or an empty string."""
     if not stated or stated in provider.implementations:
         return ""
     there = ", ".join(provider.implementations)
     return f"unknown implementation '{stated}' of {capitalize_type(provider.definition.name)}; there are: {there}"
 
 
-def default_config(provider: ProviderFunctions, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider with the ``given`` values. Raises ``ProviderError``."""
-    config, problems = validate_config(provider, given)
+def default_config(provider: ProviderFunctions, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the configuration of a type's default provider with the ``values`` values. Raises ``ProviderError``."""
+    config, problems = validate_config(provider, values)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
         msg = (
@@ -109,14 +109,16 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
     """Return a manifest with only one provider, and those whose functions its configuration needs."""
-    kept = [name]
-    for each in kept:
-        reduced = reduce_to_providers(manifest._replace(providers={each: manifest.providers[each]}))
+    needed = [name]
+    for provider in needed:
+        reduced = reduce_to_providers(manifest._replace(providers={provider: manifest.providers[provider]}))
         for called in _called_providers(reduced.values.values(), types_with_function):
-            if called in manifest.providers and called not in kept:
-                kept.append(called)
-    found = reduce_to_providers(manifest._replace(providers={each: manifest.providers[each] for each in kept}))
-    return found._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
+            if called in manifest.providers and called not in needed:
+                needed.append(called)
+    reduced = reduce_to_providers(
+        manifest._replace(providers={provider: manifest.providers[provider] for provider in needed})
+    )
+    return reduced._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
 
 
 def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
@@ -140,7 +142,7 @@ class _InstanceBuilder:
         self._callers = callers
 
     def build(self, name: str, declared: ConfiguredProvider | None, users: list[Entry]) -> ProviderInstance | None:
-        """Return an instance; None when its type is unknown or broken."""
+        """Return an instance, or None when its type is unknown or broken."""
         report = partial(self._report, name, declared, users)
         try:
             provider = self._table.provider(name)
@@ -148,35 +150,35 @@ class _InstanceBuilder:
             report(("type",), str(error))
             return None
         config = declared.config if declared else {}
-        known = provider.definition.config.attributes
-        for key in config.keys() - known.keys():
+        attributes = provider.definition.config.attributes
+        for key in config.keys() - attributes.keys():
             nothing = f"type '{provider.definition.name}' takes no configuration"
-            report(("config", key), f"unknown configuration '{key}'{hint(key, known)}" if known else nothing)
+            report(("config", key), f"unknown configuration '{key}'{hint(key, attributes)}" if attributes else nothing)
         version, stated = (declared.version, declared.implementation) if declared else ("", "")
         if wrong := unknown_implementation(stated, provider):
             report(("implementation",), wrong)
-        given = {key: config[key] for key in known if key in config}
-        values, pending, ephemeral = self._evaluate(given, known, users, report)
-        checked, problems = validate_config(provider, values, written=given)
+        arguments = {key: config[key] for key in attributes if key in config}
+        values, pending, ephemeral = self._evaluate(arguments, attributes, users, report)
+        checked, problems = validate_config(provider, values, written=arguments)
         for problem in problems:
             report(("config", problem.attribute) if problem.attribute else ("config",), problem.message)
         if declared:
-            place = declared.origin.place()
+            position = declared.origin.place()
         else:
             user = users[0].declaration if users else ("values", self._callers[name])
-            place = self._diagnostics.manifest.place(user)
-        return ProviderInstance(name, place, version, checked, pending, stated, ephemeral)
+            position = self._diagnostics.manifest.place(user)
+        return ProviderInstance(name, position, version, checked, pending, stated, ephemeral)
 
     def _evaluate(
         self,
         config: Mapping[str, Any],
-        known: Mapping[str, Attribute],
+        attributes: Mapping[str, Attribute],
         users: list[Entry],
         report: Callable[[tuple[str, ...], str], None],
     ) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-        """Return the evaluated values, ``UNKNOWN`` where only a state has them, the pending ones as written, and keys.
+        """Return the evaluated values (``UNKNOWN`` if only a state has one), the pending ones as written, and keys.
 
-        The keys are those of the values that are made from ephemeral inputs.
+        The keys are those of values made from ephemeral inputs.
         """
         values: dict[str, Any] = {}
         pending: dict[str, Any] = {}
@@ -184,7 +186,7 @@ class _InstanceBuilder:
         for key, value in config.items():
             try:
                 targets = self._evaluator.prerequisites(value)
-                values[key] = canonicalize.with_texts(known[key].datatype, value, self._evaluator.evaluate(value))
+                values[key] = canonicalize.with_texts(attributes[key].datatype, value, self._evaluator.evaluate(value))
                 ephemeral += [key] if self._evaluator.is_ephemeral(value) else []
             except ValueError as error:
                 report(("config", key), str(error))
@@ -192,7 +194,7 @@ class _InstanceBuilder:
                 continue
             if is_unknown(values[key]):
                 pending[key], values[key] = value, UNKNOWN
-                for message in self._evaluator.misfits(key, known[key], value):
+                for message in self._evaluator.misfits(key, attributes[key], value):
                     report(("config", key), message)
             for entry in users if targets else ():
                 self._evaluator.references[entry] = [*self._evaluator.references.get(entry, ()), *targets]
@@ -214,18 +216,18 @@ class _InstanceBuilder:
 
 def validate_config(
     provider: ProviderFunctions,
-    given: Mapping[str, Any],
+    values: Mapping[str, Any],
     former: Mapping[str, Any] | None = None,
     *,
     written: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], list[Problem]]:
-    """Return a configuration with defaults, and what its data types and the provider refuse.
+    """Return a configuration with defaults, and the problems that its data types and the provider report.
 
-    ``check_config`` receives the known values and may add values that are not given. ``former`` is the recorded
-    configuration if that is another one; ``written`` has the ``given`` values with their references.
+    ``check_config`` receives the known values and may add values. ``former`` is the recorded configuration if it
+    differs; ``written`` has ``values`` with their references.
     """
     definition = provider.definition.config
-    config = canonicalize.fill_defaults(definition, dict(given))
+    config = canonicalize.fill_defaults(definition, dict(values))
     problems = canonicalize.check_values(definition, config, written)
     if problems or provider.check_config is None:
         return config, problems or _missing(provider, config)
@@ -235,9 +237,9 @@ def validate_config(
             None if former is None else copy_resource(former),
         )
     except Exception as error:  # noqa: BLE001 - an author's method may raise anything
-        why = reason(error)
-        # From a worker comes a text. Any other exception may be about what the method itself was to find.
-        return config, (why.startswith("KeyError: ") and _missing(provider, config)) or [Problem(None, why)]
+        message = reason(error)
+        # A worker sends text. A KeyError may be about a mandatory value that the method looked up.
+        return config, (message.startswith("KeyError: ") and _missing(provider, config)) or [Problem(None, message)]
     if not hasattr(answer, "keys") or not answer.keys() <= definition.attributes.keys():
         return config, [
             Problem(None, "check_config must return the configuration, a mapping of what the type declares")
@@ -256,27 +258,27 @@ _KEYS: Final = ("invoke", "with", "provider")
 
 
 def find_calls(diagnostics: Diagnostics, definitions: Definitions) -> dict[str, FunctionCall | None]:
-    """Return the named values that are function calls; None for an invalid one, which is reported."""
-    found: dict[str, FunctionCall | None] = {}
+    """Return the named values that are function calls, with None for an invalid one, which is reported."""
+    calls: dict[str, FunctionCall | None] = {}
     for name, body in diagnostics.manifest.values.items():
         if type(body) is dict and "invoke" in body:
             try:
-                call = found[name] = _call(body, diagnostics, definitions)
+                call = calls[name] = _call(body, diagnostics, definitions)
             except (ValueError, DefinitionError) as error:
                 diagnostics.value_error(name, (), str(error))
-                found[name] = None
+                calls[name] = None
                 continue
             for path, message in _input_problems(call):
                 diagnostics.value_error(name, path, message)
-    return found
+    return calls
 
 
 def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Definitions) -> FunctionCall:
     if unknown := [key for key in body if key not in _KEYS]:
         msg = f"unknown key '{unknown[0]}'{hint(unknown[0], _KEYS)}; a call has {', '.join(_KEYS)}"
         raise ValueError(msg)
-    function, given, provider = body["invoke"], body.get("with") or {}, body.get("provider")
-    if type(function) is not str or type(given) is not dict:
+    function, arguments, provider = body["invoke"], body.get("with") or {}, body.get("provider")
+    if type(function) is not str or type(arguments) is not dict:
         msg = "write {invoke: FUNCTION, with: {INPUT: VALUE}}"
         raise ValueError(msg)
     type_name, _, name = function.rpartition(".")
@@ -289,7 +291,7 @@ def _call(body: Mapping[str, Any], diagnostics: Diagnostics, definitions: Defini
     if name not in functions:
         msg = f"type '{split_instance(instance)[0]}' has no function '{name}'{hint(name, functions)}"
         raise ValueError(msg)
-    return FunctionCall(instance, name, functions[name], given)
+    return FunctionCall(instance, name, functions[name], arguments)
 
 
 def _type_with_function(name: str, definitions: Definitions) -> str:
@@ -298,14 +300,15 @@ def _type_with_function(name: str, definitions: Definitions) -> str:
     if len(types) == 1:
         return types[0]
     if types:
-        msg = f"several types have a function '{name}'; write one of {', '.join(f'{each}.{name}' for each in types)}"
+        names = ", ".join(f"{type_name}.{name}" for type_name in types)
+        msg = f"several types have a function '{name}'; write one of {names}"
         raise ValueError(msg)
     msg = f"no type on the module path has a function '{name}'; write TYPE.FUNCTION"
     raise ValueError(msg)
 
 
 def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield what is wrong with the literal inputs of a call: the path in the named value, and a message."""
+    """Yield the problems of a call's literal inputs: the key path in the named value, and a message."""
     inputs = call.function.inputs
     for name in call.arguments:
         if name not in inputs.attributes:
@@ -313,34 +316,36 @@ def _input_problems(call: FunctionCall) -> Iterator[tuple[tuple[str, ...], str]]
     for name in inputs.mandatory:
         if call.arguments.get(name) is None:
             yield ("with",), f"function '{call}' needs the input '{name}'"
-    known = inputs.attributes.keys() & call.arguments.keys()
-    literal = {name: call.arguments[name] for name in known if expression.is_literal(call.arguments[name])}
+    names = inputs.attributes.keys() & call.arguments.keys()
+    literal = {name: call.arguments[name] for name in names if expression.is_literal(call.arguments[name])}
     for problem in _check(call, literal)[1]:
         yield ("with", problem.attribute or ""), problem.message
 
 
-def _check(call: FunctionCall, given: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
+def _check(call: FunctionCall, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
     inputs = call.function.inputs
-    filled = canonicalize.fill_defaults(inputs, dict(given))
+    filled = canonicalize.fill_defaults(inputs, dict(arguments))
     return filled, canonicalize.check_values(inputs, filled, call.arguments)
 
 
-def _with_texts(call: FunctionCall, given: Mapping[str, Any]) -> dict[str, Any]:
-    known = call.function.inputs.attributes
+def _with_texts(call: FunctionCall, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    attributes = call.function.inputs.attributes
     return {
-        name: canonicalize.with_texts(known[name].datatype, call.arguments[name], value) if name in known else value
-        for name, value in given.items()
+        name: canonicalize.with_texts(attributes[name].datatype, call.arguments[name], value)
+        if name in attributes
+        else value
+        for name, value in arguments.items()
     }
 
 
-def invoke(call: FunctionCall, given: Mapping[str, Any], ask: Ask) -> Any:
-    """Return a function's answer to known inputs; it is sensitive if an input is or the function declares it so.
+def invoke(call: FunctionCall, arguments: Mapping[str, Any], ask: Ask) -> Any:
+    """Return a function's result for known inputs; sensitive if an input is or the function declares it so.
 
-    Raises ``ValueError`` with the reason when the inputs are invalid, and whatever ``ask`` raises.
+    Raises ``ValueError`` with the reason for invalid inputs, and all exceptions of ``ask``.
     """
-    inputs, problems = _check(call, _with_texts(call, given))
+    inputs, problems = _check(call, _with_texts(call, arguments))
     if problems:
         msg = f"{call}: {'; '.join(problem.message for problem in problems)}"
         raise ValueError(msg)
     plain = {name: value if name in call.function.inputs.sensitive else reveal(value) for name, value in inputs.items()}
-    return ask(call, plain, any(map(is_secret, given.values())))
+    return ask(call, plain, any(map(is_secret, arguments.values())))

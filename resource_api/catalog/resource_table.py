@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Definitions(NamedTuple):
-    """Looks types and components up by name; each function may raise ``DefinitionError``."""
+    """Look up types and components by name; each function may raise ``DefinitionError``."""
 
     #: Provider instance → its type's definition and pure functions.
     provider: Callable[[str], ProviderFunctions]
-    #: Name → component; None where no component has that name.
+    #: Name → component, or None.
     component: Callable[[str], LoadedComponent | None] = lambda _name: None
     #: Name of a function → the types that have it.
     functions: Callable[[str], Sequence[str]] = lambda _name: ()
@@ -55,12 +55,12 @@ class ResourceTable:
         self._definitions = definitions
         self._providers: dict[str, ProviderFunctions] = {}
         self._broken: dict[str, DefinitionError] = {}
-        #: Provider instance → why its provider cannot be made before something is installed.
+        #: Provider instance → the reason that its provider cannot be made before something is installed.
         self.missing: dict[str, str] = {}
 
-    def find(self, wanted: Reference) -> Entry | None:
+    def find(self, name: Reference) -> Entry | None:
         """Return the entry with this title, alias, or canonical name."""
-        type_name, title = wanted
+        type_name, title = name
         return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
 
     def references(self) -> list[Reference]:
@@ -82,22 +82,22 @@ class ResourceTable:
         return (component or self.provider(name)).definition.attributes
 
     def provider(self, instance: str) -> ProviderFunctions:
-        """Return the pure functions of a provider instance. Raises ``DefinitionError``, each time the same."""
-        found = self._providers.get(instance)
-        if found is None:
+        """Return the pure functions of a provider instance. Raises the same ``DefinitionError`` each time."""
+        functions = self._providers.get(instance)
+        if functions is None:
             if instance in self._broken:
                 raise self._broken[instance]
             try:
-                found = self._providers[instance] = self._definitions.provider(instance)
+                functions = self._providers[instance] = self._definitions.provider(instance)
             except DefinitionError as error:
                 self._broken[instance] = error
                 raise
-            if found.missing:
-                self.missing[instance] = found.missing
-        return found
+            if functions.missing:
+                self.missing[instance] = functions.missing
+        return functions
 
     def component(self, name: str) -> LoadedComponent | None:
-        """Return a component; None where the name is a type's. Raises ``DefinitionError``."""
+        """Return a component, or None if the name is a type's. Raises ``DefinitionError``."""
         if name in self._providers or name in self._broken:
             return None
         try:
@@ -114,17 +114,17 @@ class ResourceTable:
         return (self.by_title.get(type_name) or self.by_title.setdefault(type_name, {})).setdefault(title, entry)
 
 
-def add_namevars(entry: Entry, given: dict[str, Any], diagnostics: Diagnostics) -> None:
-    """Add the namevars that are not given, from the title (Puppet Resource API, "Composite namevars").
+def add_namevars(entry: Entry, values: dict[str, Any], diagnostics: Diagnostics) -> None:
+    """Add missing namevars from the title (Puppet Resource API, "Composite namevars").
 
-    ``given``: the declared attributes of ``entry``. A title that matches no pattern, and a namevar that is in neither,
-    are reported.
+    ``values``: the declared attributes of ``entry``. Reports a title that matches no pattern, and a namevar that is in
+    neither.
     """
     definition = entry.definition
-    if None not in map(given.get, definition.namevars):
+    if None not in map(values.get, definition.namevars):
         return
     if definition.title_is_name and "${" not in entry.title:
-        given[definition.namevars[0]] = entry.title
+        values[definition.namevars[0]] = entry.title
         return
     captured = definition.namevars_from_title(entry.title)
     if captured is None:
@@ -132,27 +132,27 @@ def add_namevars(entry: Entry, given: dict[str, Any], diagnostics: Diagnostics) 
         diagnostics.resource_error(entry, None, f"the title matches no title pattern ({patterns})", "title")
         return
     for namevar in definition.namevars:
-        if given.get(namevar) is not None:
+        if values.get(namevar) is not None:
             continue
         attribute = definition.attributes[namevar]
         if namevar in captured:
             value = captured[namevar]
             # The title has been evaluated already: its text is never an expression again.
-            given[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
+            values[namevar] = value.replace("${", "$${") if isinstance(value, str) else value
         elif not attribute.datatype.optional and not attribute.has_default:
             diagnostics.resource_error(entry, None, f"the namevar '{namevar}' is missing", "missing_attribute")
 
 
 def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope: Scope) -> None:
-    """Set the canonical name of an entry and add it to ``table``; report one that is unsuitable or not the only one.
+    """Set the canonical name of an entry and add it to ``table``; report an unsuitable or repeated name.
 
-    The name is the canonical value of the namevar, or the tuple of several. Where it is made from a value that has been
-    reported as invalid in ``scope``, it is not reported again.
+    The name is the canonical value of the namevar, or a tuple for more than one. A name made from a value that
+    ``scope`` reported as invalid is not reported again.
     """
     definition, names = entry.definition, entry.definition.namevars
     name = entry.should.get(names[0]) if len(names) == 1 else tuple(map(entry.should.get, names))
     if type(name) is not str and (problem := _name_problem(name)):
-        if not any(scope.uses_invalid(entry.pending.get(each)) for each in names):
+        if not any(scope.uses_invalid(entry.pending.get(namevar)) for namevar in names):
             diagnostics.resource_error(entry, None, *problem)
         return
     entry.name = name
@@ -169,18 +169,18 @@ def identify(entry: Entry, table: ResourceTable, diagnostics: Diagnostics, scope
         diagnostics.resource_error(entry, "lifecycle", message, "import", hint)
 
 
-def names_entry(text: str, entry: Entry, tools: ProviderFunctions) -> bool:
-    """Return whether a text names an entry, spelt in any way of which its canonical name is the canonical form."""
+def names_entry(text: str, entry: Entry, functions: ProviderFunctions) -> bool:
+    """Return whether a text names an entry: in any spelling with the same canonical form."""
     if text in entry.own_names:
         return True
     try:
-        return bool(canonical_name(tools, text) == entry.name)
+        return bool(canonical_name(functions, text) == entry.name)
     except Exception:  # noqa: BLE001 - what the provider cannot canonicalize is another name
         return False
 
 
 def _name_problem(name: Name) -> tuple[str, str] | None:
-    """Return why a value cannot be an identity, and the problem's code; None when it can."""
+    """Return an error and its code for a value that cannot be an identity, or None."""
     if is_unknown(name):
         return "a namevar must be known before anything is done", "unknown"
     if is_secret(name):

@@ -46,10 +46,10 @@ def matcher(pattern: str) -> Callable[[str], bool]:
 
     @cache
     def regex() -> re.Pattern[str]:
-        first, *others = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
-        # Atomic groups: where a part occurs first is where it may be, so nothing is tried twice.
-        inner = "".join(f"(?>.*?{part})" for part in others[:-1])
-        return re.compile(f"{first}{inner}.*{others[-1]}" if others else first, re.DOTALL)
+        first, *rest = ("".join("." if c == "?" else re.escape(c) for c in part) for part in re.split(r"\*+", text))
+        # Atomic groups: only the first occurrence of a part counts, so there is no backtracking.
+        inner = "".join(f"(?>.*?{part})" for part in rest[:-1])
+        return re.compile(f"{first}{inner}.*{rest[-1]}" if rest else first, re.DOTALL)
 
     return lambda reference: len(reference) >= least and regex().fullmatch(reference) is not None
 
@@ -63,27 +63,27 @@ def select(
     *,
     leftovers: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> set[int] | None:
-    """Return the selected indexes; None means all.
+    """Return the selected indices, or None for all.
 
-    Raises ``UsageError`` for a name that matches nothing, and where what is to be replaced is not selected.
-    ``recorded_dependents`` returns, by index, the dependents that only earlier runs have recorded. ``undeclared`` are
-    the indexes of resources that only state has, without their tags: any of them may have had a tag to skip. Where
-    nothing else is there, as for ``destroy``, tags are types and titles, and any other is refused. ``untouched``: the
-    records of what only state has, and this run does nothing to. ``leftovers``: index → those of what the resource has
-    replaced, which its name selects too.
+    Raises ``UsageError`` for a name without a match, and if a requested replacement is not selected.
+    ``recorded_dependents`` returns, by index, the dependents that only earlier runs recorded. ``undeclared`` are the
+    indices of resources that only state has; their tags are not recorded, so any of them may have had a tag to skip. If
+    there are no other resources, as for ``destroy``, tags are types and titles, and any other tag is refused.
+    ``untouched``: records that only state has and that this run leaves alone. ``leftovers``: index → the indices of
+    replaced resources that its name selects too.
     """
     if not options.partial:
         return None
     if _are_all(undeclared, catalog):
         for option, _ in _unmatched_tags(catalog, options):
-            what = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
-            msg = f"{option}: {what}"
+            advice = "nothing recorded has this type or title, and tags are not recorded; use --target or --exclude"
+            msg = f"{option}: {advice}"
             raise UsageError(msg)
         undeclared = ()
     chosen = set(range(len(catalog.entries)))
     if options.targets:
-        named = _with_leftovers(matching(options.targets, catalog, "--target", untouched), leftovers)
-        chosen = _with_related(named, catalog, options, recorded_dependents)
+        indexes = _with_leftovers(matching(options.targets, catalog, "--target", untouched), leftovers)
+        chosen = _with_related(indexes, catalog, options, recorded_dependents)
     chosen -= _with_leftovers(excluded(catalog, options, untouched), leftovers)
     if options.tags:
         chosen &= {entry.index for entry in catalog.entries if options.tags & tags(entry)}
@@ -101,7 +101,7 @@ def _with_leftovers(indexes: set[int], leftovers: Mapping[int, Collection[int]])
 
 
 def excluded(catalog: Catalog, options: Options, untouched: Sequence[Record] = ()) -> set[int]:
-    """Return the indexes of what ``--exclude`` names. Raises ``UsageError`` for a name that matches nothing."""
+    """Return the indices of the resources of ``--exclude``. Raises ``UsageError`` for a name without a match."""
     return matching(options.excludes, catalog, "--exclude", untouched) if options.excludes else set()
 
 
@@ -111,11 +111,11 @@ def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
 
 
 def _unmatched_tags(catalog: Catalog, options: Options) -> Iterator[tuple[str, str]]:
-    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each that no resource has."""
-    known = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
-    for option, given in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
-        for tag in sorted(given.difference(known)):
-            yield f"{option} {tag}", hint(tag, known)
+    """Yield ``--tags TAG`` or ``--skip-tags TAG``, and a hint to the nearest tag, for each unused tag."""
+    existing = {tag for entry in catalog.entries for tag in tags(entry)} if options.tags or options.skip_tags else ()
+    for option, selected in (("--tags", options.tags), ("--skip-tags", options.skip_tags)):
+        for tag in sorted(selected.difference(existing)):
+            yield f"{option} {tag}", hint(tag, existing)
 
 
 def _selecting(options: Options) -> Iterator[str]:
@@ -127,18 +127,18 @@ def _selecting(options: Options) -> Iterator[str]:
 
 
 def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]) -> Iterator[str]:
-    """Yield a warning for each tag of the options that no resource has, and one for what is left out unseen."""
+    """Yield a warning for each tag that no resource has, and one for resources left alone without known tags."""
     for option, advice in _unmatched_tags(catalog, options):
         yield f"{option}: no resource has this tag{advice}"
     if options.skip_tags and undeclared and not _are_all(undeclared, catalog):
-        names = _named([catalog.entries[index] for index in undeclared])
+        names = _first_references([catalog.entries[index] for index in undeclared])
         yield f"--skip-tags leaves alone what is no longer declared, because tags are not recorded: {names}"
 
 
-def _named(resources: Sequence[Entry | Record]) -> str:
+def _first_references(resources: Sequence[Entry | Record]) -> str:
     """Return the references of the first of some resources, and how many more there are."""
     more = f" and {len(resources) - _NAMED} more" if len(resources) > _NAMED else ""
-    return ", ".join(str(each.reference) for each in resources[:_NAMED]) + more
+    return ", ".join(str(resource.reference) for resource in resources[:_NAMED]) + more
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
@@ -147,64 +147,64 @@ def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: 
     Raises ``UsageError`` for one without a match, which says whether it is about ``untouched`` records.
     """
     entries = catalog.entries
-    return {entries[place].index for place in places(patterns, entries, option, untouched, aliases(catalog))}
+    return {entries[index].index for index in matching_indices(patterns, entries, option, untouched, aliases(catalog))}
 
 
-def places(
+def matching_indices(
     patterns: Iterable[str],
     resources: Sequence[Entry | Record],
     option: str,
     untouched: Sequence[Record] = (),
     aliases: Mapping[str, str] = MappingProxyType({}),
 ) -> set[int]:
-    """Return the places of those ``resources`` that ``patterns`` match. Raises ``UsageError`` likewise.
+    """Return the indices of the ``resources`` that ``patterns`` match. Raises ``UsageError`` as ``matching``.
 
     ``aliases``: second name → reference.
     """
-    found: set[int] = set()
+    indices: set[int] = set()
     for pattern in patterns:
         is_urn = pattern.startswith("urn:")
         text = _reference(pattern, option)
         text = aliases.get(text, text)
-        names, other_names = ([_names(each, whole=is_urn) for each in those] for those in (resources, untouched))
-        matched, known = _named_places(text, names), _named_places(text, other_names)
-        if not (matched or known):
+        names, untouched_names = ([_names(row, whole=is_urn) for row in rows] for rows in (resources, untouched))
+        matched, undeclared = _exact_matches(text, names), _exact_matches(text, untouched_names)
+        if not (matched or undeclared):
             matches = matcher(text)
-            matched, known = (
-                {place for place, each in enumerate(those) if any(map(matches, each))} for those in (names, other_names)
+            matched, undeclared = (
+                {index for index, row in enumerate(rows) if any(map(matches, row))} for rows in (names, untouched_names)
             )
         if not matched:
-            why = hint(pattern, (name for each in names for name in each))
-            if known:
-                why = f" that is declared: {_undeclared([untouched[place] for place in sorted(known)], option)}"
-            msg = f"{option} {pattern} matches no resource{why}"
+            advice = hint(pattern, (name for row in names for name in row))
+            if undeclared:
+                advice = f" that is declared: {_undeclared([untouched[index] for index in sorted(undeclared)], option)}"
+            msg = f"{option} {pattern} matches no resource{advice}"
             raise UsageError(msg)
-        found |= matched
-    return found
+        indices |= matched
+    return indices
 
 
-def _named_places(text: str, names: Sequence[Sequence[str]]) -> set[int]:
-    """Return the places of the resources that have this very name: as their reference, or else as another name."""
-    named = {place for place, each in enumerate(names) if text in each}
-    return {place for place in named if names[place][0] == text} or named
+def _exact_matches(text: str, names: Sequence[Sequence[str]]) -> set[int]:
+    """Return the indices of the resources with exactly this name: as reference, or else as another name."""
+    matches = {index for index, candidate in enumerate(names) if text in candidate}
+    return {index for index in matches if names[index][0] == text} or matches
 
 
 def aliases(catalog: Catalog) -> dict[str, str]:
     """Return second name → reference of the resources and components of a catalog."""
     every: list[Entry | ComponentInstance] = [*catalog.entries, *catalog.components.values()]
     return {
-        str(child_reference(named.parent, named.type, alias)): str(named.reference)
-        for named in every
-        for alias in named.meta.aliases
+        str(child_reference(declared.parent, declared.type, alias)): str(declared.reference)
+        for declared in every
+        for alias in declared.meta.aliases
     }
 
 
 def _undeclared(records: Sequence[Record], option: str) -> str:
-    """Return what an option has matched instead of declared resources, and how it can be deleted."""
+    """Return the records that an option matched instead of declared resources, and how to delete them."""
     verb, them = ("is", "it") if len(records) == 1 else ("are", "them")
     effect = " or ".join(sorted({record.prune_effect for record in records}))
     advice = f"without --prune nothing is done to {them}" if option == "--exclude" else f"--prune {effect} {them}"
-    return f"{_named(records)} {verb} recorded but no longer declared; {advice}"
+    return f"{_first_references(records)} {verb} recorded but no longer declared; {advice}"
 
 
 def check_stack(patterns: Iterable[str], option: str, state: StackState) -> None:
@@ -257,26 +257,26 @@ def _with_related(
     options: Options,
     recorded_dependents: Callable[[], Mapping[int, Iterable[int]]],
 ) -> set[int]:
-    found = set(chosen)
+    related = set(chosen)
     if options.with_dependencies:
-        found |= descendants(chosen, catalog.requires)
+        related |= descendants(chosen, catalog.requires)
     if options.with_dependents:
         dependents = reverse(catalog.requires)
         for index, more in recorded_dependents().items():
             dependents.setdefault(index, []).extend(more)
-        found |= descendants(chosen, dependents)
-    return found
+        related |= descendants(chosen, dependents)
+    return related
 
 
-def check_prune(catalog: Catalog, state: StackState, options: Options, *, named: bool) -> None:
-    """Refuse to prune a project whose name comes from the file and whose state comes from another manifest.
+def check_prune(catalog: Catalog, state: StackState, options: Options, *, project_named: bool) -> None:
+    """Refuse to prune a project named after its file whose state comes from another manifest.
 
-    Two files of the same name would delete each other's resources. ``named``: the user has named the project. Raises
-    ``UsageError``.
+    Two files of the same name would delete each other's resources. ``project_named``: the user named the project.
+    Raises ``UsageError``.
     """
     manifest = catalog.manifest
-    own = manifest.project_given or named or state.manifest in {"", manifest.recorded_as}
-    if options.prune and not own:
+    is_own = manifest.project_given or project_named or state.manifest in {"", manifest.recorded_as}
+    if options.prune and not is_own:
         msg = (
             f"the state of project '{manifest.project}' was recorded from {state.manifest};"
             f" write 'project:' into {manifest.file} to delete what it records"
@@ -286,5 +286,5 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, named:
 
 def tags(entry: Entry) -> set[str]:
     """Return a resource's tags; the types and titles of itself and of the components around it are tags too."""
-    outer = (word for each in component_chain(entry.parent) for word in (each.type, each.title.lower()))
+    outer = (word for component in component_chain(entry.parent) for word in (component.type, component.title.lower()))
     return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}

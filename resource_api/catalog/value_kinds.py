@@ -1,4 +1,4 @@
-"""The data types of what expressions yield, as far as they are declared, and what can therefore never fit. Pure."""
+"""Infer the data types of expressions' values, to report references that can never fit. Pure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class ValueKinds:
         self._find = find
 
     def misfits(self, name: str, attribute: Attribute, value: Any) -> Iterator[str]:
-        """Yield a message for each reference in a value, or text around some, that can never fit an attribute."""
-        for place, wanted, given, written in referred_values.misfits(attribute.datatype, value, self.of_path):
-            wants, is_ = messages.alternatives(wanted, attribute.must_be), messages.alternatives(given)
-            yield f"{name}{place_text(place)} must be {wants}, and {written} is {is_}"
+        """Yield a message for each reference in a value, or text with references, that can never fit an attribute."""
+        for key_path, expected, actual, written in referred_values.misfits(attribute.datatype, value, self.of_path):
+            wants, is_ = messages.alternatives(expected, attribute.must_be), messages.alternatives(actual)
+            yield f"{name}{place_text(key_path)} must be {wants}, and {written} is {is_}"
 
     def of_path(self, path: ExpressionPath) -> Kinds:
-        """Return the data types of what a path leads to; empty where nothing is known about them."""
+        """Return the data types of a path's value, or nothing if they are not known."""
         if path.root == "values":
             name, call = path.keys[0], self._scope.calls.get(path.keys[0])
             if call is not None:
@@ -51,18 +51,18 @@ class ValueKinds:
         return _within(attribute.datatype.leaves, path.keys[1:]) if attribute is not None else ()
 
     def _as_written(self, written: Any, keys: tuple[str, ...]) -> Kinds:
-        """Return the data types of what is written at ``keys`` in a named value or an output."""
+        """Return the data types at ``keys`` in a named value or an output."""
         while keys and type(written) in {dict, list}:
             written, keys = _item(written, keys[0]), keys[1:]
-        found = parse(written) if type(written) is str and "${" in written else written
-        if type(found) is Sensitive:
-            return self._as_written(found.reveal(), keys)
-        if not isinstance(found, Expression):
+        parsed = parse(written) if type(written) is str and "${" in written else written
+        if type(parsed) is Sensitive:
+            return self._as_written(parsed.reveal(), keys)
+        if not isinstance(parsed, Expression):
             return ()
-        first = found.parts[0]
-        if len(found.parts) == 1 and isinstance(first, ExpressionPath):
+        first = parsed.parts[0]
+        if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
             return self.of_path(first._replace(keys=(*first.keys, *keys)))
-        return () if keys else referred_values.kinds_as_written(found, self.of_path)
+        return () if keys else referred_values.kinds_as_written(parsed, self.of_path)
 
 
 def _item(written: Any, key: str) -> Any:

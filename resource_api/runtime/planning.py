@@ -107,7 +107,7 @@ class Planning:
 
     def _plan_catalog(self, catalog: Catalog) -> planner.Plan:
         state = self._environment.store.load(self._environment.name(catalog))
-        targets.check_prune(catalog, state, self.options, named=self._environment.project is not None)
+        targets.check_prune(catalog, state, self.options, project_named=self._environment.project is not None)
         return self._decide(catalog, state)
 
     def _plan_incrementally(self, request: CacheRequest) -> planner.Plan | None:

@@ -204,7 +204,7 @@ def _selected(
     """Return the records that targets and exclusions select; what a resource has replaced belongs to it."""
 
     def named(patterns: Sequence[str], option: str) -> set[str]:
-        places = selecting.places(patterns, records, option, aliases=aliases)
+        places = selecting.matching_indices(patterns, records, option, aliases=aliases)
         return {str(records[place].reference) for place in places}
 
     excluded = named(excludes, "--exclude")
