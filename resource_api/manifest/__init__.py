@@ -1,1 +1,1 @@
-"""YAML, JSON and Python files → one ``Manifest``: structure and positions. Types and providers must not enter."""
+"""Read YAML, JSON and Python files as one ``Manifest``: structure and positions, without types and providers."""

@@ -11,6 +11,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import build as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
+from resource_api.model.values.nested import place_text
 from resource_api.model.values.values import UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
@@ -41,49 +42,49 @@ class EnvironmentInput(FileInput):
 
 
 def input_values(
-    manifest: Manifest, given: Mapping[str, Any], contents: Contents | None = None
+    manifest: Manifest, arguments: Mapping[str, Any], contents: Contents | None = None
 ) -> tuple[dict[str, Any], list[Problem]]:
-    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and what is wrong.
+    """Return the values of the declared inputs by name, ``UNKNOWN`` for an invalid one, and the problems.
 
-    ``given`` are values by name. ``contents`` makes assets and archives; None: their descriptions stay. Raise
+    ``arguments`` are values by name. ``contents`` makes assets and archives, or None to keep their descriptions. Raises
     ``UsageError`` for a secret from the command line.
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     problems: list[Problem] = []
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name not in manifest.inputs and not isinstance(value, EnvironmentInput):
             hint = nearest(name, manifest.inputs)
             problem = Problem(name, f"unknown input '{name}'", file=manifest.file, code="unknown_input")
             problems.append(problem._replace(hint=hint))
     for name, declared in manifest.inputs.items():
         try:
-            found[name] = _input_value(name, declared, given, contents)
+            values[name] = _input_value(name, declared, arguments, contents)
         except (DataTypeError, ValueError) as error:
-            found[name] = UNKNOWN
-            place, code, message = declared.origin.place(), "input", str(error)
+            values[name] = UNKNOWN
+            position, code, message = declared.origin.place(), "input", str(error)
             if isinstance(error, DataTypeError):
-                place, code = declared.origin.place_in_value(error.column, "type"), "data_type"
+                position, code = declared.origin.place_in_value(error.column, "type"), "data_type"
                 message = error.message
-            elif name not in given and declared.default is not MISSING:
-                place, code = declared.origin.place("default"), "default"
-            problems.append(Problem(name, f"input '{name}': {message}", "error", "", *place, code=code))
-    return found, problems
+            elif name not in arguments and declared.default is not MISSING:
+                position, code = declared.origin.place("default"), "default"
+            problems.append(Problem(name, f"input '{name}': {message}", "error", "", *position, code=code))
+    return values, problems
 
 
-def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents: Contents | None) -> Any:
+def _input_value(name: str, declared: Input, arguments: Mapping[str, Any], contents: Contents | None) -> Any:
     datatype = datatypes.parse(declared.type)
     if (declared.sensitive or declared.ephemeral) and not datatype.sensitive:
         datatype = datatypes.parse(f"Sensitive[{declared.type}]")
     default = expression.literal_value(declared.default, "a default cannot hold ${...}; write it under values and use")
-    if name in given:
-        value = given[name]
+    if name in arguments:
+        value = arguments[name]
     elif default is not MISSING:
         value = default
     elif datatype.optional:
         value = None
     else:
-        wanted = "@FILE" if datatype.sensitive else "VALUE"
-        msg = f"is not given and has no default; give it with -i {name}={wanted}"
+        placeholder = "@FILE" if datatype.sensitive else "VALUE"
+        msg = f"is not given and has no default; give it with -i {name}={placeholder}"
         raise ValueError(msg)
     if isinstance(value, TextInput) and not isinstance(value, FileInput) and datatype.sensitive:
         msg = f"input '{name}' is sensitive and cannot be given on the command line; write -i {name}=@FILE"
@@ -103,8 +104,6 @@ def _input_value(name: str, declared: Input, given: Mapping[str, Any], contents:
 
 
 def _placed(path: tuple[str | int, ...], message: str) -> str:
-    """Return a message about a part of a value, with its place: ``[1] must be an integer``."""
-    from resource_api.model.values.nested import place_text
-
-    place = place_text(path).removeprefix(".")
-    return f"{place} {message}" if place else message
+    """Return a message about a part of a value, with its key path: ``[1] must be an integer``."""
+    location = place_text(path).removeprefix(".")
+    return f"{location} {message}" if location else message

@@ -30,7 +30,7 @@ _TOKEN: Final = regex(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}"]|[^][{}:,"\s]+')
 _COLON: Final = regex(r"\s*:")
 _NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
 _MAX_PROBLEMS: Final = 100
-#: What a bracket closes.
+#: Closing bracket → kind of collection.
 _CLOSED: Final = {"}": "object", "]": "array"}
 #: The parts of a scalar.
 _NO_PARTS: Final[dict[str | int, tuple[Position, Node]]] = {}
@@ -58,12 +58,12 @@ def _parse(decoded: str) -> tuple[Any, bool]:
     keys: set[str] = set()
 
     def unique(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(items)
-        if len(found) != len(items):
+        data = dict(items)
+        if len(data) != len(items):
             msg = "duplicate key"
             raise ValueError(msg)
-        keys.update(found)
-        return found
+        keys.update(data)
+        return data
 
     data = json.loads(
         decoded,
@@ -87,8 +87,8 @@ def _is_deep(data: Any) -> bool:
     for _ in range(document.MAX_DEPTH):
         level = [
             part
-            for each in level
-            for part in (each.values() if type(each) is dict else each)
+            for collection in level
+            for part in (collection.values() if type(collection) is dict else collection)
             if type(part) is dict or type(part) is list
         ]
         if not level:
@@ -97,15 +97,15 @@ def _is_deep(data: Any) -> bool:
 
 
 def _problems(decoded: str, file: str) -> list[Problem]:
-    """Return what is wrong with a text: the first hundred problems; nothing after a syntax error is looked at."""
+    """Return the first hundred problems of a text; none after a syntax error."""
     syntax: list[Problem] = []
     end = len(decoded)
     try:
         json.loads(decoded, parse_int=str, parse_float=str)
     except json.JSONDecodeError as error:
-        end, why = _syntax_error(error)
+        end, reason = _syntax_error(error)
         # The library's messages never repeat the text, which may hold a secret.
-        message = f"not valid JSON: {why[:1].lower()}{why[1:].removesuffix(' at').rstrip(': ')}"
+        message = f"not valid JSON: {reason[:1].lower()}{reason[1:].removesuffix(' at').rstrip(': ')}"
         syntax.append(document.problem(file, document.position_of(decoded, end), "syntax", message))
     except RecursionError:
         pass  # the limit of depth is far below
@@ -113,9 +113,9 @@ def _problems(decoded: str, file: str) -> list[Problem]:
 
 
 def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
-    """Return the offset at which a text is no JSON, and why.
+    """Return the offset of a syntax error, and its message.
 
-    As Python 3.13 says it: earlier ones take what follows a comma that is one too many for the mistake.
+    As in Python 3.13: earlier versions report the text after a trailing comma.
     """
     before, after = error.doc[: error.pos].rstrip(" \t\r\n"), error.doc[error.pos : error.pos + 1]
     if before.endswith(",") and after in _CLOSED:
@@ -126,7 +126,7 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
     """Yield the problems other than syntax of a text that is valid JSON up to its end."""
     lines = _Lines(text)
-    # The collections that are open: the keys of each object so far with their offsets; None for an array.
+    # The open collections: an object's keys so far with their offsets, or None for an array.
     opened: list[dict[str, int] | None] = []
     for token in _TOKEN.finditer(text):
         written, offset = token[0], token.start()
@@ -152,7 +152,7 @@ def _other_problems(text: str, file: str) -> Iterator[Problem]:
 
 
 def _scalar_problem(written: str) -> str:
-    """Return what is wrong with a scalar that is no string; empty if nothing is."""
+    """Return the error of a scalar that is not a string, or an empty string."""
     if written in _NOT_FINITE:
         return "infinity and not-a-number are not allowed"
     if written[0] in yaml_scalar.NUMERIC:
@@ -183,9 +183,9 @@ def _index(text: str) -> Node:
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
     """Return the positions of the value that begins with ``token``, and of its parts."""
-    kind, place = token[0], position(token.start())
+    kind, start = token[0], position(token.start())
     if kind not in ("{", "["):
-        return Node(place, _NO_PARTS)
+        return Node(start, _NO_PARTS)
     children: dict[str | int, tuple[Position, Node]] = {}
     if kind == "{":
         while (token := next(tokens))[0] != "}":
@@ -194,4 +194,4 @@ def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[i
         while (token := next(tokens))[0] != "]":
             node = _node(token, tokens, position)
             children[len(children)] = node.position, node
-    return Node(place, children)
+    return Node(start, children)

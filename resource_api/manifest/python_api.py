@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class PendingValue:
-    """A value that is not known while the manifest is executed: an attribute of a resource, or a function's answer.
+    """A value that is not known while the manifest is executed: an attribute of a resource, or a function's result.
 
-    It can be assigned to an attribute, indexed, and put into ``m.text``; every use that needs the value itself raises
+    It can be assigned to an attribute, indexed, and put into ``m.text``; any other use of the value raises
     ``TypeError``.
     """
 
@@ -69,7 +69,7 @@ class PendingValue:
     __radd__ = __add__
 
     def __iter__(self) -> NoReturn:
-        """Raise ``TypeError``: its items are not known, and ``__getitem__`` alone would yield them without end."""
+        """Raise ``TypeError``: its items are not known; with ``__getitem__`` alone, iteration would not end."""
         msg = f"{self.expression} is not known yet: its items cannot be counted or iterated over"
         raise TypeError(msg)
 
@@ -167,7 +167,7 @@ class Inputs(View):
     """The inputs by name: ``m.inputs.domain``; an input goes before the method of mappings that has its name."""
 
     def __getattribute__(self, name: str) -> Any:
-        """Return an input, or what a mapping has under that name."""
+        """Return an input, or the mapping's attribute of that name."""
         return self[name] if name in self and not name.startswith("__") else super().__getattribute__(name)
 
 
@@ -239,13 +239,13 @@ class ManifestApi:
         """Return the name that a resource declared here has in the whole manifest."""
         return reference
 
-    def asset(self, **given: Any) -> dict[str, Any]:
+    def asset(self, **origin: Any) -> dict[str, Any]:
         """Return an asset: of ``text=``, of ``file=`` relative to the manifest, or of ``url=`` with ``sha256=``."""
-        return {"asset": given}
+        return {"asset": origin}
 
-    def archive(self, **given: Any) -> dict[str, Any]:
+    def archive(self, **origin: Any) -> dict[str, Any]:
         """Return an archive: of ``file=``, of ``url=`` with ``sha256=``, of ``directory=``, or of ``files=``."""
-        return {"archive": given}
+        return {"archive": origin}
 
     def output(self, name: str, value: Any, *, sensitive: bool = False) -> None:
         """Declare an output of the stack; ``sensitive``: it is a secret, whatever its value.
@@ -255,8 +255,8 @@ class ManifestApi:
         if not isinstance(name, str):
             msg = f"the name of an output must be text, not {name!r:.80}"
             raise TypeError(msg)
-        found = _plain(value)
-        self._declare("outputs", name, {"value": found, "sensitive": True} if sensitive else found)
+        plain = _plain(value)
+        self._declare("outputs", name, {"value": plain, "sensitive": True} if sensitive else plain)
 
     def stack_output(self, stack: str, name: str) -> PendingValue:
         """Return an output of another stack of the project, or of ``PROJECT/STACK``."""
@@ -271,7 +271,7 @@ class ManifestApi:
         indexed: ``answer["address"]``.
         """
         number, word = len(self._sections["values"]) + 1, function.rpartition(".")[2]
-        name = next(name for each in count(number) if (name := f"{word}-{each}") not in self.values)
+        name = next(name for index in count(number) if (name := f"{word}-{index}") not in self.values)
         call = {"invoke": function, "with": _plain({**(given or {}), **more})}
         self._declare("values", name, call if provider is None else {**call, "provider": provider})
         return PendingValue(Expression((ExpressionPath("values", (name,)),)))
@@ -292,8 +292,8 @@ class ManifestApi:
                 value = values[field]
                 secret = secret or isinstance(value, Sensitive)
                 parts += _parts(value.reveal() if isinstance(value, Sensitive) else value)
-        found = PendingValue(Expression(tuple(part for part in parts if part != "")))
-        return Sensitive(found) if secret else found
+        result = PendingValue(Expression(tuple(part for part in parts if part != "")))
+        return Sensitive(result) if secret else result
 
     def __getattr__(self, type_name: str) -> Callable[..., DeclaredResource]:
         """Return the short form of ``resource``: ``m.file("/etc/motd", content="hi")``."""
@@ -339,29 +339,29 @@ class ComponentApi(ManifestApi):
     def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
         """Return the declarations as a manifest's data, and the call that declared each key, by section."""
         data, calls = super().data()
-        own = data["resources"]
-        for body in own.values():
-            self._qualify(body, RELATIONSHIPS, own)
+        declared = data["resources"]
+        for body in declared.values():
+            self._qualify(body, RELATIONSHIPS, declared)
             if isinstance(lifecycle := body.get("lifecycle"), dict):
-                self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), own)
+                self._qualify(lifecycle, ("replace_triggered_by", "deleted_with"), declared)
         return data, calls
 
-    def _qualify(self, body: dict[str, Any], keys: Collection[str], own: Mapping[str, Any]) -> None:
+    def _qualify(self, body: dict[str, Any], keys: Collection[str], declared: Mapping[str, Any]) -> None:
         for key in keys:
             if body.get(key) is not None:
-                body[key] = self._resolved(body[key], own)
+                body[key] = self._resolved(body[key], declared)
 
-    def _resolved(self, value: Any, own: Mapping[str, Any]) -> Any:
+    def _resolved(self, value: Any, declared: Mapping[str, Any]) -> Any:
         """Return references with their names in the whole manifest; invalid ones stay, compiling reports them."""
         if isinstance(value, list):
-            return [self._resolved(item, own) for item in value]
+            return [self._resolved(item, declared) for item in value]
         try:
-            wanted = parse(value) if isinstance(value, str) else None
+            reference = parse(value) if isinstance(value, str) else None
         except ValueError:
             return value
         return (
-            str(child_reference(escape_expressions(self._parent), *wanted))
-            if wanted is not None and str(wanted) in own
+            str(child_reference(escape_expressions(self._parent), *reference))
+            if reference is not None and str(reference) in declared
             else value
         )
 
@@ -396,8 +396,10 @@ def _plain_key(key: Any) -> Any:
     if isinstance(key, str):
         return escape_expressions(key)
     if isinstance(key, (PendingValue, Sensitive)):
-        why = "a secret" if isinstance(key, Sensitive) else f"{key!r}, which is not known yet"
-        msg = f"the key of a mapping cannot be {why}; make the whole mapping one value, such as the answer of m.invoke"
+        words = "a secret" if isinstance(key, Sensitive) else f"{key!r}, which is not known yet"
+        msg = (
+            f"the key of a mapping cannot be {words}; make the whole mapping one value, such as the answer of m.invoke"
+        )
         raise TypeError(msg)
     return key
 
@@ -434,16 +436,16 @@ def _parts(value: Any) -> tuple[str | ExpressionPath, ...]:
 
 def _fields(template: str) -> list[tuple[str, int | None]]:
     """Split ``sum {0}`` into literal text and the numbers of values. Raises ``ValueError`` for other fields."""
-    found: list[tuple[str, int | None]] = []
+    fields: list[tuple[str, int | None]] = []
     for literal, field, spec, conversion in Formatter().parse(template):
         if field is None:
-            found.append((literal, None))
+            fields.append((literal, None))
         elif field.isdigit() and not spec and not conversion:
-            found.append((literal, int(field)))
+            fields.append((literal, int(field)))
         else:
             msg = f"m.text takes {{0}}, {{1}}, ... only, not {{{field}}}"
             raise ValueError(msg)
-    return found
+    return fields
 
 
 def _as_pending(value: Any) -> Any:

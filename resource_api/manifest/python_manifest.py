@@ -47,8 +47,8 @@ def read(
 ) -> Document:
     """Execute a Python manifest and return its document. Raises ``ManifestError`` with the Python line.
 
-    ``inputs`` are given values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` is called with the
-    checked inputs before ``manifest`` is.
+    ``inputs`` are values by name; ``facts`` has ``[name]`` and ``names()``. ``on_inputs`` is called with the checked
+    inputs before ``manifest``.
     """
     module = _execute(raw, file)
     _check_constants(module, file, raw)
@@ -84,17 +84,18 @@ def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str
     return Document(read_mapping(data, file, index).data, file, raw, index)
 
 
-def _inputs(constants: Document, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _inputs(constants: Document, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the values of the declared inputs; the other constants are checked too."""
     manifest = assemble([constants])
-    found, problems = input_values(manifest, {name: each for name, each in given.items() if name in manifest.inputs})
+    declared = {name: value for name, value in arguments.items() if name in manifest.inputs}
+    values, problems = input_values(manifest, declared)
     if problems:
         raise ManifestError(problems)
-    return found
+    return values
 
 
 def _ephemeral(constants: Mapping[str, Any]) -> dict[str, PendingValue]:
-    """Return the ephemeral inputs as pending values: where they go is checked, so that none is recorded."""
+    """Return the ephemeral inputs as pending values: their uses are checked, so that none is recorded."""
     declared = constants.get("inputs") or {}
     names = [name for name, body in declared.items() if body and body.get("ephemeral")]
     return {name: PendingValue(Expression((ExpressionPath("inputs", (name,)),))) for name in names}
@@ -112,24 +113,24 @@ def _execute(raw: bytes, file: str) -> dict[str, Any]:
 
 
 def run_author_code(file: str, raw: bytes | None, run: Callable[[], object]) -> None:
-    """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with their position.
+    """Call ``run``, which executes the author's file; raise its exceptions as ``ManifestError`` with positions.
 
-    ``raw`` is what the file holds; None: it is read where it is needed.
+    ``raw`` are the file's bytes, or None to read them when needed.
     """
     try:
         run()
     except (ManifestError, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as error:
-        place = raised_at(error, file, source(file) if raw is None else raw)
+        position = raised_at(error, file, source(file) if raw is None else raw)
         message = error.msg if isinstance(error, SyntaxError) else reason(error, with_origin=False)
-        raise document.manifest_error(file, place, "python", message) from error
+        raise document.manifest_error(file, position, "python", message) from error
 
 
 def check_executed(function: Callable[..., object], answer: Any) -> None:
-    """Raise ``ManifestError`` for an answer of an author's function, which declares nothing.
+    """Raise ``ManifestError`` if an author's function returned a value, which declares nothing.
 
-    A generator's or a coroutine's code has not even been executed. A declared resource is what a ``lambda`` returns.
+    The code of a generator or a coroutine was not even executed. A ``lambda`` may return a declared resource.
     """
     kind, name = type(answer), getattr(function, "__name__", "manifest")
     if hasattr(kind, "__next__") or hasattr(kind, "__await__"):
@@ -151,7 +152,7 @@ def blueprint(
     facts: Any,
     on_inputs: Callable[[Any], None],
 ) -> LoadedComponent:
-    """Return the function that builds uses of a component; ``on_inputs`` is called with the inputs of each before."""
+    """Return the function that builds uses of a component; ``on_inputs`` is called first, with the use's inputs."""
     code = getattr(function, "__code__", None)
     file, line = (code.co_filename, code.co_firstlineno) if code is not None else (definition.name, 1)
 

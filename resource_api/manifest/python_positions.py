@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.document import Position
 
     Children = dict[str | int, tuple[Position, Node]]
-    #: Line and offset in bytes where an instruction's source begins and ends.
+    #: Line and offset in bytes of the start and the end of an instruction's source.
     Extent = tuple[int | None, int | None, int | None, int | None]
 
 #: Constants of a Python manifest → sections.
@@ -48,19 +48,19 @@ class Call(NamedTuple):
 
     @property
     def extent(self) -> Extent:
-        """Where its source begins and ends."""
-        found = self.code.co_positions() if self.code is not None else ()
-        line, end_line, start, end = next(islice(found, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
+        """Where its source starts and ends."""
+        positions = self.code.co_positions() if self.code is not None else ()
+        line, end_line, start, end = next(islice(positions, self.offset // _INSTRUCTION_BYTES, None), (None,) * 4)
         return line, start, end_line, end
 
     def position(self, raw: bytes) -> Position:
-        """Return where it begins in the file that holds ``raw``; column 1 where that is not known."""
+        """Return its start in the file with the bytes ``raw``; column 1 if that is not known."""
         line, start, *_ = self.extent
         return (self.line, 1) if line != self.line or start is None else _Source(raw).position(line, start)
 
 
 def current_call(file: str) -> Call:
-    """Return the call in ``file`` that is being executed; line 1 where there is none."""
+    """Return the call in ``file`` that is being executed, or line 1."""
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
@@ -70,7 +70,7 @@ def current_call(file: str) -> Call:
 
 
 def source(file: str) -> bytes:
-    """Return what a file of code holds; nothing where it cannot be read."""
+    """Return the bytes of a file of code, or none if it cannot be read."""
     try:
         return read_file(file)[0]
     except (OSError, ValueError):
@@ -92,22 +92,22 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
 def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes, top: Position = _TOP) -> Node:
     """Return the positions of all declarations, by section and key, and of the constants in ``raw``.
 
-    ``top`` is that of what is not declared.
+    ``top`` is the position of everything else.
     """
     source = _Source(raw)
-    sections: Children = {section: (place, node) for section, place, node in source.constants()}
+    sections: Children = {section: (position, node) for section, position, node in source.constants()}
     for section, keys in calls.items():
-        place, constant = sections.get(section, (top, Node(top, {})))
+        position, constant = sections.get(section, (top, Node(top, {})))
         children = dict(constant.children)
         for key, call in keys.items():
             node = source.node(call)
             children[key] = node.position, node
-        sections[section] = (place, Node(place, children))
+        sections[section] = (position, Node(position, children))
     return Node(top, sections)
 
 
 def constant_position(raw: bytes, name: str) -> Position:
-    """Return where a file of code first assigns or imports a name; its first line where that is not known."""
+    """Return the position of the first assignment or import of a name, or the file's first line."""
     return _Source(raw).first(name)
 
 
@@ -131,10 +131,10 @@ class _Source:
         return line, len(text[:offset].decode(errors="replace")) + 1
 
     def node(self, call: Call) -> Node:
-        """Return the position of a call, and those of its keywords and of the keys of its mappings."""
+        """Return the positions of a call, of its keywords and of the keys of its mappings."""
         if self._calls is None:
-            found = (each for each in self._ast.walk(self._tree) if isinstance(each, self._ast.Call))
-            self._calls = {(each.lineno, each.col_offset, each.end_lineno, each.end_col_offset): each for each in found}
+            nodes = (node for node in self._ast.walk(self._tree) if isinstance(node, self._ast.Call))
+            self._calls = {(node.lineno, node.col_offset, node.end_lineno, node.end_col_offset): node for node in nodes}
         written = self._calls.get(call.extent)
         if written is None:
             return Node((call.line, 1), {})
@@ -149,7 +149,7 @@ class _Source:
         return Node(self._at(written), children)
 
     def constants(self) -> Iterator[tuple[str, Position, Node]]:
-        """Yield the section, the position and the parts of each constant of a manifest."""
+        """Yield the section, the position and the parts of the manifest's constants."""
         ast = self._ast
         for statement in self._tree.body:
             targets = statement.targets if isinstance(statement, ast.Assign) else []
@@ -160,7 +160,7 @@ class _Source:
                     yield CONSTANTS[target.id], self._at(target), self._literal(value or target)
 
     def first(self, name: str) -> Position:
-        """Return the position of the first statement that gives a name a value; that of the file if there is none."""
+        """Return the position of the first statement that assigns a name, or the file's."""
         ast = self._ast
         for part in ast.walk(self._tree):
             stored = isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store) and part.id == name
@@ -173,9 +173,9 @@ class _Source:
         ast = self._ast
         children: Children = {}
         if isinstance(value, ast.Dict):
-            pairs = zip(value.keys, value.values, strict=True)
-            named = ((key, item) for key, item in pairs if isinstance(key, ast.Constant) and isinstance(key.value, str))
-            children = {str(key.value): (self._at(key), self._literal(item)) for key, item in named}
+            for key, item in zip(value.keys, value.values, strict=True):
+                if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    children[key.value] = self._at(key), self._literal(item)
         elif isinstance(value, (ast.List, ast.Tuple)):
             children = {number: (self._at(item), self._literal(item)) for number, item in enumerate(value.elts)}
         return Node(self._at(value), children)

@@ -45,7 +45,7 @@ def _json(raw: bytes, file: str) -> Document:
 READERS: Final[dict[str, Reader]] = {".yaml": _yaml, ".yml": _yaml, ".json": _json}
 
 
-#: What a manifest on standard input is called in messages.
+#: The name of standard input in messages.
 STDIN: Final = "<stdin>"
 #: How many files of a directory a message names.
 _SHOWN: Final = 5
@@ -61,8 +61,8 @@ def read(
     """Read a manifest from a file (``.yaml``, ``.yml``, ``.json``, ``.py``) or from a mapping of the same structure.
 
     ``python`` reads Python manifests: they need inputs and facts. ``open_code`` opens their files, and raises
-    ``UntrustedCode`` where others could have changed them. Raises ``ManifestError`` with every problem of every
-    file, ``UsageError`` for a suffix without a reader.
+    ``UntrustedCode`` if other users could have changed them. Raises ``ManifestError`` with every problem of every file,
+    ``UsageError`` for a suffix without a reader.
     """
     if not isinstance(source, Mapping):
         file = os.fsdecode(source)
@@ -74,9 +74,9 @@ def read(
 
 
 def read_stdin(raw: bytes) -> Manifest:
-    """Read a manifest from the bytes of standard input, JSON or YAML; includes are relative to the working directory.
+    """Read a manifest from standard input, JSON or YAML; includes are relative to the working directory.
 
-    Raises ``ManifestError``, also where nothing was written to it: a program that failed before declares nothing.
+    Raises ``ManifestError``, also for empty input: a program that failed before declares nothing.
     """
     if not raw.strip():
         raise document.manifest_error(STDIN, (0, 0), "unreadable", "standard input is empty: nothing has written to it")
@@ -86,7 +86,7 @@ def read_stdin(raw: bytes) -> Manifest:
 
 
 def _json_or_yaml(raw: bytes, file: str) -> Document:
-    """Read what begins like JSON as JSON, unless it is a mapping in braces of YAML; anything else as YAML."""
+    """Read text that starts like JSON as JSON, unless it is a YAML mapping in braces; other text as YAML."""
     if raw.lstrip()[:1] != b"{" or raw.lstrip()[1:].lstrip()[:1] not in {b'"', b"}"}:
         return _yaml(raw, file)
     try:
@@ -108,35 +108,35 @@ def read_providers(path: str) -> Manifest:
     Raises ``ManifestError``.
     """
     documents, problems = load_documents(path)
-    for number, each in enumerate(documents):
-        if type(each.data) is dict and "providers" not in each.data:
-            documents[number] = each.beneath("providers")
-        elif type(each.data) is dict and (others := each.data.keys() - _PROVIDER_SECTIONS):
-            key = min(others, key=str)
+    for number, source in enumerate(documents):
+        if type(source.data) is dict and "providers" not in source.data:
+            documents[number] = source.beneath("providers")
+        elif type(source.data) is dict and (unknown := source.data.keys() - _PROVIDER_SECTIONS):
+            key = min(unknown, key=str)
             message = f"{key!r} cannot stand beside providers; a file of providers has {', '.join(_PROVIDER_SECTIONS)}"
-            problems.append(document.problem(path, each.position((key,)), "unknown_key", message))
+            problems.append(document.problem(path, source.position((key,)), "unknown_key", message))
     return assemble(documents, problems)
 
 
 def from_texts(files: Sequence[Mapping[str, Any]], root: str = "", path: str = "") -> Manifest:
-    """Return the manifest that a saved plan embeds, from its ``text``; no other positions are known than are in that.
+    """Return the manifest that a saved plan embeds, from its ``text``, with the positions in that.
 
-    ``root`` is the directory that relative file names start from, ``path`` that of the manifest, "" for none. Raises
-    ``ManifestError``, and ``ValueError`` for a file without a name.
+    ``root`` is the directory of relative file names, ``path`` the manifest's path, or "". Raises ``ManifestError``, and
+    ``ValueError`` for a file without a name.
     """
-    if not all(isinstance(each["file"], str) and each["file"] for each in files):
+    if not all(isinstance(file["file"], str) and file["file"] for file in files):
         msg = "a file of the manifest has no name"
         raise ValueError(msg)
-    read = [read_mapping(each["data"], each["file"], heads=_heads(each.get("places", {}))) for each in files]
+    read = [read_mapping(file["data"], file["file"], heads=_heads(file.get("places", {}))) for file in files]
     return assemble(read)._replace(root=root, path=path)
 
 
-def _heads(places: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, Position]]:
-    return {section: {key: (line, column) for key, (line, column) in of.items()} for section, of in places.items()}
+def _heads(positions: Mapping[str, Mapping[str, Sequence[int]]]) -> dict[str, dict[str, Position]]:
+    return {section: {key: (line, column) for key, (line, column) in of.items()} for section, of in positions.items()}
 
 
 def absolute(file: str) -> str:
-    """Return where a file of a manifest is; symbolic links keep their names."""
+    """Return the absolute path of a manifest's file; symbolic links keep their names."""
     return os.path.abspath(file)
 
 
@@ -160,19 +160,19 @@ def load_documents(
 
 
 def nearest_file(path: str, written: str) -> str:
-    """Return the hint with the manifest whose name is nearest to that of a missing file, or those of a directory.
+    """Return the hint with the manifest of the nearest name to a missing file's, or the names in a directory.
 
     ``written`` is the file as the user named it.
     """
     root, name = (path, "") if os.path.isdir(path) else os.path.split(path)
     try:
-        names = [each for each in os.listdir(root or ".") if _suffix(each) in {*READERS, ".py"}]
+        names = [name for name in os.listdir(root or ".") if _suffix(name) in {*READERS, ".py"}]
     except OSError:
         return ""
     if not name:
         return f"name one of its files: {', '.join(sorted(names)[:_SHOWN])}" if names else "it holds no manifest"
     above = written.removesuffix(name)
-    return "" if name in names else nearest(written, [above + each for each in names])
+    return "" if name in names else nearest(written, [above + name for name in names])
 
 
 def _open(path: str) -> int:
@@ -187,12 +187,12 @@ def read_file(path: str, open_file: Callable[[str], int] = _open) -> tuple[bytes
     """
     descriptor = open_file(path)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             msg = "it is not a regular file"
             raise ValueError(msg)
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(document.MAX_BYTES + 1), (found.st_dev, found.st_ino)
+            return file.read(document.MAX_BYTES + 1), (status.st_dev, status.st_ino)
     finally:
         os.close(descriptor)
 
@@ -202,7 +202,7 @@ def _suffix(path: str) -> str:
 
 
 class _Loader:
-    """Reads a file and what it includes, depth first, each file once."""
+    """Reads a file and its includes, depth first, each file once."""
 
     def __init__(self, readers: Mapping[str, Reader], openers: Mapping[str, Callable[[str], int]]) -> None:
         self._readers = readers
@@ -211,25 +211,25 @@ class _Loader:
         self.documents: list[Document] = []
         self.problems: list[Problem] = []
 
-    def load(self, path: str, shown: str, depth: int) -> str:
-        """Read one file and the files that it includes; return why it cannot be opened, or nothing."""
+    def load(self, path: str, label: str, depth: int) -> str:
+        """Read one file and its includes; return the reason that it cannot be opened, or an empty string."""
         try:
             raw, identity = read_file(path, self._openers.get(_suffix(path), _open))
         except (OSError, ValueError) as error:
             reason = f"cannot be read: {getattr(error, 'strerror', None) or error}"
             if depth == 0:
-                self.problems.append(document.problem(shown, (0, 0), "unreadable", reason, nearest_file(path, path)))
+                self.problems.append(document.problem(label, (0, 0), "unreadable", reason, nearest_file(path, path)))
             return reason
         if identity in self._seen:
             return ""
         self._seen.add(identity)
-        self.parse(raw, self._readers[_suffix(path)], shown, os.path.dirname(path), depth)
+        self.parse(raw, self._readers[_suffix(path)], label, os.path.dirname(path), depth)
         return ""
 
-    def parse(self, raw: bytes, reader: Reader, shown: str, root: str, depth: int) -> None:
+    def parse(self, raw: bytes, reader: Reader, label: str, root: str, depth: int) -> None:
         """Parse the bytes of one file, and read the files that it includes, which lie beneath ``root``."""
         try:
-            read = reader(raw, shown)
+            read = reader(raw, label)
         except ManifestError as error:
             self.problems.extend(error.problems)
             return
@@ -247,8 +247,8 @@ class _Loader:
             reason, hint = _refusal(root, name, depth)
             if not reason:
                 target = os.path.join(root, name)
-                shown = os.path.join(os.path.dirname(read.file), name)
-                reason = self.load(target, shown, depth + 1)
+                label = os.path.join(os.path.dirname(read.file), name)
+                reason = self.load(target, label, depth + 1)
                 hint = nearest_file(target, name) if reason else ""
                 reason = reason and f"the included file {reason}"
             if reason:
@@ -259,7 +259,7 @@ class _Loader:
 
 
 def _refusal(root: str, name: Any, depth: int) -> tuple[str, str]:
-    """Return why a file in ``root`` may not include ``name``, and a hint; nothing when it may."""
+    """Return the reason that a file in ``root`` may not include ``name``, and a hint; or two empty strings."""
     if type(name) is not str or not name:
         return "an included file must be a name", ""
     if "${" in name:
@@ -287,7 +287,7 @@ def read_mapping(
     """Return a document with a copy of ``data``: tuples become lists, sensitive values stay wrapped.
 
     ``index`` returns the positions of everything in ``data``; without it only ``heads`` are known. Raises
-    ``ManifestError`` with every value that JSON could not carry; the messages name the keys above it.
+    ``ManifestError`` for values that JSON cannot hold, with the keys above them.
     """
     copier = _Copier(Document(None, file, b"", index))
     copied = copier.copy(data, ())
@@ -311,7 +311,7 @@ class _Copier:
         if not isinstance(value, (list, tuple, Mapping)):
             return self._scalar(value, path)
         if self._weight > document.MAX_EXPANSION:
-            if not any(each.code == "limit" for each in self.problems):
+            if not any(problem.code == "limit" for problem in self.problems):
                 self._add((), "limit", "the data is larger than the limit")
             return None
         if len(path) >= document.MAX_DEPTH:
@@ -322,7 +322,7 @@ class _Copier:
         return [self.copy(item, (*path, str(number))) for number, item in enumerate(value)]
 
     def _key(self, key: Any, path: tuple[str, ...]) -> str:
-        """Return a key as text, another value as it is shown; report what cannot be a key."""
+        """Return a key as text, another value as its representation; report an invalid key."""
         if isinstance(key, str):
             text, message = str(key), document.character_problem(key, key=True)
         else:
@@ -348,6 +348,6 @@ class _Copier:
         return value
 
     def _add(self, path: tuple[str, ...], code: str, message: str, *key: str) -> None:
-        where, position = ".".join(path), self._positions.position((*path, *key))
-        message = f"{where}: {message}" if where else message
+        prefix, position = ".".join(path), self._positions.position((*path, *key))
+        message = f"{prefix}: {message}" if prefix else message
         self.problems.append(document.problem(self._positions.file, position, code, message))

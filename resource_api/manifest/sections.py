@@ -65,7 +65,7 @@ _DECLARATIONS: Final = frozenset({"resources", "moved", "removed"})
 _NAMING: Final = frozenset(SECTIONS) - {"project"}
 #: Shared by all declarations without attributes or metaparameters; declarations are only read.
 _EMPTY: Final[dict[str, Any]] = {}
-#: What the attributes of a resource may be; nothing: it has none.
+#: The types of a resource's body; None: it has no attributes.
 _BODIES: Final = frozenset({dict, type(None)})
 _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 
@@ -73,11 +73,11 @@ _NAME: Final = regex(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) -> Manifest:
     """Build a manifest from documents, the named file last. Raises ``ManifestError``, also for earlier ``problems``.
 
-    The problems of single declarations, which are left out, are those of the manifest.
+    The manifest has the problems of single declarations, which are left out.
     """
     builder = ManifestBuilder(problems)
-    for each in documents:
-        builder.add(each, first=each is documents[-1])
+    for source in documents:
+        builder.add(source, first=source is documents[-1])
     if builder.lacks_names:
         raise ManifestError(builder.problems)
     file = documents[-1].file if documents else MAPPING
@@ -101,13 +101,13 @@ def assemble(documents: Sequence[Document], problems: Iterable[Problem] = ()) ->
 
 def without(documents: Iterable[Document], keys: Collection[str]) -> list[Document]:
     """Return documents without the resources under ``keys``, and without the defaults that only they would have."""
-    kept = []
-    for each in documents:
-        resources = {key: body for key, body in (each.data.get("resources") or {}).items() if key not in keys}
+    reduced = []
+    for source in documents:
+        resources = {key: body for key, body in (source.data.get("resources") or {}).items() if key not in keys}
         types = {key.partition("[")[0].lower() for key in resources}
-        defaults = {name: body for name, body in (each.data.get("defaults") or {}).items() if name.lower() in types}
-        kept.append(each.with_data({**each.data, "resources": resources, "defaults": defaults}))
-    return kept
+        defaults = {name: body for name, body in (source.data.get("defaults") or {}).items() if name.lower() in types}
+        reduced.append(source.with_data({**source.data, "resources": resources, "defaults": defaults}))
+    return reduced
 
 
 def _stem(file: str) -> str:
@@ -122,8 +122,8 @@ def _stem(file: str) -> str:
 def project_name(manifest: Manifest) -> str:
     """Return the project of a manifest: its state is kept under this name.
 
-    Raises ``ManifestError`` where the manifest names none and its file's name is not valid for one. The name of the
-    file is not changed to fit: two files could get the same name and would share their state.
+    Raises ``ManifestError`` for a manifest that names none and whose file's name is not valid. The file's name is not
+    adapted: two files could get the same name and would share their state.
     """
     if not reference.STACK_NAME.match(manifest.project):
         message = f"no project can be called {show(manifest.project)}, like this file; write 'project: NAME' into it"
@@ -185,32 +185,34 @@ class ManifestBuilder:
         self._add_moved(data.get("moved"))
         self._add_removed(data.get("removed"))
 
-    def _report(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> None:
-        self.problems.append(self._problem(violation, named, code, value=value))
+    def _report(self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False) -> None:
+        self.problems.append(self._problem(violation, subject, code, value=value))
         path = violation.path
-        # Of two declarations of one name the first is there; to what is moved, removed or unknown nothing refers.
+        # A duplicate's first declaration remains; nothing refers to a move, a removal or an unknown section.
         if not path or (path[0] in _NAMING and code != "duplicate"):
             self.lacks_names |= len(path) < 2 or path[0] not in _DECLARATIONS  # noqa: PLR2004 - a section and a name
 
-    def _problem(self, violation: Violation, named: str = "", code: str = "invalid", *, value: bool = False) -> Problem:
+    def _problem(
+        self, violation: Violation, subject: str = "", code: str = "invalid", *, value: bool = False
+    ) -> Problem:
         """Return a violation with its position."""
         line, column = self._source.position(violation.path, value=value)
         if violation.hint == QUOTING:
             violation = violation._replace(hint=quoting_hint_at(self._source, line))
         # In a resource the path is: resources, its key, the attribute.
-        attribute = str(violation.path[2]) if named and len(violation.path) > 2 else None  # noqa: PLR2004
+        attribute = str(violation.path[2]) if subject and len(violation.path) > 2 else None  # noqa: PLR2004
         return Problem(
-            attribute, violation.message, "error", named, self._source.file, line, column, code, violation.hint
+            attribute, violation.message, "error", subject, self._source.file, line, column, code, violation.hint
         )
 
-    def _error(self, path: Path, message: str, hint: str = "", named: str = "") -> None:
-        self._report(Violation(path, message, hint), named)
+    def _error(self, path: Path, message: str, hint: str = "", subject: str = "") -> None:
+        self._report(Violation(path, message, hint), subject)
 
     def _duplicate(self, path: Path, message: str, first: DocumentPath | Declaration) -> None:
         self._report(Violation(path, message, f"first at {first.place()}"), code="duplicate")
 
-    def _check_keys(self, path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> None:
-        for violation in unknown_keys(path, mapping, known, place):
+    def _check_keys(self, path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], context: str) -> None:
+        for violation in unknown_keys(path, mapping, allowed, context):
             self._report(violation, code="unknown_key")
 
     def _sections(self, data: dict[str, Any]) -> dict[str, Any]:
@@ -230,18 +232,18 @@ class ManifestBuilder:
         from resource_api.model.values.suggestions import closest
 
         missing = [name for name in SECTIONS if name not in data]
-        meant = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
-        self._source = self._source.renamed({key: name for key, name in meant.items() if name})
+        corrections = {key: closest(key, missing) for key in unknown if key not in _SECTION_NAMES}
+        self._source = self._source.renamed({key: name for key, name in corrections.items() if name})
         renamed: dict[str, Any] = self._source.data
         return renamed
 
     def _section(self, section: str, data: dict[str, Any]) -> dict[str, Any]:
         """Return a section; an empty mapping when it is missing, empty, or of another kind."""
-        found = data.get(section)
-        if found is None or type(found) is dict:
-            return found or {}
+        body = data.get(section)
+        if body is None or type(body) is dict:
+            return body or {}
         example = "Type[title]: with its attributes beneath" if section == "resources" else "name: value"
-        if lacks_bracket(found):
+        if lacks_bracket(body):
             violation = Violation((section,), f"{section} must be a mapping, and this is a reference without its ']'")
             self._report(violation._replace(hint=QUOTING), value=True)
             return {}
@@ -281,21 +283,21 @@ class ManifestBuilder:
             self._error(path, "an input must be a mapping", "write {type: String, default: ...}")
             return
         self._check_keys(path, body, _INPUT_KEYS, "input declaration")
-        given = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
-        for key in [key for key, value in given.items() if type(value) is not str]:
+        texts = {key: body[key] for key in ("type", "docs") if body.get(key) is not None}
+        for key in [key for key, value in texts.items() if type(value) is not str]:
             hint = "a data type with [...] needs quotes" if key == "type" else "write it in quotes"
             self._error((*path, key), f"{key} of an input must be a string", hint)
-            del given[key]
+            del texts[key]
         default = body.get("default", MISSING)
         flags = [self._flag(path, body, key, "an input") for key in ("sensitive", "ephemeral")]
         origin = DocumentPath(self._source, path)
-        self.inputs[name] = Input(given.get("type", "Any"), default, given.get("docs", ""), origin, *flags)
+        self.inputs[name] = Input(texts.get("type", "Any"), default, texts.get("docs", ""), origin, *flags)
 
-    def _flag(self, path: Path, body: dict[str, Any], key: str, what: str) -> bool:
-        """Return a key that is true or false, false unless given; report another value."""
-        if type(found := body.get(key)) is not bool and found is not None:
-            self._error((*path, key), f"{key} of {what} must be true or false", "write it without quotes")
-        return found is True
+    def _flag(self, path: Path, body: dict[str, Any], key: str, owner: str) -> bool:
+        """Return a Boolean key, by default False; report another value."""
+        if type(value := body.get(key)) is not bool and value is not None:
+            self._error((*path, key), f"{key} of {owner} must be true or false", "write it without quotes")
+        return value is True
 
     def _output(self, name: str, body: Any) -> Any:
         """Return the value of an output, which is secret if its declaration says so."""
@@ -311,27 +313,27 @@ class ManifestBuilder:
             self._error(path, "a provider must be a mapping", "write {type: vm_host, config: {...}}")
             return
         self._check_keys(path, body, _PROVIDER_KEYS, "provider")
-        given: dict[str, Any] = {"type": name, "version": "", "implementation": ""}
-        given |= {key: value for key, value in body.items() if value is not None}
+        fields: dict[str, Any] = {"type": name, "version": "", "implementation": ""}
+        fields |= {key: value for key, value in body.items() if value is not None}
         for key in ("type", "version", "implementation"):
-            if type(given[key]) is not str:
+            if type(fields[key]) is not str:
                 self._error((*path, key), f"{key} of a provider must be a string", "write it in quotes")
                 return
-        type_name = given["type"][:1].lower() + given["type"][1:]
-        config = given.get("config", {})
+        type_name = fields["type"][:1].lower() + fields["type"][1:]
+        config = fields.get("config", {})
         if not reference.TYPE_NAME.match(type_name):
             hint = "write type: with the name of the type that it is for"
-            self._error(path, f"{document.quote_key(given['type'])} is not the name of a type", hint)
+            self._error(path, f"{document.quote_key(fields['type'])} is not the name of a type", hint)
         elif type(config) is not dict:
             self._error((*path, "config"), "the configuration of a provider must be a mapping")
         else:
             origin = DocumentPath(self._source, path)
-            words = given["version"], config, origin, given["implementation"]
+            words = fields["version"], config, origin, fields["implementation"]
             self.providers[name] = ConfiguredProvider(name, type_name, *words)
 
     def _add_defaults(self, section: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Add the defaults of attributes; return those of metaparameters, by type."""
-        taken: dict[str, dict[str, Any]] = {}
+        """Add the defaults of attributes; return the metaparameters' defaults by type."""
+        defaults: dict[str, dict[str, Any]] = {}
         metas: dict[str, dict[str, Any]] = {}
         for written, body in section.items():
             path: Path = ("defaults", written)
@@ -340,7 +342,7 @@ class ManifestBuilder:
                 self._error(
                     path, f"{document.quote_key(written)} is not the name of a type", "write File, without [...]"
                 )
-            elif name in taken:
+            elif name in defaults:
                 self._error(path, f"defaults of {document.quote_key(written)} are given twice")
             elif type(body) is not dict:
                 self._error(path, "defaults must be a mapping of attributes")
@@ -348,12 +350,12 @@ class ManifestBuilder:
                 if body.get("alias") is not None:
                     self._error((*path, "alias"), "alias cannot be a default: it names one resource")
                 metas[name] = self._meta(path, body, "")
-                taken[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
-        if taken:
-            self.defaults[self._source.file] = taken
+                defaults[name] = {k: v for k, v in body.items() if v is not None and k not in METAPARAMETERS}
+        if defaults:
+            self.defaults[self._source.file] = defaults
         return metas
 
-    def _meta(self, path: Path, body: dict[str, Any], named: Reference | str) -> dict[str, Any]:
+    def _meta(self, path: Path, body: dict[str, Any], subject: Reference | str) -> dict[str, Any]:
         """Return the metaparameters that ``body`` declares; report those that are invalid, and leave them out."""
         meta = body
         if not METAPARAMETERS.issuperset(body) or None in body.values():
@@ -363,39 +365,39 @@ class ManifestBuilder:
             if is_valid_reference(key, value):
                 continue
             for violation in violations(key, value):
-                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(named)))
+                self.problems.append(self._problem(violation._replace(path=(*path, *violation.path)), str(subject)))
                 invalid.append(key)
-        if "alias" in invalid and isinstance(named, Reference):
-            self.incomplete.add(named.type)
+        if "alias" in invalid and isinstance(subject, Reference):
+            self.incomplete.add(subject.type)
         return {key: value for key, value in meta.items() if key not in invalid} if invalid else meta
 
     def _add_resource(self, key: str, body: Any, metas: dict[str, dict[str, Any]]) -> None:
         path = ("resources", key)
-        named = self._reference(path, key, body)
-        if named is None or type(body) not in _BODIES:
-            type_name = named.type if named else str(key).partition("[")[0]
+        resource = self._reference(path, key, body)
+        if resource is None or type(body) not in _BODIES:
+            type_name = resource.type if resource else str(key).partition("[")[0]
             self.incomplete.add(type_name[:1].lower() + type_name[1:])
-            if named:
-                self._no_attributes(path, body, named)
+            if resource:
+                self._no_attributes(path, body, resource)
             return
         body = _EMPTY if body is None else body
         attributes, meta = body, _EMPTY
         if not METAPARAMETERS.isdisjoint(body):
-            meta, attributes = self._meta(path, body, named), _EMPTY
+            meta, attributes = self._meta(path, body, resource), _EMPTY
             if meta is not body:
                 attributes = {name: value for name, value in body.items() if name not in METAPARAMETERS}
-        if metas and metas.get(named.type):
-            meta = {name: value for name, value in metas[named.type].items() if name not in body} | meta
-        declared = Declaration(named.type, named.title, attributes, meta, self._source, key)
-        titles = self._titles.get(named.type) or self._titles.setdefault(named.type, {})
-        first = titles.setdefault(named.title, declared)
+        if metas and metas.get(resource.type):
+            meta = {name: value for name, value in metas[resource.type].items() if name not in body} | meta
+        declared = Declaration(resource.type, resource.title, attributes, meta, self._source, key)
+        titles = self._titles.get(resource.type) or self._titles.setdefault(resource.type, {})
+        first = titles.setdefault(resource.title, declared)
         if first is declared:
             self.resources.append(declared)
         else:
-            self._duplicate(path, f"{text.escape(str(named))} is declared twice", first)
+            self._duplicate(path, f"{text.escape(str(resource))} is declared twice", first)
 
-    def _no_attributes(self, path: Path, body: Any, named: Reference) -> None:
-        """Report a resource whose attributes are no mapping; the line of a text may tell why."""
+    def _no_attributes(self, path: Path, body: Any, resource: Reference) -> None:
+        """Report a resource whose attributes are not a mapping, with advice from the line of a text."""
         from resource_api.manifest import syntax_hints
 
         number = self._source.position(path, value=True)[0] if type(body) is str else 0
@@ -404,10 +406,10 @@ class ManifestBuilder:
         hint = "write each on its own line as attribute: value"
         violation = Violation(path, "the attributes of a resource must be a mapping", hint)
         if advice is None or "\n" in body:
-            self._report(violation, str(named))
+            self._report(violation, str(resource))
             return
-        self._report(violation._replace(hint=advice.message), str(named))
-        self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.place[1], paste=advice.paste)
+        self._report(violation._replace(hint=advice.message), str(resource))
+        self.problems[-1] = self.problems[-1]._replace(line=number, column=advice.position[1], paste=advice.paste)
 
     def _reference(self, path: Path, key: Any, body: Any = None) -> Reference | None:
         """Return a reference; report an invalid one. ``body`` is the value under it: the hint may need it."""
@@ -420,7 +422,7 @@ class ManifestBuilder:
             self._error(path, "this must be a reference such as File[/etc/motd]", _value_quoting_hint(key))
             return None
         try:
-            found = reference.parse(key)
+            parsed = reference.parse(key)
         except ValueError as error:
             attribute = path[0] == "resources" and "[" not in key and type(body) in {str, int, float, bool, list}
             hint = "an attribute is indented under its resource" if attribute else module_hint(body)
@@ -428,8 +430,8 @@ class ManifestBuilder:
                 hint = _value_quoting_hint({key: body}) if type(body) is str else QUOTING
             self._error(path, text.escape(str(error)), hint)
             return None
-        self._types[head] = found.type
-        return found
+        self._types[head] = parsed.type
+        return parsed
 
     def _list(self, section: str, value: Any) -> list[Any]:
         if value is None or type(value) is list:
@@ -452,9 +454,9 @@ class ManifestBuilder:
 
     def _add_removed(self, section: Any) -> None:
         for number, item in enumerate(self._list("removed", section)):
-            found = self._reference(("removed", number), item)
-            if found:
-                self.removed.append(Removed(found, DocumentPath(self._source, ("removed", number))))
+            target = self._reference(("removed", number), item)
+            if target:
+                self.removed.append(Removed(target, DocumentPath(self._source, ("removed", number))))
 
 
 Path = tuple[str | int, ...]
@@ -467,7 +469,7 @@ _CUT_REFERENCE: Final = regex(r"[A-Za-z]\w*\[(?!.*\]\Z)", re.DOTALL)
 
 
 class Violation(NamedTuple):
-    """What is wrong, and the path of keys to it."""
+    """A message about an invalid value, and the path of keys to the value."""
 
     path: Path
     message: str
@@ -475,7 +477,7 @@ class Violation(NamedTuple):
 
 
 def document_violation(data: Any) -> Violation | None:
-    """Return why a document cannot be a manifest; None when it can."""
+    """Return the error of a document that cannot be a manifest, or None."""
     if type(data) is not dict:
         return Violation((), "a manifest is a mapping", "begin with a line such as resources:")
     if "format_version" in data:
@@ -494,16 +496,16 @@ def is_valid_reference(name: str, value: Any) -> bool:
     return type(value) is str and value[-1:] == "]" and name in RELATIONSHIPS
 
 
-def unknown_keys(path: Path, mapping: dict[str, Any], known: tuple[str, ...], place: str) -> Iterator[Violation]:
-    """Yield a violation for each key that is not ``known``, with the nearest known one; ``place`` as in ``suggest``."""
+def unknown_keys(path: Path, mapping: dict[str, Any], allowed: tuple[str, ...], context: str) -> Iterator[Violation]:
+    """Yield a violation with the nearest allowed key for each key not in ``allowed``; ``context`` as in ``suggest``."""
     for key, value in mapping.items():
-        if key not in known:
-            hint = nearest(key, known, place) or module_hint(value) or f"known are {', '.join(known)}"
+        if key not in allowed:
+            hint = nearest(key, allowed, context) or module_hint(value) or f"known are {', '.join(allowed)}"
             yield Violation((*path, key), f"unknown key {document.quote_key(key)}", hint)
 
 
 def module_hint(body: Any) -> str:
-    """Return the hint for a body whose key is a module of Salt, as ``pkg.installed``; empty for others."""
+    """Return the hint for a body whose key is a Salt module, such as ``pkg.installed``, or an empty string."""
     return next(filter(None, (nearest(str(key), (), "module") for key in body)), "") if type(body) is dict else ""
 
 
@@ -546,7 +548,7 @@ def _reference(path: Path, value: Any) -> Iterator[Violation]:
 
 
 def _name(path: Path) -> str:
-    """Return the name of a value for messages: its last key; for an item, that of its list."""
+    """Return the name of a value for messages: its last key; for an item, its list's."""
     name = next(step for step in reversed(path) if isinstance(step, str))
     return f"each item of {name}" if isinstance(path[-1], int) else name
 

@@ -67,10 +67,10 @@ def read(text: bytes, file: str) -> Document:
     up to the first one of syntax, at most a hundred.
     """
     decoded = document.decode(text, file)
-    found = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
-    if found:
-        place = document.position_of(decoded, found.start())
-        raise document.manifest_error(file, place, "syntax", "a %TAG directive is not allowed")
+    directive = _TAG_DIRECTIVE.search(decoded) if "%TAG" in decoded else None
+    if directive:
+        position = document.position_of(decoded, directive.start())
+        raise document.manifest_error(file, position, "syntax", "a %TAG directive is not allowed")
     builder = _Builder(text)
     try:
         data = builder.document()
@@ -104,32 +104,32 @@ def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
 
     message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
     lines = _LINE_END.split(decoded)
-    place, begun = _position(error.problem_mark), _position(error.context_mark)
-    if begun not in ((0, 0), place):
-        message += f" that begins at line {begun[0]}, column {begun[1]}"
-    if place[0] > len(lines):
+    position, start = _position(error.problem_mark), _position(error.context_mark)
+    if start not in ((0, 0), position):
+        message += f" that begins at line {start[0]}, column {start[1]}"
+    if position[0] > len(lines):
         # The parser reports the end of the text on the line after the last one.
-        place = begun if 0 < begun[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
-    last = place[0]
+        position = start if 0 < start[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
+    last = position[0]
     # The parser finds a key that ' #' has cut off only on the next line.
-    first = begun[0] or max(last - 1, 1)
+    first = start[0] or max(last - 1, 1)
     cut, hint = scalar.first_quoting_hint(lines, (last, last - 1, first))
-    failure = syntax_hints.Failure(error.problem or "", error.context or "", place, begun, lines)
+    failure = syntax_hints.Failure(error.problem or "", error.context or "", position, start, lines)
     if cut is None and (advice := syntax_hints.advise(failure)) is not None:
-        problem = document.problem(file, advice.place, "syntax", f"not valid YAML: {advice.message}")
+        problem = document.problem(file, advice.position, "syntax", f"not valid YAML: {advice.message}")
         return ManifestError([problem._replace(paste=advice.paste)])
-    return document.manifest_error(file, cut or place, "syntax", message, hint)
+    return document.manifest_error(file, cut or position, "syntax", message, hint)
 
 
 def _problem(error: _PositionedError, lines: list[str], file: str) -> Problem:
-    """Return a problem; that of a value which was read as something else has the advice to put it in quotes."""
-    place = _position(error.mark)
+    """Return a problem; for a misread value, with the advice to put it in quotes."""
+    position = _position(error.mark)
     if not isinstance(error, _MisreadError):
-        return document.problem(file, place, error.code, error.message, error.hint)
+        return document.problem(file, position, error.code, error.message, error.hint)
     from resource_api.manifest import syntax_hints
 
-    advice = syntax_hints.value_needs_quotes(lines[place[0] - 1], place)
-    return document.problem(file, place, error.code, error.message, advice.message)._replace(paste=advice.paste)
+    advice = syntax_hints.value_needs_quotes(lines[position[0] - 1], position)
+    return document.problem(file, position, error.code, error.message, advice.message)._replace(paste=advice.paste)
 
 
 def _scalar(event: Any) -> Any:
@@ -141,8 +141,8 @@ def _scalar(event: Any) -> Any:
         elif not event.style:
             value = scalar.plain(text)
     except ValueError as error:
-        own = event.tag is not None and not event.tag.startswith(("!!", "tag:"))
-        raise (_MisreadError if own else _PositionedError)(event.start_mark, "value", str(error)) from None
+        is_local = event.tag is not None and not event.tag.startswith(("!!", "tag:"))
+        raise (_MisreadError if is_local else _PositionedError)(event.start_mark, "value", str(error)) from None
     message = document.character_problem(value, key=False) if type(value) is str else ""
     if message:
         raise _PositionedError(event.start_mark, "encoding", message)
@@ -282,22 +282,22 @@ class _Builder:
         return value
 
     def _measure(self, value: Any) -> tuple[int, int]:
-        """Return weight and height of the value of an alias; each collection is measured once."""
+        """Return the weight and height of an alias's value; collections are measured once."""
         if type(value) not in (dict, list):
             return document.NODE_WEIGHT + (len(value) if type(value) is str else 0), 0
-        known = self._measured.get(id(value))
-        if known is None:
+        measured = self._measured.get(id(value))
+        if measured is None:
             weight, height = document.NODE_WEIGHT, 0
             for part in value.values() if type(value) is dict else value:
                 more, higher = self._measure(part)
                 weight, height = weight + more, max(height, higher)
             weight += sum(map(len, value)) if type(value) is dict else 0
-            known = self._measured[id(value)] = weight, height + 1
-        return known
+            measured = self._measured[id(value)] = weight, height + 1
+        return measured
 
 
 class _ProblemCollector(_Builder):
-    """Walks a text that was refused once more, and goes on after each problem but a limit and one of syntax."""
+    """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
         super().__init__(text)
@@ -324,7 +324,7 @@ class _ProblemCollector(_Builder):
         self._add(_problem(error, self._lines, self._file))
 
     def _add(self, problem: Problem) -> None:
-        if any(each.place == problem.place and each.message == problem.message for each in self._problems[-1:]):
+        if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):
             return  # a key within a key
         self._problems.append(problem)
         if len(self._problems) == _MAX_PROBLEMS:
@@ -347,23 +347,23 @@ class _ProblemCollector(_Builder):
 
     def _mapping(self, depth: int, marks: dict[str, Mark] | None) -> dict[str, Any]:
         del marks
-        places: dict[str, Position] = {}
+        positions: dict[str, Position] = {}
         while type(event := self._get()) is not MappingEndEvent:
-            key, place = self._any_key(event, depth), _position(event.start_mark)
-            if key is not None and places.setdefault(key, place) != place:
-                self._add(document.duplicate_key(self._file, place, places[key], key))
+            key, position = self._any_key(event, depth), _position(event.start_mark)
+            if key is not None and positions.setdefault(key, position) != position:
+                self._add(document.duplicate_key(self._file, position, positions[key], key))
             self._node(self._get(), depth)
         return {}
 
     def _any_key(self, event: Any, depth: int) -> str | None:
-        """Return a key; None for one that is reported."""
+        """Return a key, or None for a reported one."""
         if type(event) is AliasEvent and self._anchors.get(event.anchor or "") is _REFUSED:
             return None
-        known = len(self._problems)
+        count = len(self._problems)
         try:
             return self._key(event)
         except _PositionedError as error:
-            if len(self._problems) == known:
+            if len(self._problems) == count:
                 self._refuse(error)
             if type(event) not in (ScalarEvent, AliasEvent):
                 self._node(event, depth)
@@ -402,8 +402,8 @@ class _Index:
 
     def _mapping(self, node: Node) -> None:
         while type(event := self._get()) is not MappingEndEvent:
-            place = self._node(event).position
+            position = self._node(event).position
             key = event.value if type(event) is ScalarEvent else None
             value = self._node(self._get())
             if key is not None:
-                node.children[key] = place, value
+                node.children[key] = position, value

@@ -41,8 +41,8 @@ _TAGS: Final = {CORE + "null": type(None), CORE + "bool": bool, CORE + "int": in
 def plain(text: str) -> Any:
     """Return the value of an unquoted scalar.
 
-    Raises ``ValueError``, with a message for users, for what JSON cannot carry: integers beyond 64 bits, infinity,
-    not-a-number.
+    Raises ``ValueError``, with a message for users, for values that JSON cannot hold: integers beyond 64 bits,
+    infinity, not-a-number.
     """
     if text in WORDS:
         return WORDS[text]
@@ -74,7 +74,7 @@ def integer(text: str) -> int:
 
 
 def finite(text: str) -> float:
-    """Return the float of ``text``. Raises ``ValueError`` where it would become infinite."""
+    """Return the float of ``text``. Raises ``ValueError`` if it would become infinite."""
     number = float(text)
     if number - number != 0:
         msg = "the number is too large for a float; in quotes it is a string"
@@ -110,16 +110,16 @@ _PASTABLE: Final = regex(r"(?<![\w\"'])(?:\$\{|[A-Z][a-z0-9_]*\[)")
 def quoting_hint_at(document: Document, line: int) -> str:
     """Return the hint for a line of a document, counted from 1, with a reference without its end; 0: unknown line."""
     lines = document.raw.splitlines()[line - 1 : line] if line else []
-    return next(filter(None, (quoting_hint(each.decode(errors="replace")) for each in lines)), QUOTING)
+    return next(filter(None, (quoting_hint(line.decode(errors="replace")) for line in lines)), QUOTING)
 
 
 def quoting_hint(line: str) -> str:
     """Return the hint for a line of YAML with a reference that may lack quotes, or an empty string."""
     line = line[:_LONGEST_LINE]
-    starts = [found.start() for found in _PASTABLE.finditer(line) if not _inside_quotes(line[: found.start()])]
+    starts = [match.start() for match in _PASTABLE.finditer(line) if not _inside_quotes(line[: match.start()])]
     pastable = [cut for cut in (_balanced(line, start) for start in starts) if cut]
     # A reference within another one is part of its text.
-    pastable = [cut for cut in pastable if not any(cut != other and cut in other for other in pastable)]
+    pastable = [cut for cut in pastable if not any(cut != outer and cut in outer for outer in pastable)]
     if not pastable and not _WORD.search(line):
         return ""
     return f"{QUOTING}: write {', '.join(map(quote, dict.fromkeys(pastable)))}" if pastable else QUOTING
@@ -128,7 +128,7 @@ def quoting_hint(line: str) -> str:
 def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Position | None, str]:
     """Return the hint for the first of the lines ``near``, numbered from 1, that may lack quotes.
 
-    A line in which a comment cuts a reference off comes before all others, and has its position in the result.
+    A line in which a comment cuts a reference off comes first, and its position is returned.
     """
     numbers = [number for number in dict.fromkeys(near) if 0 < number <= len(lines)]
     for number in numbers:
@@ -140,8 +140,8 @@ def first_quoting_hint(lines: Sequence[str], near: Sequence[int]) -> tuple[Posit
 def _cut_by_comment(line: str) -> int:
     """Return the column, from 1, of a reference that a comment cuts off; 0 if there is none."""
     line = line[:_LONGEST_LINE]
-    for found in _PASTABLE.finditer(line):
-        start = found.start()
+    for match in _PASTABLE.finditer(line):
+        start = match.start()
         comment = line.find(" #", start)
         if not _inside_quotes(line[:start]) and 0 < comment < start + len(_balanced(line, start)):
             return start + 1
@@ -153,7 +153,7 @@ def _inside_quotes(before: str) -> bool:
 
 
 def _balanced(line: str, start: int) -> str:
-    """Return the text from ``start`` to the bracket that closes the first one; empty if none does."""
+    """Return the text from ``start`` to the bracket that closes the first one, or an empty string."""
     depth = 0
     for offset in range(start, len(line)):
         depth += (line[offset] in "[{") - (line[offset] in "]}")
