@@ -108,7 +108,7 @@ class Output:
 
     def _log_lines(self, event: LogEvent, *, color: bool) -> str:
         """Return the lines of a log event whose change is too large for one."""
-        from resource_api.render.text_diff import SCREEN, log_lines
+        from resource_api.render.changes import SCREEN, log_lines
 
         # All texts of one resource together have the lines of a screen.
         subject, used = self._diffs

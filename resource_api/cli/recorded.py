@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values import reference
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values.errors import UsageError
-from resource_api.render.runs import document as run_document
+from resource_api.render import run_document
 from resource_api.runtime import recorded_stack
 
 if TYPE_CHECKING:

@@ -284,7 +284,7 @@ class Session:
             self.output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self.run.plan_is_shown or self.interrupts.came:
             if self.output.lines_after_failure >= _RECAP and not self.settings.get("quiet"):
-                from resource_api.render.repeated_failures import repeated_failures
+                from resource_api.render.text import repeated_failures
 
                 self.output.print(repeated_failures(report, self.output.style))
             self.output.print(str(report))
@@ -377,7 +377,7 @@ class Session:
     def _failure_document(self, code: int) -> dict[str, Any]:
         """Return the document of a run that was ended before there was one."""
         from resource_api.render import json as documents
-        from resource_api.render.runs import document as run_document
+        from resource_api.render import run_document
 
         settings = self.settings
         run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": self._command}

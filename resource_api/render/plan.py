@@ -12,9 +12,8 @@ from resource_api.model.change import conceal_difference, describe_side_effects,
 from resource_api.model.values.assets import Content
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
-from resource_api.render.changes import Style
+from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
-from resource_api.render.text_diff import SCREEN, count_lines, text_diff
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

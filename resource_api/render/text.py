@@ -1,11 +1,12 @@
-"""Summaries, outputs, state and its history as text for people.
+"""Render summaries, outputs, recorded state, history and repeated failures as text.
 
-Text shows nothing that the JSON form does not show too.
+Text shows only information that the JSON form has too.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record, StackState
-    from resource_api.model.report import Report, Summary
+    from resource_api.model.report import Report, StepReport, Summary
+    from resource_api.render.changes import Style
+
 
 #: Count of a summary → what it is called in a plan.
 PLANNED: Final[Mapping[str, str]] = {
@@ -135,3 +138,34 @@ def time_of(seconds: Any) -> str:
 def verdict_mark(text: str, *, ok: bool) -> str:
     """Return how a verdict of a rehearsal is shown: ``ok``, ``no``, or ``-`` where its text counts nothing tried."""
     return "no" if not ok else "-" if text.startswith("0 ") else "ok"
+
+
+#: How many failures are named.
+_NAMED: Final = 40
+
+
+def repeated_failures(done: Report, style: Style) -> Iterator[str]:
+    """Yield a line for each failure: the resource, where it is declared, why it failed, how many it has skipped."""
+    failed = [report for report in done.steps if report.status == "failed"]
+    skipped = Counter(report.cause for report in done.steps if report.status == "skipped")
+    if failed:
+        yield style.paint("Failed:", "1")
+    for report in failed[:_NAMED]:
+        count = skipped.pop(report.reference, 0)
+        yield f"  {escape(report.reference)}{_place(report)}: {_reason(report, style)}{_skipped(count)}"
+    if more := len(failed) - _NAMED if len(failed) > _NAMED else 0:
+        yield f"  … {more} more"
+
+
+def _place(report: StepReport) -> str:
+    """Return `` (site.yaml:14)``; nothing for a resource that no file declares."""
+    return escape(report.step.entry.declaration.place().after(""))
+
+
+def _reason(report: StepReport, style: Style) -> str:
+    first = style.mask(report.error).partition("\n")[0]
+    return escape(style.reason(first))
+
+
+def _skipped(count: int) -> str:
+    return f"; {count} skipped" if count else ""

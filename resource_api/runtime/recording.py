@@ -10,8 +10,7 @@ from resource_api.model.action import Action
 from resource_api.model.event import Diagnosed, Finished
 from resource_api.model.values.errors import UsageError
 from resource_api.render import json as documents
-from resource_api.render import text
-from resource_api.render.runs import document as run_document
+from resource_api.render import run_document, text
 from resource_api.runtime.environment import whole_stack_name
 from resource_api.runtime.plan_notices import log_lost_order, report_findings
 from resource_api.state.store import NoStore, StackName

@@ -224,7 +224,7 @@ def _refresh_document(
 ) -> dict[str, Any]:
     """Return the document of a refresh, which has drift and no steps."""
     from resource_api.render import json as documents
-    from resource_api.render.runs import document as run_document
+    from resource_api.render import run_document
 
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}

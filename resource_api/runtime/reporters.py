@@ -122,9 +122,9 @@ def _json(document: Document) -> str:
 
 
 def _xml(document: Document) -> str:
-    from resource_api.render.runs import junit
+    from resource_api.render import run_reports
 
-    return junit.text(_as_run(document))
+    return run_reports.junit(_as_run(document))
 
 
 def _html(document: Document) -> str:
@@ -138,9 +138,9 @@ def _html(document: Document) -> str:
 
 
 def _metrics(document: Document) -> str:
-    from resource_api.render.runs import metrics as rendering
+    from resource_api.render import run_reports
 
-    return rendering.text(_as_run(document))
+    return run_reports.metrics(_as_run(document))
 
 
 def _as_run(document: Document) -> Document:

@@ -11,9 +11,7 @@ from resource_api.cli import options
 from resource_api.cli.recorded import Runs, none_recorded
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
-from resource_api.render import text
-from resource_api.render.runs import history as rendering
-from resource_api.render.runs import text as run_text
+from resource_api.render import run_text, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,7 +41,7 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Itera
         return map(text.run, runs)
     import shutil
 
-    return rendering.chart(runs, shutil.get_terminal_size().columns)
+    return run_text.chart(runs, shutil.get_terminal_size().columns)
 
 
 @history.command("show", examples=("resource-api history show",))
@@ -68,8 +66,8 @@ def show_run(session: Session, run: str | None, **_settings: Any) -> None:
 def diff(session: Session, first: str, second: str, **_settings: Any) -> None:
     """Show what was different between the runs A and B: references, outcomes and attributes."""
     runs = Runs(session)
-    found = rendering.differences(runs.document(first), runs.document(second))
-    session.show(lambda: found, lambda: rendering.difference_lines(found))
+    found = run_text.differences(runs.document(first), runs.document(second))
+    session.show(lambda: found, lambda: run_text.difference_lines(found))
 
 
 _REPORT_FORMS: Final = ("text", "json", "html")
@@ -82,11 +80,11 @@ def _rehearsal(path: str, form: str) -> str:
         raise UsageError(msg)
     import json
 
-    from resource_api.render.html import rehearsal
+    from resource_api.render.html import pages
 
     try:
         with Path(path).open(encoding="utf-8") as file:
-            return rehearsal.page(json.load(file)).rstrip("\n")
+            return pages.rehearsal(json.load(file)).rstrip("\n")
     except OSError as error:
         msg = f"{path}: {error.strerror}"
         raise UsageError(msg) from error

@@ -8,7 +8,7 @@ from resource_api.model.report import DONE, count_words
 from resource_api.render import text
 from resource_api.render.fleet import ORDER, counts, hosts_of
 from resource_api.render.html.elements import Page, Row, Section, e, row_ids, rows_section, table, write
-from resource_api.render.runs.text import duration
+from resource_api.render.run_text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from resource_api.render import fleet
+from resource_api.render import fleet, run_reports
 from resource_api.render.html import fleet as html
-from resource_api.render.runs import junit, metrics
 from tests.unit.render.test_html import HOSTILE, Elements
 
 
@@ -61,9 +60,9 @@ def test_a_run_over_hosts_has_metrics_and_a_test_case_for_each_host() -> None:
     """What failed and what was left out are told apart."""
     run = fleet.as_run(document(5))
     labels = 'project="web",stack="default",command="apply"'
-    assert f"resource_api_run_changes{{{labels}}} 3" in metrics.text(run)
-    assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in metrics.text(run)
-    written = junit.text(run)
+    assert f"resource_api_run_changes{{{labels}}} 3" in run_reports.metrics(run)
+    assert f'resource_api_run_hosts{{{labels},status="failed"}} 1' in run_reports.metrics(run)
+    written = run_reports.junit(run)
     assert 'tests="5"' in written
     assert 'failures="1" skipped="1"' in written
 
@@ -72,7 +71,7 @@ def test_a_host_that_is_unchanged_is_a_test_case_that_has_passed() -> None:
     """Every host is in the report."""
     found = document(5)
     found["hosts"][0]["status"] = "unchanged"
-    written = junit.text(fleet.as_run(found))
+    written = run_reports.junit(fleet.as_run(found))
     assert 'failures="1" skipped="1" tests="5"' in written
     assert '<testcase name="web0" classname="web0" time="1.500" />' in written
 

@@ -13,7 +13,6 @@ import pytest
 from resource_api import Registry, Runtime
 from resource_api.render import graph
 from resource_api.render.html import pages as html
-from resource_api.render.html import rehearsal
 from tests.pages import run_document
 
 HOSTILE: Final = (
@@ -99,7 +98,7 @@ def hostile_rehearsal() -> str:
     verdicts = [{"question": text, "ok": False, "text": text, "findings": findings} for text in HOSTILE]
     document = {"verdicts": verdicts, "side_effects": effects, "not_rehearsed": findings, "not_damaged": findings}
     run = run_document(len(HOSTILE), text=lambda number: HOSTILE[number % len(HOSTILE)])
-    return rehearsal.page({**document, "run": run, "exit_code": 2})
+    return html.rehearsal({**document, "run": run, "exit_code": 2})
 
 
 @pytest.mark.parametrize("make", [hostile_run, hostile_plan, hostile_graph, hostile_rehearsal])

@@ -1,4 +1,4 @@
-"""A finished run as a document: compact, as it is kept beside the state, and as people and programs get it.
+"""A finished run as a document: compact, as it is kept beside the state, and in the form for users and programs.
 
 The compact form costs a run next to nothing: resources of one call with the same outcome are one group. Secrets are in
 neither form.
