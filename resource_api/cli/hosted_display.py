@@ -183,7 +183,7 @@ class Display:
         self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
         bad = any(counts[status] for status in counts if status not in SUCCEEDED)
-        self._session.output.print(line + text.rerun(self._run, left=left and bad))
+        self._session.output.print(line + text.rerun(self._run, remaining=left and bad))
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
         """Return the document of the run, for reporters."""

@@ -1,1 +1,1 @@
-"""Plans, reports, resources, types, state as text, JSON, YAML, graphs: the only place that escapes and redacts."""
+"""Render plans, reports, resources, types and state; only here is output escaped and redacted."""

@@ -45,12 +45,12 @@ class Style(NamedTuple):
 
     def pair(self, is_: Any, should: Any) -> str:
         """Return ``is → should``; two long values begin shortly before their first difference."""
-        shown = [self.mask(show_attribute(value)) for value in (is_, should)]
-        if self.diff == "full" or min(map(len, shown)) <= _WIDEST:
+        texts = [self.mask(show_attribute(value)) for value in (is_, should)]
+        if self.diff == "full" or min(map(len, texts)) <= _WIDEST:
             return f"{self.value(is_)} → {self.value(should)}"
-        same = next((at for at, pair in enumerate(zip(*shown, strict=False)) if pair[0] != pair[1]), 0)
+        same = next((at for at, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), 0)
         start = same - _BEFORE if same > _WIDEST - _BEFORE else 0
-        return " → ".join(_part(each, start) for each in shown)
+        return " → ".join(_part(text, start) for text in texts)
 
     def cut(self, line: str) -> str:
         """Return a line, the first 200 characters and the length of a longer one, unless everything is asked for."""
@@ -59,7 +59,7 @@ class Style(NamedTuple):
         return _part(line, 0)
 
     def reason(self, line: str) -> str:
-        """Return why something failed; of a longer one than ``cut`` shows, both ends, as a program's words end it."""
+        """Return the reason of a failure; both ends of a long one, which a program's words often end."""
         if len(line) <= _WIDEST or self.diff == "full":
             return line
         return f"{line[:_BEGINNING]} … {line[_BEGINNING - _WIDEST :]} ({len(line)} characters)"
@@ -96,9 +96,9 @@ def text_diff(
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
         return
     lines = unified(style.mask(is_), style.mask(should), names)
-    for number, each in enumerate(lines if style.diff == "full" else islice(lines, most)):
-        color = _COLORS.get(each[0], "") if number >= _HEADER else _BOLD
-        yield style.paint(escape_lines(style.cut(each)), color)
+    for number, text in enumerate(lines if style.diff == "full" else islice(lines, most)):
+        color = _COLORS.get(text[0], "") if number >= _HEADER else _BOLD
+        yield style.paint(escape_lines(style.cut(text)), color)
     if more := sum(1 for _ in lines):
         yield f"… {more} more lines (--diff full)"
 

@@ -1,7 +1,7 @@
-"""The documentation of types and components, as text, Markdown or data, made from their definitions alone.
+"""Render the documentation of types and components as text, Markdown or data, from their definitions alone.
 
-It is written for people who write manifests: how a provider works is no part of it. Nothing is read or run; which of
-several providers of a type suits this machine is an argument.
+It is written for authors of manifests: the internals of a provider are no part of it. Nothing is read or run; the
+suitable providers of a type are an argument.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     #: One line of a section, in pieces; those that are code are marked as such.
     Item = Sequence[str]
 
-#: What a feature means for those who write manifests.
+#: Feature → its meaning for authors of manifests.
 FEATURES: Final[Mapping[str, str]] = {
     "refreshable": "can be refreshed: it reacts to notify and subscribe",
     "imperative": "runs when it is due; its effect cannot be read back, so it is not verified",
@@ -56,7 +56,7 @@ _RELATIONS: Final[Mapping[str, str]] = {
     "subscribe": "comes after, and is refreshed by",
     "notify": "comes before, and refreshes",
 }
-#: The order in which attributes are shown; None is a property.
+#: The order of attributes on a page; None is a property.
 _KINDS: Final[Sequence[Kind | None]] = ("namevar", None, "init_only", "parameter", "read_only")
 _MEANINGS: Final[Mapping[str, str]] = {
     "namevar": "identifies the resource, taken from the title",
@@ -65,11 +65,11 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "read_only": "reported, never set",
 }
 _MARGIN: Final = "    "
-#: A title pattern that takes what no other one takes.
+#: A title pattern for all remaining titles.
 _ANY_TITLE: Final = r"[\s\S]+\Z"
 #: The widest column of names; longer names stand on a line of their own.
 _WIDEST: Final = 20
-#: The columns that text is wrapped at where no terminal is narrower.
+#: The columns that text is wrapped at, unless the terminal is narrower.
 COLUMNS: Final = 80
 #: The fewest columns that text is wrapped at.
 _NARROWEST: Final = 40
@@ -82,15 +82,15 @@ class _Code(str):
 
 
 def types_list(registry: Registry) -> tuple[list[Definition], dict[str, str]]:
-    """Return every type and component, sorted by name; and why others cannot be used, by name."""
-    found: list[Definition] = []
+    """Return all types and components, sorted by name; and the errors of broken ones, by name."""
+    definitions: list[Definition] = []
     broken: dict[str, str] = {}
     for name in sorted({*registry.names(), *registry.component_names()}):
         try:
-            found.append(definition_of(registry, name))
+            definitions.append(definition_of(registry, name))
         except DefinitionError as error:
             broken[name] = str(error)
-    return found, broken
+    return definitions, broken
 
 
 def definition_of(registry: Registry, name: str) -> Definition:
@@ -105,12 +105,12 @@ def summary(definition: Definition) -> str:
     return escape(re.split(r"(?<=[.!?])\s+(?=[A-Z`])", paragraph, maxsplit=1)[0])
 
 
-# What the forms have in common
+# Shared by the forms
 
 
 def ordered(definition: Definition) -> list[tuple[str, Attribute]]:
     """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind."""
-    return sorted(definition.attributes.items(), key=lambda each: (_KINDS.index(each[1].kind), each[0] != "ensure"))
+    return sorted(definition.attributes.items(), key=lambda item: (_KINDS.index(item[1].kind), item[0] != "ensure"))
 
 
 def attribute_facts(attribute: Attribute) -> str:
@@ -128,9 +128,9 @@ def _facts(attribute: Attribute) -> Item:
 
 
 def datatype_words(attribute: Attribute, *, expressions: bool = False) -> Item:
-    """Return a data type for people: text of a certain form is called ``String``, and the form is in the type's words.
+    """Return a data type in words: restricted text is ``String``, and the restriction is in the type's words.
 
-    With ``expressions``, and where the type has no words, the regular expressions are shown.
+    With ``expressions``, and for a type without words, the regular expressions are shown.
     """
     if not attribute.must_be:
         return [_Code(attribute.datatype.text)]
@@ -165,41 +165,41 @@ def _sections(
         yield from origins
         return
     yield "Features", [[words] for words in features(definition)]
-    own = [] if definition.version is None else [[definition.version]]
-    yield "Version", [*own, [f"schema version {definition.schema_version}"]]
+    version = [] if definition.version is None else [[definition.version]]
+    yield "Version", [*version, [f"schema version {definition.schema_version}"]]
     yield from origins
     if definition.timeout is not None:
-        yield "Time limits", [[each] for each in _time_limits(definition.timeout)]
+        yield "Time limits", [[item] for item in _time_limits(definition.timeout)]
     if providers:
-        yield "Providers", [[each] for each in implementations(providers)]
+        yield "Providers", [[item] for item in implementations(providers)]
     if definition.config.attributes:
         yield (
             "Configuration",
-            [_config(*each, expressions=expressions) for each in definition.config.attributes.items()],
+            [_config(*item, expressions=expressions) for item in definition.config.attributes.items()],
         )
     if definition.functions:
-        yield "Functions", [_function(*each) for each in definition.functions.items()]
+        yield "Functions", [_function(*item) for item in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
-        yield "Titles", [_title(each, expressions=expressions) for each in definition.title_regexes]
+        yield "Titles", [_title(item, expressions=expressions) for item in definition.title_regexes]
     if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
         yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
 
 
 def features(definition: TypeDefinition) -> list[str]:
-    """Return what can be expected of resources of a type, in words."""
+    """Return the capabilities of resources of a type, in words."""
     ensurable = "can be created and deleted" if definition.ensurable else "is configured only: never created or deleted"
     return [ensurable, *(f"{words} ({name})" for name, words in FEATURES.items() if name in definition.features)]
 
 
 def implementations(providers: Sequence[Suitability]) -> list[str]:
-    """Return which of several providers of a type are suitable here, and which one is used if none is stated."""
-    chosen = next((each.name for each in providers if not each.reason), "")
+    """Return the suitability of a type's providers here, and the default one."""
+    chosen = next((provider.name for provider in providers if not provider.reason), "")
     return [
-        f"{each.name}: {f'not suitable: {each.reason}' if each.reason else 'suitable'}"
-        + (", used here" if each.name == chosen else "")
-        for each in providers
+        f"{provider.name}: {f'not suitable: {provider.reason}' if provider.reason else 'suitable'}"
+        + (", used here" if provider.name == chosen else "")
+        for provider in providers
     ]
 
 
@@ -225,8 +225,8 @@ def _config(name: str, attribute: Attribute, *, expressions: bool) -> Item:
 
 def _function(name: str, function: Function) -> Item:
     inputs: list[str] = []
-    for each, attribute in function.inputs.attributes.items():
-        inputs += [", " if inputs else "", f"{each}: ", _Code(attribute.datatype.text)]
+    for key, attribute in function.inputs.attributes.items():
+        inputs += [", " if inputs else "", f"{key}: ", _Code(attribute.datatype.text)]
     return [f"{name}(", *inputs, ") gives ", _Code(function.datatype.text), f": {_one_line(function.docs)}"]
 
 
@@ -236,14 +236,14 @@ def _one_line(docs: str) -> str:
 
 def relationships(definition: TypeDefinition) -> list[Item]:
     """Return the automatic relationships of a type; ``$name`` stands for an attribute's value."""
-    found: list[Item] = []
+    items: list[Item] = []
     for word, types in definition.automatic.items():
         item = [f"{_RELATIONS[word]} "]
         for type_name, title in _targets(types):
             item += [_Code(Reference(type_name, title)), ", "]
         if len(item) > 1:
-            found.append(item[:-1])
-    return found
+            items.append(item[:-1])
+    return items
 
 
 def _targets(types: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -310,7 +310,7 @@ def wrapped(line: str, width: int, margin: str, first: str | None = None) -> lis
 
 
 def _flowed(docs: str, width: int, margin: str) -> list[str]:
-    """Wrap the paragraphs of documentation, each followed by an empty line; examples and lists keep their lines."""
+    """Wrap the paragraphs of documentation, with empty lines after them; examples and lists keep their lines."""
     lines: list[str] = []
     for block in _blocks(docs):
         verbatim = any(line[:1] in {" ", "\t", "-"} for line in block)
@@ -342,7 +342,7 @@ def markdown(
 
 
 def _fenced(item: Item) -> str:
-    """Return an item with its code in backticks, more of them where the code itself holds some."""
+    """Return an item with its code in backticks, more of them if the code itself has some."""
     written = ""
     for piece in item:
         if not isinstance(piece, _Code):
@@ -360,7 +360,7 @@ def _marked(docs: str) -> Iterator[str]:
         if any(line[:1] in {" ", "\t"} for line in block) and not block[0].startswith("-"):
             yield f"```yaml\n{textwrap.dedent(chr(10).join(block))}\n```"
         else:
-            yield re.sub(r"(`[^`]*`)|<", lambda found: found[1] or "&lt;", "\n".join(block))
+            yield re.sub(r"(`[^`]*`)|<", lambda match: match[1] or "&lt;", "\n".join(block))
 
 
 # As data
@@ -370,18 +370,18 @@ def document(
     definition: Definition, providers: Sequence[Suitability] = (), origin: Origin | None = None
 ) -> dict[str, Any]:
     """Return the document of ``describe --json``."""
-    came = {"origin": origin_document(origin)} if origin is not None else {}
+    origin_fields = {"origin": origin_document(origin)} if origin is not None else {}
     if isinstance(definition, ComponentDefinition):
-        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **came}
+        head = {"name": definition.name, "docs": cleandoc(definition.docs), "component": True, **origin_fields}
         return {**head, "inputs": _inputs(dict(ordered(definition))), "outputs": dict(definition.outputs)}
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": definition.name,
         "docs": cleandoc(definition.docs),
-        **came,
+        **origin_fields,
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
         "features": sorted(definition.features),
-        "attributes": [_attribute_document(*each) for each in ordered(definition)],
+        "attributes": [_attribute_document(*item) for item in ordered(definition)],
         "relationships": {
             word: [{"type": type_name, "title": title} for type_name, title in _targets(types)]
             for word, types in definition.automatic.items()
@@ -389,19 +389,19 @@ def document(
         },
     }
     if definition.version is not None:
-        found["version"] = definition.version
+        document["version"] = definition.version
     if definition.timeout is not None:
-        found["timeout"] = definition.timeout
+        document["timeout"] = definition.timeout
     if providers:
-        found["providers"] = provider_documents(providers)
+        document["providers"] = provider_documents(providers)
     if definition.config.attributes:
-        found["config"] = _inputs(definition.config.attributes)
+        document["config"] = _inputs(definition.config.attributes)
     if definition.functions:
-        found["functions"] = [_function_document(*each) for each in definition.functions.items()]
-    found["title_patterns"] = [
+        document["functions"] = [_function_document(*item) for item in definition.functions.items()]
+    document["title_patterns"] = [
         {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
     ]
-    return found
+    return document
 
 
 def origin_document(origin: Origin) -> dict[str, Any]:
@@ -415,8 +415,11 @@ def origin_document(origin: Origin) -> dict[str, Any]:
 
 
 def provider_documents(providers: Sequence[Suitability]) -> list[dict[str, Any]]:
-    """Return whether each of several providers is suitable, as data."""
-    return [{"name": each.name, "suitable": not each.reason, "reason": each.reason or None} for each in providers]
+    """Return the suitability of providers as data."""
+    return [
+        {"name": provider.name, "suitable": not provider.reason, "reason": provider.reason or None}
+        for provider in providers
+    ]
 
 
 def _function_document(name: str, function: Function) -> dict[str, Any]:
@@ -431,11 +434,11 @@ def _function_document(name: str, function: Function) -> dict[str, Any]:
 
 
 def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
-    return [_attribute_document(*each) | {"kind": "input"} for each in attributes.items()]
+    return [_attribute_document(*item) | {"kind": "input"} for item in attributes.items()]
 
 
 def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
-    found: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": name,
         "kind": attribute.kind or "property",
         "type": attribute.datatype.text,
@@ -448,7 +451,7 @@ def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:
         "docs": cleandoc(attribute.docs),
     }
     if attribute.must_be:
-        found["must_be"] = attribute.must_be
+        document["must_be"] = attribute.must_be
     if attribute.has_default:
-        found["default"] = "<sensitive>" if attribute.datatype.sensitive else attribute.default
-    return found
+        document["default"] = "<sensitive>" if attribute.datatype.sensitive else attribute.default
+    return document

@@ -1,7 +1,7 @@
-"""The excerpt under a problem: the source line with its number, and carets under the token that is wrong.
+"""Render the excerpt under a problem: the source line with its number, and carets under the invalid token.
 
-Columns count characters of the line, from 1; what is shown counts columns of a terminal, where a character may take two
-or none. Reading the file, and what may be shown of it, do not enter.
+Columns of a problem count characters of the line, from 1; output counts columns of a terminal, where a character may
+take two or none.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int
         widths = list(map(width, cells))
     first, last = _window(widths, start)
     before, cut = "…" if first or nearest else "", "…" if far or last < len(cells) else ""
-    shown = before + "".join(cells[first:last]) + cut
+    visible = before + "".join(cells[first:last]) + cut
     caret = width(before + "".join(cells[first:start]))
     span = sum(map(width, cells[start : min(end, last)]))
     gutter = " " * 5 if not number else f"{number:>5}"
-    return [f"{gutter} | {shown}".rstrip(), f"{' ' * len(gutter)} | {' ' * caret}{'^' * max(span, 1)}"]
+    return [f"{gutter} | {visible}".rstrip(), f"{' ' * len(gutter)} | {' ' * caret}{'^' * max(span, 1)}"]
 
 
 def _token_length(line: str, start: int, form: str) -> int:
-    found = _TOKENS[form].match(line, start)
-    return len(found[0]) if found else 1
+    token = _TOKENS[form].match(line, start)
+    return len(token[0]) if token else 1
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Why a step is in a plan: for each attribute whose value it is, the relationships, and what state has recorded."""
+"""Explain the steps of a plan: the origin of each attribute's value, the relationships, and the recorded state."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ _SCOPES: Final = {"inputs": "input", "values": "value", "facts": "fact", "stacks
 _NAMED: Final = 10
 
 
-def lines(planned: Plan, patterns: Sequence[str], style: Style) -> Iterator[str]:
-    """Yield the steps of the resources that match, each with its explanation, and the counts of the whole plan.
+def lines(plan: Plan, patterns: Sequence[str], style: Style) -> Iterator[str]:
+    """Yield the steps of the matching resources, with their explanations, and the counts of the whole plan.
 
     Raise ``UsageError`` for a pattern that matches nothing.
     """
-    chosen = matching(patterns, planned.catalog, "--explain", planned.prior.undeclared)
-    for step in planned.steps:
+    chosen = matching(patterns, plan.catalog, "--explain", plan.prior.undeclared)
+    for step in plan.steps:
         if step.entry.index in chosen:
-            yield from step_lines(planned, step, style)
+            yield from step_lines(plan, step, style)
             yield ""
-            yield from _explain(planned, step, style)
+            yield from _explain(plan, step, style)
             yield ""
-    yield plan_summary(planned.summary)
+    yield plan_summary(plan.summary)
 
 
-def _explain(planned: Plan, step: Step, style: Style) -> Iterator[str]:
-    entry, record = step.entry, planned.decision_inputs(step).record
-    place = entry.declaration.place()
+def _explain(plan: Plan, step: Step, style: Style) -> Iterator[str]:
+    entry, record = step.entry, plan.decision_inputs(step).record
+    position = entry.declaration.place()
     inside = f" by {entry.parent}" if entry.parent else ""
-    yield escape(f"  declared{inside} at {place}" if place.line else f"  declared{inside} in no file")
-    differences = {each.attribute: each for each in step.changes}
-    shown = [name for name, value in step.should.items() if value is not None]
-    shown += [name for name in differences if name not in shown]
-    width = max(map(len, shown), default=0)
-    for name in sorted(shown, key=lambda name: name not in differences):
-        words = [*_origin(planned.catalog.manifest, entry, name), *_history(differences.get(name), record, style)]
+    yield escape(f"  declared{inside} at {position}" if position.line else f"  declared{inside} in no file")
+    differences = {difference.attribute: difference for difference in step.changes}
+    names = [name for name, value in step.should.items() if value is not None]
+    names += [name for name in differences if name not in names]
+    width = max(map(len, names), default=0)
+    for name in sorted(names, key=lambda name: name not in differences):
+        words = [*_origin(plan.catalog.manifest, entry, name), *_history(differences.get(name), record, style)]
         yield escape(f"    {name:>{width}}: {'; '.join(words)}")
-    yield from map(escape, _relationships(planned, step))
+    yield from map(escape, _relationships(plan, step))
     yield escape(f"  {_recorded(record)}")
 
 
 def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
-    """Yield whose value an attribute has, and from what it is computed."""
+    """Yield the origin of an attribute's value, and the sources that it is computed from."""
     declaration = entry.declaration
     defaults = manifest.defaults.get(declaration.file, {}).get(declaration.type, {})
     attribute = entry.definition.attributes.get(name)
@@ -74,11 +74,11 @@ def _origin(manifest: Manifest, entry: Entry, name: str) -> Iterator[str]:
         yield "default of the type"
     elif name in entry.should:
         yield "set by the type"
-    yield from (f"from {each.reference}" for each in entry.sources.get(name, ()))
+    yield from (f"from {source.reference}" for source in entry.sources.get(name, ()))
 
 
 def _sources(value: Any) -> Iterator[str]:
-    """Yield the inputs, values and facts that a value refers to; the resources are known to the entry."""
+    """Yield the inputs, values and facts that a value refers to; the entry has the resources."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
             yield f"{_SCOPES[path.root]} '{_keys(path)}'"
@@ -89,23 +89,23 @@ def _keys(path: ExpressionPath) -> str:
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:
-    """Yield whether an attribute differs because the declaration has changed, or because the system has."""
+    """Yield the cause of a difference: the declaration changed, or the system did."""
     if difference is None or record is None or is_unknown(difference.should):
         return
     name, is_, should, *_ = difference
-    asked, was = record.should.get(name), (record.is_ or {}).get(name)
-    hidden = any(isinstance(each, Sealed) or is_secret(each) for each in (asked, was, is_, should))
-    if not same_value(asked, should):
-        yield "the declaration has changed" + ("" if hidden else f": it was {style.value(asked)}")
+    recorded, was = record.should.get(name), (record.is_ or {}).get(name)
+    hidden = any(isinstance(value, Sealed) or is_secret(value) for value in (recorded, was, is_, should))
+    if not same_value(recorded, should):
+        yield "the declaration has changed" + ("" if hidden else f": it was {style.value(recorded)}")
     elif not same_value(was, is_):
         yield "the system has changed" + ("" if hidden else f": it was {style.value(was)}")
 
 
-def _relationships(planned: Plan, step: Step) -> Iterator[str]:
+def _relationships(plan: Plan, step: Step) -> Iterator[str]:
     if before := step.depends_on:
         more = f" and {len(before) - _NAMED} more" if len(before) > _NAMED else ""
         yield f"  comes after {', '.join(map(str, before[:_NAMED]))}{more}"
-    entries = {entry.reference_text: entry for entry in planned.catalog.entries} if step.refreshed_by else {}
+    entries = {entry.reference_text: entry for entry in plan.catalog.entries} if step.refreshed_by else {}
     for name in step.refreshed_by:
         source = entries.get(name)
         declared = _declared(source.declaration, "notify") if source is not None else ""
@@ -113,13 +113,13 @@ def _relationships(planned: Plan, step: Step) -> Iterator[str]:
 
 
 def _declared(declaration: Declaration, word: str) -> str:
-    """Return a metaparameter with its place, to append to a line; empty where the resource does not have it."""
-    place = declaration.place(word) if word in declaration.meta else None
-    return f": {word} at {place}" if place is not None and place.line else ""
+    """Return a metaparameter with its position, to append to a line, or an empty string."""
+    position = declaration.place(word) if word in declaration.meta else None
+    return f": {word} at {position}" if position is not None and position.line else ""
 
 
 def _recorded(record: Record | None) -> str:
-    """Return what state says of a resource."""
+    """Return the recorded ownership and status of a resource."""
     if record is None:
         return "not recorded"
     owner = "ours" if record.owned else "not ours"

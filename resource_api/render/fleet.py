@@ -1,4 +1,4 @@
-"""A run over many hosts as text for people: groups of hosts with what they have answered, batches, counts, progress."""
+"""Render a run over many hosts as text: groups of hosts with equal results, batches, counts, progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from resource_api.system.log_renderers import line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-#: What a command has done to hosts, for the line at the end.
+#: Command → the words of its last line.
 VERBS: Final = {
     "apply": "Applied to",
     "destroy": "Destroyed on",
@@ -24,9 +24,9 @@ VERBS: Final = {
     "output": "Read on",
     "state": "Read on",
 }
-#: The statuses in the order in which their groups are shown: what needs attention stands last, above the counts.
+#: The statuses in the order of their groups: those that need attention come last, above the counts.
 ORDER: Final = ("changed", "unchanged", "untouched", "refused", "unreachable", "failed")
-#: The status that is only shown where there is one.
+#: The status that is left out of counts if no host has it.
 _RARE: Final = frozenset({"refused"})
 #: Characters of names that stand before a group.
 _WIDEST: Final = 400
@@ -46,16 +46,16 @@ def hosts_of(number: int) -> str:
 def group(
     names: Sequence[str], number: int, lines: Iterable[str], paint: Callable[[str, str], str] = _plain
 ) -> Iterator[str]:
-    """Yield the lines of a group of hosts: their names, folded, and what they have answered."""
-    shown, left = list[str](), _WIDEST
+    """Yield the lines of a group of hosts: their names, folded, and their common result."""
+    labels, room = list[str](), _WIDEST
     for name in names:
-        shown.append(escape(name if len(name) <= left else f"{name[:left]}…"))
-        left -= len(name) + 1
-        if left < 0:
+        labels.append(escape(name if len(name) <= room else f"{name[:room]}…"))
+        room -= len(name) + 1
+        if room < 0:
             break
     count = f" ({hosts_of(number)})" if number > 1 else ""
-    yield f"{paint(','.join(shown), BOLD)}{count}:"
-    yield from (f"  {each}" if each else "" for each in lines)
+    yield f"{paint(','.join(labels), BOLD)}{count}:"
+    yield from (f"  {text}" if text else "" for text in lines)
 
 
 def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
@@ -73,36 +73,36 @@ def document_lines(document: Mapping[str, Any], *, color: bool = False) -> Itera
         yield escape(diagnostic(document))
 
 
-def diagnostic(found: Mapping[str, Any]) -> str:
+def diagnostic(document: Mapping[str, Any]) -> str:
     """Return a problem as one line: ``site.yaml:14:5: Warning: File[/etc/motd]: …``."""
-    words = {key: str(found.get(key) or "") for key in ("message", "hint", "reference", "file")}
-    place = [number if type(number) is int else 0 for number in (found.get("line"), found.get("column"))]
-    severity = "warning" if found.get("severity") == "warning" else "error"
-    return Problem(None, severity=severity, line=place[0], column=place[1], **words).labelled
+    words = {key: str(document.get(key) or "") for key in ("message", "hint", "reference", "file")}
+    position = [number if type(number) is int else 0 for number in (document.get("line"), document.get("column"))]
+    severity = "warning" if document.get("severity") == "warning" else "error"
+    return Problem(None, severity=severity, line=position[0], column=position[1], **words).labelled
 
 
-def batch(number: int, of: int, counts: Mapping[str, int], left: int) -> str:
+def batch(number: int, of: int, counts: Mapping[str, int], remaining: int) -> str:
     """Return ``Batch 1 of 2: 1 host, 1 changed. 49 hosts follow.``."""
     total = sum(counts.values())
-    shown = ", ".join(f"{counts[status]:,} {status}" for status in ORDER if counts.get(status))
-    follow = f" {hosts_of(left)} follow{'s' if left == 1 else ''}." if left else ""
-    return f"Batch {number} of {of}: {hosts_of(total)}{', ' if shown else ''}{shown}.{follow}"
+    words = ", ".join(f"{counts[status]:,} {status}" for status in ORDER if counts.get(status))
+    follow = f" {hosts_of(remaining)} follow{'s' if remaining == 1 else ''}." if remaining else ""
+    return f"Batch {number} of {of}: {hosts_of(total)}{', ' if words else ''}{words}.{follow}"
 
 
-def counts(found: Mapping[str, int]) -> str:
-    """Return how many hosts have which status; one that is rare is left out where no host has it."""
-    return ", ".join(f"{number:,} {status}" for status, number in found.items() if number or status not in _RARE)
+def counts(by_status: Mapping[str, int]) -> str:
+    """Return the number of hosts by status; a rare status only if a host has it."""
+    return ", ".join(f"{number:,} {status}" for status, number in by_status.items() if number or status not in _RARE)
 
 
-def summary(command: str, found: Mapping[str, int], seconds: float, *, noop: bool = False) -> str:
+def summary(command: str, by_status: Mapping[str, int], seconds: float, *, noop: bool = False) -> str:
     """Return ``Applied to 50 hosts in 14.2 s: 49 changed, 0 unchanged, …``, ``Planned on … (noop)`` under noop."""
     verb, end = (VERBS["plan"], " (noop)") if noop else (VERBS[command], "")
-    return f"{verb} {hosts_of(sum(found.values()))} in {seconds:.1f} s: {counts(found)}.{end}"
+    return f"{verb} {hosts_of(sum(by_status.values()))} in {seconds:.1f} s: {counts(by_status)}.{end}"
 
 
-def rerun(run: str, *, left: bool) -> str:
-    """Return how the rest of a run is done, where something is left."""
-    return f" Run {run}; --rerun {run} does the rest." if left else ""
+def rerun(run: str, *, remaining: bool) -> str:
+    """Return the command that finishes a run with remaining hosts."""
+    return f" Run {run}; --rerun {run} does the rest." if remaining else ""
 
 
 def progress(total: int, started: int, ended: int, failed: int, seconds: float) -> str:
@@ -112,7 +112,7 @@ def progress(total: int, started: int, ended: int, failed: int, seconds: float) 
 
 def prefixed(name: str, lines: Iterable[str]) -> Iterator[str]:
     """Yield lines with the name of their host before them."""
-    return (f"{escape(name)}: {each}" for each in lines)
+    return (f"{escape(name)}: {text}" for text in lines)
 
 
 def outputs(values: Mapping[str, Any]) -> Iterator[str]:
@@ -120,42 +120,44 @@ def outputs(values: Mapping[str, Any]) -> Iterator[str]:
     return text.outputs({escape(str(name)): value for name, value in values.items()})
 
 
-def result_lines(command: str, found: Any) -> Iterable[str]:
+def result_lines(command: str, result: Any) -> Iterable[str]:
     """Return the only document of a command that reads as lines; a plan and a refresh are shown elsewhere."""
-    if command == "validate" and isinstance(found, dict):
-        count = found.get("resources")
-        return [f"valid: {count} resource{'' if count == 1 else 's'}."] if found.get("valid") else []
+    if command == "validate" and isinstance(result, dict):
+        count = result.get("resources")
+        return [f"valid: {count} resource{'' if count == 1 else 's'}."] if result.get("valid") else []
     if command == "output":
         return (
-            outputs(found) if isinstance(found, dict) else escape_lines(text.output(found, terminal=True)).split("\n")
+            outputs(result)
+            if isinstance(result, dict)
+            else escape_lines(text.output(result, terminal=True)).split("\n")
         )
-    if command == "state" and isinstance(found, list):
-        found = text.with_projects(found) if all(isinstance(each, dict) for each in found) else found
-        return [_recorded(each) for each in found]
-    if command == "state" and isinstance(found, dict):
-        return [escape(str(each)) for each in found.get("found") or ()]
+    if command == "state" and isinstance(result, list):
+        result = text.with_projects(result) if all(isinstance(item, dict) for item in result) else result
+        return [_recorded(item) for item in result]
+    if command == "state" and isinstance(result, dict):
+        return [escape(str(item)) for item in result.get("found") or ()]
     return []
 
 
-def _recorded(found: Any) -> str:
+def _recorded(item: Any) -> str:
     """Return the line of a recorded resource, or of a finished run."""
-    if isinstance(found, dict) and "reference" in found:
-        return escape(str(found["reference"]))
-    return text.run(found) if isinstance(found, dict) else escape(str(found))
+    if isinstance(item, dict) and "reference" in item:
+        return escape(str(item["reference"]))
+    return text.run(item) if isinstance(item, dict) else escape(str(item))
 
 
-def as_run(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a run over hosts as that of a run whose steps are the hosts, for JUnit and metrics."""
+def as_run(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a fleet run's document as that of a run whose steps are the hosts, for JUnit and metrics."""
     steps = [
         {
-            "reference": each["name"],
+            "reference": host["name"],
             "action": "run",
             "status": {"changed": "success", "unchanged": "success", "untouched": "skipped"}.get(
-                each["status"], "failed"
+                host["status"], "failed"
             ),
-            "error": each["error"] or ("failed" if each["status"] == "failed" else None),
-            "seconds": each["seconds"],
+            "error": host["error"] or ("failed" if host["status"] == "failed" else None),
+            "seconds": host["seconds"],
         }
-        for each in found["hosts"]
+        for host in document["hosts"]
     ]
-    return {**found, "steps": steps, "drift": [], "problems": []}
+    return {**document, "steps": steps, "drift": [], "problems": []}

@@ -112,7 +112,7 @@ def _escaped(name: str, special: Mapping[str, str]) -> str:
 def _boxed(
     entries: Sequence[Entry], node: Callable[[int, Entry], str], begin: Callable[[int, str], str], end: str
 ) -> Iterator[str]:
-    """Yield the nodes outside of components, then each component as a box around its resources."""
+    """Yield the nodes outside of components, then components as boxes around their resources."""
     inside: dict[str, list[tuple[int, Entry]]] = {"": []}
     boxes: dict[str, dict[str, None]] = {}
     for index, entry in enumerate(entries):
@@ -183,7 +183,7 @@ def _body(
 
 
 def _drawing(names: Sequence[str], edges: Sequence[Edge], ids: Mapping[str, str]) -> str:
-    """Return the resources below each other, with an arc on their left for each relationship."""
+    """Return the resources as a column, with an arc on the left for each relationship."""
     longest = max((edge.then - edge.first for edge in edges), default=1)
     arcs = "".join(_arc(edge, names, ids, longest) for edge in edges)
     items = "".join(f'<li id="g{ids[name]}"><a href="#{ids[name]}"><code>{e(name)}</code></a></li>' for name in names)

@@ -13,6 +13,7 @@ from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
 from resource_api.model.values.values import is_unknown
 from resource_api.model.values.version import __version__
+from resource_api.system.log_renderers import document as log_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,35 +28,35 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 
-def plan(planned: Plan) -> dict[str, Any]:
+def plan(plan_: Plan) -> dict[str, Any]:
     """Return the document of ``plan --json``."""
-    manifest, may_change = planned.catalog.manifest, planned.may_change()
+    manifest, may_change = plan_.catalog.manifest, plan_.may_change()
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
-        "project": planned.prior.state.project,
-        "stack": planned.prior.state.stack,
-        "lineage": planned.prior.state.lineage,
-        "serial": planned.prior.state.serial,
+        "project": plan_.prior.state.project,
+        "stack": plan_.prior.state.stack,
+        "lineage": plan_.prior.state.lineage,
+        "serial": plan_.prior.state.serial,
         "manifest_sha256": manifest.sha256,
-        "steps": [step(each, may_change=each.entry.index in may_change) for each in planned.steps],
-        "drift": [drift(each.reference, each.changes) for each in planned.drift],
-        "outputs": plain(planned.outputs),
-        "output_changes": _output_changes(planned.output_changes),
-        "unknown": [name for name, value in planned.outputs.items() if is_unknown(value)],
-        **_stacks(planned),
-        "summary": summary(planned.summary),
-        "complete": planned.complete,
-        "applicable": planned.applicable,
-        **({"problems": list(map(problem, planned.problems))} if planned.problems else {}),
+        "steps": [step(item, may_change=item.entry.index in may_change) for item in plan_.steps],
+        "drift": [drift(item.reference, item.changes) for item in plan_.drift],
+        "outputs": plain(plan_.outputs),
+        "output_changes": _output_changes(plan_.output_changes),
+        "unknown": [name for name, value in plan_.outputs.items() if is_unknown(value)],
+        **_stacks(plan_),
+        "summary": summary(plan_.summary),
+        "complete": plan_.complete,
+        "applicable": plan_.applicable,
+        **({"problems": list(map(problem, plan_.problems))} if plan_.problems else {}),
     }
 
 
 def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[str, Any]:
-    """Return the document of ``refresh``: how resources, and outputs, differ from what was recorded."""
+    """Return the document of ``refresh``: the differences of resources and outputs from the record."""
     return {
-        "refreshed": [each.reference for each in resources],
-        "changes": [drift(each.reference, each.changes) for each in resources],
+        "refreshed": [item.reference for item in resources],
+        "changes": [drift(item.reference, item.changes) for item in resources],
         "output_changes": _output_changes(outputs),
         "exit_code": 0,
     }
@@ -67,48 +68,48 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
 
 def _stacks(planned: Plan) -> dict[str, Any]:
     """Return the outputs of other stacks that a plan uses, if it uses any."""
-    used = planned.catalog.scope.stack_outputs
-    return {"stacks": [{"stack": stack, "output": name} for stack, name in used]} if used else {}
+    outputs = planned.catalog.scope.stack_outputs
+    return {"stacks": [{"stack": stack, "output": name} for stack, name in outputs]} if outputs else {}
 
 
-def step(each: Step, *, may_change: bool = False) -> dict[str, Any]:
+def step(step_: Step, *, may_change: bool = False) -> dict[str, Any]:
     """Return one step of a plan's document; ``may_change``: it is in sync, and depends on a step."""
-    hidden = each.definition.write_only
+    hidden = step_.definition.write_only
     document = {
-        "reference": str(each.reference),
-        "urn": each.urn,
-        "parent": each.entry.parent or None,
-        "action": str(each.action),
-        "previous": each.previous or None,
-        "reasons": list(each.reasons),
-        "is": plain(each.masked_is),
-        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in each.should.items()},
-        "unknown": list(each.unknown),
+        "reference": str(step_.reference),
+        "urn": step_.urn,
+        "parent": step_.entry.parent or None,
+        "action": str(step_.action),
+        "previous": step_.previous or None,
+        "reasons": list(step_.reasons),
+        "is": plain(step_.masked_is),
+        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in step_.should.items()},
+        "unknown": list(step_.unknown),
         "expressions": {
-            name: "<sensitive>" if name in each.definition.secret else _expression(value)
-            for name, value in each.expressions.items()
+            name: "<sensitive>" if name in step_.definition.secret else _expression(value)
+            for name, value in step_.expressions.items()
         },
-        "sensitive": each.sensitive,
-        "replaces_because": list(each.replaces_because),
-        "changes": [planned_change(each, difference) for difference in each.changes],
-        "depends_on": list(map(str, each.depends_on)),
-        "notifies": list(map(str, each.notifies)),
-        "refreshed_by": list(each.refreshed_by),
-        "options": each.options,
+        "sensitive": step_.sensitive,
+        "replaces_because": list(step_.replaces_because),
+        "changes": [planned_change(step_, difference) for difference in step_.changes],
+        "depends_on": list(map(str, step_.depends_on)),
+        "notifies": list(map(str, step_.notifies)),
+        "refreshed_by": list(step_.refreshed_by),
+        "options": step_.options,
     }
-    if predictions := each.predictions:
-        document["predicted"] = [planned_change(each, difference._replace(message="")) for difference in predictions]
-    document |= _side_effects(each, each.side_effects)
-    if each.error:
-        document["error"] = each.error
+    if predictions := step_.predictions:
+        document["predicted"] = [planned_change(step_, difference._replace(message="")) for difference in predictions]
+    document |= _side_effects(step_, step_.side_effects)
+    if step_.error:
+        document["error"] = step_.error
     if may_change:
         document["may_change"] = True
     return document
 
 
-def _side_effects(each: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
-    """Return what a step does besides, null where only its turn shows that; nothing where nobody is asked."""
-    if not each.asks_side_effects:
+def _side_effects(step_: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
+    """Return the side effects of a step, null if they are decided at its turn; {} for other providers."""
+    if not step_.asks_side_effects:
         return {}
     return {"side_effects": None if effects is None else [effect.document() for effect in effects]}
 
@@ -141,9 +142,9 @@ def change(difference: Difference) -> dict[str, Any]:
     }
 
 
-def planned_change(each: Step, difference: Difference) -> dict[str, Any]:
+def planned_change(step_: Step, difference: Difference) -> dict[str, Any]:
     """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
-    replaces = "-replace" if difference.attribute in each.decision.replaces_because else ""
+    replaces = "-replace" if difference.attribute in step_.decision.replaces_because else ""
     document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
     paths = [{"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)]
     return {**document, "paths": paths} if paths else document
@@ -157,47 +158,47 @@ def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dic
     return document
 
 
-def problem(found: Problem) -> dict[str, Any]:
+def problem(problem_: Problem) -> dict[str, Any]:
     """Return a diagnostic."""
     return {
-        "severity": found.severity,
-        "code": found.code,
-        "message": found.message,
-        "hint": found.hint or None,
-        "reference": found.reference or None,
-        "file": found.file or None,
-        "line": found.line or None,
-        "column": found.column or None,
-        "attribute": found.attribute,
+        "severity": problem_.severity,
+        "code": problem_.code,
+        "message": problem_.message,
+        "hint": problem_.hint or None,
+        "reference": problem_.reference or None,
+        "file": problem_.file or None,
+        "line": problem_.line or None,
+        "column": problem_.column or None,
+        "attribute": problem_.attribute,
     }
 
 
-def step_end(done: StepReport) -> dict[str, Any]:
-    """Return the outcome of one step; of a failed one also where it is declared, if that is known."""
-    place = done.step.entry.declaration.place() if done.status == "failed" else None
+def step_end(report_: StepReport) -> dict[str, Any]:
+    """Return the outcome of one step; for a failed one also its position, if known."""
+    position = report_.step.entry.declaration.place() if report_.status == "failed" else None
     return {
-        "reference": done.reference,
-        "urn": done.urn,
-        "action": str(done.action),
-        "status": done.status,
-        "changes": [change(difference) for difference in done.changes],
-        "error": (place.after(done.error) if place is not None else done.error) or None,
-        "corrective": done.corrective,
-        **({"late": True} if done.late else {}),
-        **({"unconfirmed": True} if done.unconfirmed else {}),
-        "seconds": round(done.seconds, 6),
-        **_side_effects(done.step, done.side_effects),
-        **({"file": place.file, "line": place.line} if place is not None and place.line else {}),
+        "reference": report_.reference,
+        "urn": report_.urn,
+        "action": str(report_.action),
+        "status": report_.status,
+        "changes": [change(difference) for difference in report_.changes],
+        "error": (position.after(report_.error) if position is not None else report_.error) or None,
+        "corrective": report_.corrective,
+        **({"late": True} if report_.late else {}),
+        **({"unconfirmed": True} if report_.unconfirmed else {}),
+        "seconds": round(report_.seconds, 6),
+        **_side_effects(report_.step, report_.side_effects),
+        **({"file": position.file, "line": position.line} if position is not None and position.line else {}),
     }
 
 
-def report(done: Report) -> dict[str, Any]:
+def report(report_: Report) -> dict[str, Any]:
     """Return a whole run as one document."""
     return {
-        "steps": [step_end(each) for each in done.steps],
-        "outputs": plain(done.outputs),
-        "summary": summary(done.summary, done.exit_code, done.run),
-        **({"problems": list(map(problem, done.problems))} if done.problems else {}),
+        "steps": [step_end(item) for item in report_.steps],
+        "outputs": plain(report_.outputs),
+        "summary": summary(report_.summary, report_.exit_code, report_.run),
+        **({"problems": list(map(problem, report_.problems))} if report_.problems else {}),
     }
 
 
@@ -208,13 +209,11 @@ def line(type_: str, body: Mapping[str, Any]) -> dict[str, Any]:
 
 def log(entry: event.LogEvent) -> dict[str, Any]:
     """Return a log line as an object."""
-    from resource_api.system.log_renderers import document
-
-    return line("log", {"reference": entry.subject if "[" in entry.subject else None, **document(entry)})
+    return line("log", {"reference": entry.subject if "[" in entry.subject else None, **log_document(entry)})
 
 
 def event_line(happened: event.Event) -> dict[str, Any] | None:
-    """Return an event as an object; None for the end of a run, whose ``summary`` needs the exit code."""
+    """Return an event as an object, or None for the end of a run: ``summary`` needs the exit code."""
     if isinstance(happened, event.StepEnd):
         return line("step_end", step_end(happened.report))
     if isinstance(happened, event.Diagnosed):
@@ -226,12 +225,12 @@ def event_line(happened: event.Event) -> dict[str, Any] | None:
     if isinstance(happened, event.StepStart):
         return line("step_start", _named(happened.step))
     if isinstance(happened, event.PlannedChange):
-        each = happened.step
-        planned: dict[str, Any] = {"changes": [planned_change(each, d) for d in each.changes], "noop": each.noop}
-        planned |= {"unknown": list(each.unknown), "error": each.decision.error or None}
-        return line("planned_change", {**_named(each), **planned})
+        step_ = happened.step
+        planned: dict[str, Any] = {"changes": [planned_change(step_, d) for d in step_.changes], "noop": step_.noop}
+        planned |= {"unknown": list(step_.unknown), "error": step_.decision.error or None}
+        return line("planned_change", {**_named(step_), **planned})
     return None
 
 
-def _named(each: Step) -> dict[str, Any]:
-    return {"reference": str(each.reference), "action": str(each.action)}
+def _named(step_: Step) -> dict[str, Any]:
+    return {"reference": str(step_.reference), "action": str(step_.action)}

@@ -42,7 +42,7 @@ def manifest_schema(
 ) -> dict[str, Any]:
     """Return the JSON Schema of manifests with the types and components of ``definitions``, and no others.
 
-    ``implementations`` holds the names of the providers of types; those of other types are not checked.
+    ``implementations`` has the names of providers by type; for a type without names, any provider is accepted.
     """
     types = sorted(definitions, key=lambda definition: definition.name)
     by_type, by_name = _provider_conditions(types, implementations)
@@ -54,7 +54,7 @@ def manifest_schema(
         "additionalProperties": False,
         "allOf": _resource_conditions(types, _TITLE, implementations),
         "definitions": _SHARED
-        | {name: body for each in types for name, body in _type(each).items()}
+        | {name: body for definition in types for name, body in _type(definition).items()}
         | {
             "provider": {**_SHARED["provider"], "allOf": by_type},
             "call": {**_SHARED["call"], "allOf": _call_conditions(types)},
@@ -102,7 +102,7 @@ _NAME: Final = rf"^[A-Za-z0-9_][A-Za-z0-9_-]*{END}"
 _PROJECT: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}{END}"
 _FILE: Final = rf"^(?!\/)(?![\s\S]*\$\{{)[\s\S]*\.([Yy][Aa]?[Mm][Ll]|[Jj][Ss][Oo][Nn]){END}"
 _REFERENCE: Final[Schema] = {"type": "string", "pattern": r"^[A-Za-z][a-z0-9_]*" + _TITLE}
-#: Text without references, where none are resolved.
+#: Text without references, for values in which none is resolved.
 _WORD: Final[Schema] = {"type": "string", "pattern": r"^(?![\s\S]*\$\{)[\s\S]"}
 _TAG: Final[Schema] = {"type": "string", "pattern": rf"^[A-Za-z0-9_][A-Za-z0-9_:.-]*{END}"}
 #: Text with a reference; ``$${`` is an escaped one.
@@ -121,7 +121,7 @@ _LIFECYCLE: Final[Schema] = {
     "import": _or_null("Take over what exists under this name.", _WORD),
     "external": _or_null("Read it, never change it.", _BOOLEAN),
 }
-_OPERATIONS: Final[Schema] = {each: _or_null(f"Seconds to {each} it.", _SECONDS) for each in OPERATIONS}
+_OPERATIONS: Final[Schema] = {item: _or_null(f"Seconds to {item} it.", _SECONDS) for item in OPERATIONS}
 _METAPARAMETERS: Final[Schema] = {
     "require": _or_null("What comes before it: a reference or a list.", _ref("references")),
     "before": _or_null("What comes after it: a reference or a list.", _ref("references")),
@@ -178,7 +178,7 @@ _SHARED: Final[Schema] = {
 
 def _sections(types: Sequence[TypeDefinition | ComponentDefinition], providers: Schema) -> Schema:
     """Return the sections; ``providers`` holds for providers of these names."""
-    heads = {each.name: _head(each.name) for each in types}
+    heads = {definition.name: _head(definition.name) for definition in types}
     resources = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
     defaults = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
     files = _list({"type": "string", "pattern": _FILE})
@@ -206,11 +206,11 @@ def _sections(types: Sequence[TypeDefinition | ComponentDefinition], providers: 
 def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
     """Return the definitions of a type's resources and of its defaults, which cannot have an alias."""
     resource = f"type-{definition.name}"
-    own = {name: _attribute(each) for name, each in definition.attributes.items()}
+    attributes = {name: _attribute(attribute) for name, attribute in definition.attributes.items()}
     metas = {name: _ref(f"metaparameter-{name}") for name in _METAPARAMETERS}
-    shared = {name: _ref(f"{resource}/properties/{name}") for name in (*own, *metas) if name != "alias"}
+    shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name != "alias"}
     return {
-        resource: _or_null(cleandoc(definition.docs), _closed(own | metas)),
+        resource: _or_null(cleandoc(definition.docs), _closed(attributes | metas)),
         f"defaults-{definition.name}": _closed(shared),
         **(_provider_shapes(definition) if isinstance(definition, TypeDefinition) else {}),
     }
@@ -218,15 +218,15 @@ def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
 
 def _provider_shapes(definition: TypeDefinition) -> Schema:
     """Return the definitions of the configuration of a type's provider, and of the inputs of its functions."""
-    config = {name: _attribute(each) for name, each in definition.config.attributes.items()}
-    found = {f"config-{definition.name}": _or_null("What it is configured with.", _closed(config))} if config else {}
+    config = {name: _attribute(item) for name, item in definition.config.attributes.items()}
+    shapes = {f"config-{definition.name}": _or_null("What it is configured with.", _closed(config))} if config else {}
     for name, function in definition.functions.items():
-        inputs = _closed({key: _attribute(each) for key, each in function.inputs.attributes.items()})
+        inputs = _closed({key: _attribute(item) for key, item in function.inputs.attributes.items()})
         mandatory = list(function.inputs.mandatory)
         docs = cleandoc(function.docs)
         shape = {"description": docs, **inputs, "required": mandatory} if mandatory else _or_null(docs, inputs)
-        found[f"inputs-{definition.name}.{name}"] = shape
-    return found
+        shapes[f"inputs-{definition.name}.{name}"] = shape
+    return shapes
 
 
 def _attribute(attribute: Attribute) -> Schema:
@@ -235,37 +235,37 @@ def _attribute(attribute: Attribute) -> Schema:
     docs = f"{cleandoc(attribute.docs)}\n\n{datatype.text}: {describe.attribute_facts(attribute)}".strip()
     if attribute.kind == "read_only":
         return {"description": docs, **_NULL}
-    found = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
+    shape = _or_null(docs, _open(schemas.schema(datatype, draft7=True)))
     if attribute.has_default and not datatype.sensitive:
-        found["default"] = attribute.default
-    return found
+        shape["default"] = attribute.default
+    return shape
 
 
 def _open(schema: Schema) -> Schema:
     """Return a shape that also accepts a reference, and references in its parts; any text includes them already."""
     within = _within(schema)
     alternatives = within["anyOf"] if within.keys() == {"anyOf"} else [within]
-    if any(each.keys() <= {"type"} and "string" in each.get("type", "string") for each in alternatives):
+    if any(shape.keys() <= {"type"} and "string" in shape.get("type", "string") for shape in alternatives):
         return within
     return {"anyOf": [*alternatives, _ref("expression")]}
 
 
 def _within(schema: Schema) -> Schema:
-    found = dict(schema)
+    shape = dict(schema)
     for word in ("items", "additionalItems", "additionalProperties"):
-        if isinstance(part := found.get(word), dict):
-            found[word] = _open(part)
+        if isinstance(part := shape.get(word), dict):
+            shape[word] = _open(part)
         elif isinstance(part, list):
-            found[word] = [_open(each) for each in part]
-    if "properties" in found:
-        found["properties"] = {name: _open(part) for name, part in found["properties"].items()}
+            shape[word] = [_open(item) for item in part]
+    if "properties" in shape:
+        shape["properties"] = {name: _open(part) for name, part in shape["properties"].items()}
     for word in ("anyOf", "allOf"):
-        if word in found:
-            found[word] = [_within(part) for part in found[word]]
-    return found
+        if word in shape:
+            shape[word] = [_within(part) for part in shape[word]]
+    return shape
 
 
-#: What is inside of a title pattern that is not translated: anchors, references to groups, brackets in a set.
+#: The parts of an untranslatable title pattern: anchors, references to groups, brackets in a set.
 _UNTRANSLATED: Final = re.compile(r"(?<!\[)\^|\$|\\[1-9]|\[[^\]]*[()|]")
 
 
@@ -274,31 +274,33 @@ def _head(name: str) -> str:
     return f"^[{name[0].upper()}{name[0]}]{name[1:]}"
 
 
-def _resource_conditions(types: Iterable[Definition], any_title: str, known: Implementations) -> list[Schema]:
-    """Return what holds for the resources of each type without ``defaults`` in the same file.
+def _resource_conditions(types: Iterable[Definition], any_title: str, implementations: Implementations) -> list[Schema]:
+    """Return the conditions for resources of types without ``defaults`` in the same file.
 
     ``any_title`` is the pattern of a title in brackets.
     """
-    found = []
-    for each in types:
-        patterns = dict(_resource_patterns(each, any_title, known.get(each.name, ())))
+    conditions = []
+    for item in types:
+        patterns = dict(_resource_patterns(item, any_title, implementations.get(item.name, ())))
         if patterns:
-            without_defaults = {"properties": {"defaults": {"patternProperties": {_head(each.name) + END: False}}}}
-            found.append(
+            without_defaults = {"properties": {"defaults": {"patternProperties": {_head(item.name) + END: False}}}}
+            conditions.append(
                 {"if": without_defaults, "then": {"properties": {"resources": {"patternProperties": patterns}}}}
             )
-    return found
+    return conditions
 
 
-def _resource_patterns(definition: Definition, any_title: str, known: Sequence[str]) -> Iterator[tuple[str, Schema]]:
-    """Yield a pattern of the keys of resources, and what holds for them."""
+def _resource_patterns(
+    definition: Definition, any_title: str, implementations: Sequence[str]
+) -> Iterator[tuple[str, Schema]]:
+    """Yield patterns of resources' keys, and the conditions for these resources."""
     start = _head(definition.name)
     shape: Schema = {}
     if mandatory := _mandatory(definition):
         shape |= {"if": _absence(definition), "else": {"type": "object", "required": mandatory}}
     if isinstance(definition, TypeDefinition):
-        if known and not definition.config.attributes:
-            shape["properties"] = {"implementation": {"enum": [*known, None]}}
+        if implementations and not definition.config.attributes:
+            shape["properties"] = {"implementation": {"enum": [*implementations, None]}}
         if untitled := _titles_without_names(definition):
             yield start + untitled, {"type": "object", "required": list(definition.namevars)}
     if shape:
@@ -320,20 +322,20 @@ def _absence(definition: Definition) -> Schema | bool:
 
 
 def _titles_without_names(definition: TypeDefinition) -> str:
-    """Return the pattern of the titles that no title pattern matches; empty where that cannot be said.
+    """Return the pattern of titles that no title pattern matches, or an empty string if undecidable.
 
-    Only titles in printable ASCII without references are decided: for others Python's dialect differs.
+    Only titles in printable ASCII without references are decided: for other titles Python's dialect differs.
     """
     if not definition.title_regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
-    patterns = [_in_brackets(each["pattern"]) for each in definition.title_patterns]
+    patterns = [_in_brackets(item["pattern"]) for item in definition.title_patterns]
     if None in patterns:
         return ""
     return rf"\[(?=[ -~]+\]{END})(?![ -~]*\$\{{)(?!{'|'.join(map(str, patterns))})"
 
 
 def _in_brackets(source: str) -> str | None:
-    """Return a title pattern without groups, to be matched behind ``[``; None for one that is too complicated."""
+    """Return a title pattern without groups, to be matched after ``[``, or None if it is too complicated."""
     try:
         pattern = regex_dialect.translate(source).pattern
     except regex_dialect.PatternError:
@@ -347,40 +349,40 @@ def _in_brackets(source: str) -> str | None:
     return re.sub(r"(?<!\\)\((?!\?)", "(?:", body) + (rf"\]{END}" if pattern.endswith(END) else "")
 
 
-def _provider_conditions(types: Iterable[Definition], known: Implementations) -> tuple[list[Schema], Schema]:
-    """Return what holds for providers by their ``type``, and by their name where they have none.
+def _provider_conditions(types: Iterable[Definition], implementations: Implementations) -> tuple[list[Schema], Schema]:
+    """Return the conditions for providers by ``type``, and by name for providers without one.
 
-    One with a ``version`` may be of another version of the type.
+    A provider with a ``version`` may be for another version of the type.
     """
     by_type: list[Schema] = []
     by_name: Schema = {}
-    for each in types:
-        if isinstance(each, TypeDefinition):
-            names = [each.name, capitalize_type(each.name)]
-            shape = {"properties": _provider_properties(each, known.get(each.name, ()))}
+    for item in types:
+        if isinstance(item, TypeDefinition):
+            names = [item.name, capitalize_type(item.name)]
+            shape = {"properties": _provider_properties(item, implementations.get(item.name, ()))}
             stated = {"properties": {"type": {"enum": names}, "version": _NULL}, "required": ["type"]}
             by_type.append({"if": stated, "then": shape})
-            by_name[_head(each.name) + END] = {"if": {"properties": {"type": _NULL, "version": _NULL}}, "then": shape}
+            by_name[_head(item.name) + END] = {"if": {"properties": {"type": _NULL, "version": _NULL}}, "then": shape}
     return by_type, by_name
 
 
-def _provider_properties(definition: TypeDefinition, known: Sequence[str]) -> Schema:
+def _provider_properties(definition: TypeDefinition, implementations: Sequence[str]) -> Schema:
     config = (
         {"$ref": f"#/definitions/config-{definition.name}"} if definition.config.attributes else {"maxProperties": 0}
     )
-    return {"config": config, **({"implementation": {"enum": [*known, "", None]}} if known else {})}
+    return {"config": config, **({"implementation": {"enum": [*implementations, "", None]}} if implementations else {})}
 
 
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
-    """Return what holds for calls: a function of the types unless a ``provider`` is named, and its inputs."""
+    """Return the conditions for calls: a function of the types unless a ``provider`` is named, and its inputs."""
     functions = [
-        (each.name, name, function.inputs.mandatory)
-        for each in types
-        if isinstance(each, TypeDefinition)
-        for name, function in each.functions.items()
+        (item.name, name, function.inputs.mandatory)
+        for item in types
+        if isinstance(item, TypeDefinition)
+        for name, function in item.functions.items()
     ]
     bare = [name for _, name, _ in functions]
-    found: list[Schema] = []
+    conditions: list[Schema] = []
     every: list[str] = []
     for type_name, name, mandatory in functions:
         names = [
@@ -392,30 +394,30 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
         shape: Schema = {"properties": {"with": {"$ref": f"#/definitions/inputs-{type_name}.{name}"}}}
         if mandatory:
             shape["required"] = ["with"]
-        found.append({"if": {"properties": {"invoke": {"enum": names}}}, "then": shape})
-    known = {"enum": every} if every else False
-    return [{"if": {"properties": {"provider": _NULL}}, "then": {"properties": {"invoke": known}}}, *found]
+        conditions.append({"if": {"properties": {"invoke": {"enum": names}}}, "then": shape})
+    names_shape = {"enum": every} if every else False
+    return [{"if": {"properties": {"provider": _NULL}}, "then": {"properties": {"invoke": names_shape}}}, *conditions]
 
 
 def _snippets(types: Iterable[Definition]) -> list[Schema]:
-    """Return what VS Code and its YAML server offer as a new resource: ``Type[title]`` and what is mandatory."""
-    found = []
-    for each in types:
-        namevars: Sequence[str] = getattr(each, "namevars", ())
+    """Return the new resources that editors offer: ``Type[title]`` and the mandatory attributes."""
+    snippets = []
+    for item in types:
+        namevars: Sequence[str] = getattr(item, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"
-        needed = [*(["ensure"] if "ensure" in each.attributes else []), *_mandatory(each)]
-        body = {name: _stop(each, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
-        found.append(
+        needed = [*(["ensure"] if "ensure" in item.attributes else []), *_mandatory(item)]
+        body = {name: _stop(item, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
+        snippets.append(
             {
-                "label": f"{capitalize_type(each.name)}[{title}]",
-                "description": describe.summary(each),
-                "body": {f"{capitalize_type(each.name)}[${{1:{title}}}]": body},
+                "label": f"{capitalize_type(item.name)}[{title}]",
+                "description": describe.summary(item),
+                "body": {f"{capitalize_type(item.name)}[${{1:{title}}}]": body},
             }
         )
-    return found
+    return snippets
 
 
 def _stop(definition: Definition, name: str, number: int) -> str:
-    """Return the place of a value in a snippet, with the type's default."""
+    """Return the placeholder of a value in a snippet, with the type's default."""
     default = definition.attributes[name].default
     return f"${{{number}:{default}}}" if isinstance(default, str) and default.isalnum() else f"${number}"

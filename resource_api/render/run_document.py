@@ -32,50 +32,54 @@ _CALL: Final = ("worker", "provider", "method", "started", "seconds", "resources
 _CHANGE: Final = ("attribute", "is", "should", "message")
 
 
-def encode(plan: Plan, report: Report, about: Mapping[str, Any], mask: Mask) -> str:
-    """Return the compact form of a run as JSON; ``about`` is what the history has of it.
+def encode(plan: Plan, report: Report, run_fields: Mapping[str, Any], mask: Mask) -> str:
+    """Return the compact form of a run as JSON; ``run_fields`` is its line of the history.
 
-    Every secret in it is ``<sensitive>``; ``mask`` finds those that are part of another text.
+    Every secret in it is ``<sensitive>``; ``mask`` finds secrets inside other texts.
     """
-    found = {
+    document = {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
-        **about,
+        **run_fields,
         "seconds": round(report.seconds, 6),
         "groups": _groups(report, mask),
         "calls": _calls(report.calls),
         "critical_path": _critical_path(plan, report.calls),
-        "places": _places(report),
+        "places": _positions(report),
         "notifications": _notifications(plan, report),
-        "drift": [[each.reference, each.changes] for each in plan.drift],
+        "drift": [[drift.reference, drift.changes] for drift in plan.drift],
         "problems": list(map(documents.problem, report.problems)),
     }
     if not mask:
         with suppress(TypeError, ValueError, RecursionError):
-            return json.dumps(found, default=plain, allow_nan=False, check_circular=False, separators=(",", ":"))
-    return json.dumps(mask.document(plain(found)), separators=(",", ":"))
+            return json.dumps(document, default=plain, allow_nan=False, check_circular=False, separators=(",", ":"))
+    return json.dumps(mask.document(plain(document)), separators=(",", ":"))
 
 
 def _groups(report: Report, mask: Mask) -> list[list[Any]]:
-    """Return the steps: what consecutive ones share, then their references."""
+    """Return groups of consecutive steps: the shared fields, then the references."""
     groups: list[list[Any]] = []
-    call_of = {each.step.entry.index: call for call, made in enumerate(report.calls) for each in made.operations}
+    call_of = {
+        operation.step.entry.index: call
+        for call, provider_call in enumerate(report.calls)
+        for operation in provider_call.operations
+    }
     last: tuple[Any, ...] = ()
     for step, action, status, changes, error, seconds, *_ in report.steps:
         entry = step.entry
         shared = (action, status, changes, error, step.corrective, call_of.get(entry.index))
         if shared != last:
             last = shared
-            groups.append([action, status, _shown(step, changes, mask), *shared[3:], 0.0, []])
+            groups.append([action, status, _concealed(step, changes, mask), *shared[3:], 0.0, []])
         groups[-1][-2] = round(seconds, 6)
         groups[-1][-1].append(entry.reference_text)
     return groups
 
 
-def _shown(step: Step, changes: Sequence[Difference], mask: Mask) -> list[Difference]:
-    """Return changes without secrets, and without the rest of what is too long to be kept."""
-    concealed = (conceal_difference(step.definition, each) for each in changes)
-    return [each._replace(is_=_cut(each.is_, mask), should=_cut(each.should, mask)) for each in concealed]
+def _concealed(step: Step, changes: Sequence[Difference], mask: Mask) -> list[Difference]:
+    """Return changes without secrets, with long texts cut."""
+    concealed = (conceal_difference(step.definition, change) for change in changes)
+    return [change._replace(is_=_cut(change.is_, mask), should=_cut(change.should, mask)) for change in concealed]
 
 
 def _cut(value: Any, mask: Mask) -> Any:
@@ -102,10 +106,12 @@ def _calls(calls: Sequence[ProviderCall]) -> list[list[Any]]:
 
 
 def _critical_path(plan: Plan, calls: Sequence[ProviderCall]) -> list[int]:
-    """Return the calls, by position, that had to wait for each other and took longest together."""
+    """Return the indices of the calls on the longest chain of calls that waited for each other."""
     if len(calls) < 2:  # noqa: PLR2004 - one call waits for none
         return list(range(len(calls)))
-    call_of = {operation.number: call for call, made in enumerate(calls) for operation in made.operations}
+    call_of = {
+        operation.number: call for call, provider_call in enumerate(calls) for operation in provider_call.operations
+    }
     ready, previous = [0.0] * len(calls), [-1] * len(calls)
     #: Operation → the seconds until it has ended at the earliest, and the last call before that.
     ended: dict[int, tuple[float, int]] = {}
@@ -126,19 +132,19 @@ def _critical_path(plan: Plan, calls: Sequence[ProviderCall]) -> list[int]:
     return path[::-1]
 
 
-def _places(report: Report) -> dict[str, list[Any]]:
-    """Return where the resources that have failed are declared: reference → file and line."""
-    failed = [each.step.entry for each in report.steps if each.status == "failed"]
-    found = {entry.reference_text: entry.declaration.place() for entry in failed}
-    return {reference: [place.file, place.line] for reference, place in found.items() if place.file}
+def _positions(report: Report) -> dict[str, list[Any]]:
+    """Return the positions of the declarations of failed resources: reference → file and line."""
+    failed = [step.step.entry for step in report.steps if step.status == "failed"]
+    positions = {entry.reference_text: entry.declaration.place() for entry in failed}
+    return {reference: [position.file, position.line] for reference, position in positions.items() if position.file}
 
 
 def _notifications(plan: Plan, report: Report) -> list[list[str]]:
-    """Return each notification that was carried out, or failed to be: the source and who was refreshed."""
+    """Return the notifications of a run, also failed ones: the source and the refreshed resource."""
     if not (subscribes := plan.catalog.subscribes):
         return []
-    texts = {each.step.entry.index: each.step.entry.reference_text for each in report.steps if _changed(each)}
-    refreshed = [each.step.entry for each in report.steps if each.action == Action.REFRESH]
+    texts = {step.step.entry.index: step.step.entry.reference_text for step in report.steps if _changed(step)}
+    refreshed = [step.step.entry for step in report.steps if step.action == Action.REFRESH]
     return [
         [texts[source], entry.reference_text]
         for entry in refreshed
@@ -147,22 +153,22 @@ def _notifications(plan: Plan, report: Report) -> list[list[str]]:
     ]
 
 
-def _changed(done: StepReport) -> bool:
-    return done.status in {"success", "noop"}
+def _changed(step: StepReport) -> bool:
+    return step.status in {"success", "noop"}
 
 
 def document(text: str | bytes) -> dict[str, Any]:
-    """Return the documented form of what ``encode`` has returned. Raise ``ValueError`` for anything else."""
-    found = json.loads(text)
-    if not isinstance(found, dict) or found.get("format_version") != FORMAT_VERSION:
+    """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
+    document_ = json.loads(text)
+    if not isinstance(document_, dict) or document_.get("format_version") != FORMAT_VERSION:
         msg = "it was written by another version of this program"
         raise ValueError(msg)
-    places, calls = found.pop("places"), found.pop("calls")
-    groups, drifted = found.pop("groups"), found.pop("drift")
+    positions, calls = document_.pop("places"), document_.pop("calls")
+    groups, drifted = document_.pop("groups"), document_.pop("drift")
     return {
         "kind": "run",
-        **found,
-        "steps": [_step(reference, group, places) for group in groups for reference in group[-1]],
+        **document_,
+        "steps": [_step(reference, group, positions) for group in groups for reference in group[-1]],
         "calls": [dict(zip(_CALL, call, strict=True)) for call in calls],
         "drift": [
             {
@@ -171,13 +177,13 @@ def document(text: str | bytes) -> dict[str, Any]:
             }
             for reference, changes in drifted
         ],
-        "notifications": [{"from": source, "to": target} for source, target in found["notifications"]],
+        "notifications": [{"from": source, "to": target} for source, target in document_["notifications"]],
     }
 
 
-def _step(reference: str, group: Sequence[Any], places: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _step(reference: str, group: Sequence[Any], positions: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     action, status, changes, error, corrective, call, seconds, _ = group
-    file, line = places.get(reference, (None, None))
+    file, line = positions.get(reference, (None, None))
     return {
         "reference": reference,
         "action": action,
@@ -200,6 +206,6 @@ def history_document(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def located(problem: Mapping[str, Any], message: str) -> str:
-    """Return a message with the file and line of a step or a problem before it, as far as they are known."""
+    """Return a message after the file and line of a step or a problem, as far as they are known."""
     line = f":{problem['line']}" if problem.get("line") else ""
     return f"{problem['file']}{line}: {message}" if problem.get("file") else message

@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _NO_XML: Final = re.compile("[\ufffe\uffff]")
 
 
-def junit(found: Mapping[str, Any]) -> str:
+def junit(document: Mapping[str, Any]) -> str:
     """Return the document of a run or a plan as JUnit XML."""
-    name = f"{found.get('project') or 'unknown'}/{found.get('stack') or 'default'}"
+    name = f"{document.get('project') or 'unknown'}/{document.get('stack') or 'default'}"
     suite = ET.Element("testsuite", name=name)
-    if isinstance(found.get("started"), (int, float)):
-        suite.set("timestamp", datetime.fromtimestamp(found["started"], UTC).strftime("%Y-%m-%dT%H:%M:%S"))
+    if isinstance(document.get("started"), (int, float)):
+        suite.set("timestamp", datetime.fromtimestamp(document["started"], UTC).strftime("%Y-%m-%dT%H:%M:%S"))
     properties = ET.SubElement(suite, "properties")
-    for key, value in _properties(found).items():
+    for key, value in _properties(document).items():
         ET.SubElement(properties, "property", name=key, value=_safe(value))
-    for problem in found.get("problems") or ():
+    for problem in document.get("problems") or ():
         result = "error", located(problem, problem["message"])
-        _case(suite, str(found.get("command") or "plan"), "resource-api", 0.0, result)
-    for step in found["steps"]:
+        _case(suite, str(document.get("command") or "plan"), "resource-api", 0.0, result)
+    for step in document["steps"]:
         if step["action"] != "same" or step.get("error"):
             kind = step["reference"].partition("[")[0].lower()
             _case(suite, step["reference"], kind, step.get("seconds") or 0.0, _result(step))
@@ -43,16 +43,16 @@ def junit(found: Mapping[str, Any]) -> str:
     for count, tag in (("errors", "error"), ("failures", "failure"), ("skipped", "skipped")):
         suite.set(count, str(sum(case.find(tag) is not None for case in cases)))
     suite.set("tests", str(len(cases)))
-    suite.set("time", f"{found.get('seconds') or 0:.3f}")
+    suite.set("time", f"{document.get('seconds') or 0:.3f}")
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _properties(found: Mapping[str, Any]) -> dict[str, Any]:
-    properties = {name: found.get(name) for name in ("command", "run", "tool_version") if found.get(name)}
-    return {**properties, **{name: count for name, count in found["summary"].items() if name != "noop"}}
+def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
+    properties = {name: document.get(name) for name in ("command", "run", "tool_version") if document.get(name)}
+    return {**properties, **{name: count for name, count in document["summary"].items() if name != "noop"}}
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -83,25 +83,25 @@ _PREFIX: Final = "resource_api"
 _UNCHANGED: Final = frozenset(("unchanged", "failed", "skipped"))
 
 
-def metrics(found: Mapping[str, Any]) -> str:
+def metrics(document: Mapping[str, Any]) -> str:
     """Return the document of a run or a plan as gauges, labelled with project, stack and command."""
-    return "".join(f"{line}\n" for line in _metric_lines(found))
+    return "".join(f"{line}\n" for line in _metric_lines(document))
 
 
-def _metric_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    labels = {name: str(found.get(name) or "") for name in ("project", "stack", "command")}
-    counts = dict(found["summary"])
+def _metric_lines(document: Mapping[str, Any]) -> Iterator[str]:
+    labels = {name: str(document.get(name) or "") for name in ("project", "stack", "command")}
+    counts = dict(document["summary"])
     noop, code = counts.pop("noop", False), counts.pop("exit_code", None)
     outputs = counts.pop("outputs_changed", 0)
-    failed = counts["failed"] or len(found.get("problems") or ())
-    corrective = sum(bool(step.get("corrective")) for step in found.get("steps") or ())
-    seconds, ended = found.get("seconds") or 0, found.get("ended") or 0
+    failed = counts["failed"] or len(document.get("problems") or ())
+    corrective = sum(bool(step.get("corrective")) for step in document.get("steps") or ())
+    seconds, ended = document.get("seconds") or 0, document.get("ended") or 0
     yield from _metric_head("run_resources", "Resources by outcome; under noop and in a plan, what would be.")
     for outcome, count in counts.items():
         yield _sample("run_resources", {**labels, "outcome": outcome}, count)
-    if "hosts" in found:
+    if "hosts" in document:
         yield from _metric_head("run_hosts", "Hosts by what has become of them.")
-        for status, count in found["counts"].items():
+        for status, count in document["counts"].items():
             yield _sample("run_hosts", {**labels, "status": status}, count)
     values = {
         "run_exit_code": (code if code is not None else int(bool(failed)), "0: all resources are as declared."),
@@ -110,12 +110,12 @@ def _metric_lines(found: Mapping[str, Any]) -> Iterator[str]:
         "run_outputs_changed": (outputs, "Outputs that differ from those that were recorded."),
         "run_failures": (failed, "Resources that failed, or problems that ended the command before there was one."),
         "run_corrective": (corrective, "Resources whose change corrected drift."),
-        "run_drifted_resources": (len(found["drift"]), "Resources that differed from what was recorded."),
+        "run_drifted_resources": (len(document["drift"]), "Resources that differed from what was recorded."),
         "run_duration_seconds": (seconds, "Seconds of the run, without planning."),
         "run_seconds": (seconds, "The same under a shorter name."),
         "run_timestamp_seconds": (ended, "When it ended, in seconds since 1970."),
         "run_timestamp": (ended, "The same under a shorter name."),
-        "generation": (found.get("generation") or 0, "Generation of the signed source; 0 without one."),
+        "generation": (document.get("generation") or 0, "Generation of the signed source; 0 without one."),
     }
     for name, (value, purpose) in values.items():
         yield from _metric_head(name, purpose)

@@ -20,50 +20,50 @@ if TYPE_CHECKING:
 
 #: The statuses of steps in the order of their sections.
 SECTIONS: Final = {"failed": "Failed", "skipped": "Skipped", "success": "Changed", "noop": "Would change"}
-#: What is said of a run of which only the line in the history is left.
+#: The text for a run of which only the line in the history remains.
 NOT_KEPT: Final = "Nothing more is kept of this run: it changed and failed nothing, or it is too old."
 _PLAIN: Final = Style()
 #: Calls that are named of the critical path, the longest ones.
 _CALLS: Final = 10
 
 
-def run(found: Mapping[str, Any], style: Style = _PLAIN) -> Iterator[str]:
+def run(document: Mapping[str, Any], style: Style = _PLAIN) -> Iterator[str]:
     """Yield the lines of the document of a run."""
-    yield text.run(found)
-    if found.get("kept") is False:
+    yield text.run(document)
+    if document.get("kept") is False:
         yield NOT_KEPT
     for status, title in SECTIONS.items():
-        steps = [each for each in found["steps"] if each["status"] == status]
+        steps = [step for step in document["steps"] if step["status"] == status]
         if steps:
             yield ""
             yield style.paint(f"{title}: {len(steps)}", "1")
             for step in steps:
                 yield from _step(step, style)
-    if found["drift"]:
+    if document["drift"]:
         yield ""
-        yield style.paint(f"Drifted before this run: {len(found['drift'])}", "1")
-        for each in found["drift"]:
+        yield style.paint(f"Drifted before this run: {len(document['drift'])}", "1")
+        for step in document["drift"]:
             words = (
-                f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in each["changes"]
+                f"{c['attribute']} was {style.value(c['was'])}, is {style.value(c['is'])}" for c in step["changes"]
             )
-            yield f"  {escape(each['reference'])}: {'; '.join(words)}"
-    yield from _critical_path(found, style)
+            yield f"  {escape(step['reference'])}: {'; '.join(words)}"
+    yield from _critical_path(document, style)
 
 
 def _step(step: Mapping[str, Any], style: Style) -> Iterator[str]:
     symbol = Action[step["action"].upper()].symbol
     code = "31" if step["status"] == "failed" else ""
     end = f": {escape(step['error'])}" if step["error"] else ""
-    place = f" ({escape(step['file'])}:{step['line']})" if step["file"] else ""
-    yield style.paint(f"  {symbol} {escape(step['reference'])}{end}{place}", code)
+    position = f" ({escape(step['file'])}:{step['line']})" if step["file"] else ""
+    yield style.paint(f"  {symbol} {escape(step['reference'])}{end}{position}", code)
     if step["status"] != "skipped":
         yield from (f"      {line}" for line in change_lines(step["changes"], style))
 
 
 def change_lines(changes: Iterable[Mapping[str, Any]], style: Style = _PLAIN) -> Iterator[str]:
     """Yield the lines of the changes of a step's document: both values on one line, or a diff below the name."""
-    for each in changes:
-        difference = Difference(each["attribute"], each["is"], each["should"], each["message"] or "")
+    for change in changes:
+        difference = Difference(change["attribute"], change["is"], change["should"], change["message"] or "")
         name, end = escape(difference.attribute), f" ({escape(difference.message)})" if difference.message else ""
         if is_text_change(difference):
             yield f"{name} changed {count_lines(difference)}{end}"
@@ -72,13 +72,13 @@ def change_lines(changes: Iterable[Mapping[str, Any]], style: Style = _PLAIN) ->
             yield f"{name}: {style.pair(difference.is_, difference.should)}{end}"
 
 
-def _critical_path(found: Mapping[str, Any], style: Style) -> Iterator[str]:
-    calls: Sequence[Mapping[str, Any]] = [found["calls"][index] for index in found["critical_path"]]
+def _critical_path(document: Mapping[str, Any], style: Style) -> Iterator[str]:
+    calls: Sequence[Mapping[str, Any]] = [document["calls"][index] for index in document["critical_path"]]
     if not calls:
         return
     seconds = sum(call["seconds"] for call in calls)
     yield ""
-    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(found['seconds'])}", "1")
+    yield style.paint(f"Longest chain of calls: {duration(seconds)} of {duration(document['seconds'])}", "1")
     longest = sorted(calls, key=lambda call: -call["seconds"])[:_CALLS]
     for call in calls:
         if call in longest:
@@ -122,9 +122,9 @@ def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
     for run, row in zip(runs, rows, strict=True):
         cells = [f"{row[0]:7.1f}", f"{row[1]:7d}", f"{row[2]:7d}"]
         bars = [f" {_bar(value, most):{_BAR}}" if wide else "" for value, most in zip(row, largest, strict=True)]
-        shown = " ".join(cell + drawn for cell, drawn in zip(cells, bars, strict=True))
+        columns = " ".join(cell + drawn for cell, drawn in zip(cells, bars, strict=True))
         when, name = text.time_of(run.get("started"))[:16], escape(str(run.get("run", "")))[:name_width]
-        yield f"{when:16} {name:{name_width}} {shown} {_command(run)}"
+        yield f"{when:16} {name:{name_width}} {columns} {_command(run)}"
 
 
 def _command(run: Mapping[str, Any]) -> str:
@@ -152,16 +152,16 @@ def _bar(value: float, largest: float) -> str:
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """Return how two runs differ: the steps of only one of them, and those with another outcome or other changes."""
-    ours, theirs = ({each["reference"]: each for each in run["steps"]} for run in (first, second))
+    ours, theirs = ({step["reference"]: step for step in run["steps"]} for run in (first, second))
     return {
         "a": _about(first),
         "b": _about(second),
-        "only_in_a": [each for name, each in ours.items() if name not in theirs],
-        "only_in_b": [each for name, each in theirs.items() if name not in ours],
+        "only_in_a": [step for name, step in ours.items() if name not in theirs],
+        "only_in_b": [step for name, step in theirs.items() if name not in ours],
         "different": [
-            {"reference": name, **found}
-            for name, each in ours.items()
-            if name in theirs and (found := _different(each, theirs[name]))
+            {"reference": name, **different}
+            for name, step in ours.items()
+            if name in theirs and (different := _different(step, theirs[name]))
         ],
     }
 
@@ -171,32 +171,32 @@ def _about(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _different(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
-    before, after = ({each["attribute"]: each for each in step["changes"]} for step in (ours, theirs))
+    outcomes = {name: [ours[name], theirs[name]] for name in _COMPARED if ours[name] != theirs[name]}
+    before, after = ({change["attribute"]: change for change in step["changes"]} for step in (ours, theirs))
     attributes = {
         name: [before.get(name), after.get(name)] for name in {**before, **after} if before.get(name) != after.get(name)
     }
-    return {**found, **({"attributes": attributes} if attributes else {})}
+    return {**outcomes, **({"attributes": attributes} if attributes else {})}
 
 
-def difference_lines(found: Mapping[str, Any]) -> Iterator[str]:
+def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Yield how two runs differ: ``-`` only in the first, ``+`` only in the second, ``~`` in both and not alike."""
     for sign, name in (("-", "a"), ("+", "b")):
-        yield f"{sign * 3} {text.run(found[name])}"
+        yield f"{sign * 3} {text.run(document[name])}"
     for sign, name in (("-", "only_in_a"), ("+", "only_in_b")):
-        for step in found[name]:
+        for step in document[name]:
             yield f"{sign} {escape(step['reference'])}: {_outcome(step['action'], step['status'], step['error'])}"
             yield from (f"    {line}" for line in change_lines(step["changes"]))
-    for each in found["different"]:
-        yield f"~ {escape(each['reference'])}"
+    for difference in document["different"]:
+        yield f"~ {escape(difference['reference'])}"
         for name in _COMPARED:
-            if name in each:
-                yield f"    {name}: {show_attribute(each[name][0])} → {show_attribute(each[name][1])}"
-        for attribute, pair in each.get("attributes", {}).items():
+            if name in difference:
+                yield f"    {name}: {show_attribute(difference[name][0])} → {show_attribute(difference[name][1])}"
+        for attribute, pair in difference.get("attributes", {}).items():
             for sign, change in zip("-+", pair, strict=True):
                 lines = change_lines([change]) if change else [f"{escape(attribute)}: not changed"]
                 yield from (f"    {sign} {line}" for line in lines)
-    if not (found["only_in_a"] or found["only_in_b"] or found["different"]):
+    if not (document["only_in_a"] or document["only_in_b"] or document["different"]):
         yield "The same resources had the same changes and outcomes."
 
 

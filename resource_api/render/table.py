@@ -1,4 +1,4 @@
-"""Resources as a table for people, and as CSV (RFC 4180) for programs."""
+"""Render resources as a table, and as CSV (RFC 4180) for programs."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _GAP: Final = "  "
 
 
 def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
-    """Yield the lines of a table of ``rows``, which have been made plain, in their order.
+    """Yield the lines of a table of ``rows`` of plain values, in their order.
 
-    A column stands for each key that has a value in any row, the first key first. A long value is cut; of more columns
-    than ``width`` characters hold the last are left out, and the last line names them. Where ``width`` is None, for a
-    program, everything is shown. Without rows nothing.
+    A column stands for each key that has a value in any row, the first key first. A long value is cut; columns beyond
+    ``width`` characters are left out, and the last line names them. If ``width`` is None, for a program, everything is
+    shown. No lines without rows.
     """
     if not rows:
         return
     names, widest = _columns(rows), None if width is None else _WIDEST
-    shown = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
-    cells = [shown, *([_cell(row.get(name), widest) for name in names] for row in rows)]
+    header = [_cell(name, widest) for name in names]  # rows of other hosts may have any names
+    cells = [header, *([_cell(row.get(name), widest) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     count = len(widths)
     while width is not None and count > 1 and sum(widths[:count]) + len(_GAP) * (count - 1) > width:
@@ -39,18 +39,18 @@ def table(rows: Sequence[Row], width: int | None) -> Iterator[str]:
         padded = (cell.ljust(size) for cell, size in zip(line[:count], widths[:count], strict=True))
         yield _GAP.join(padded).rstrip()
     if count < len(names):
-        yield f"# not shown: {', '.join(shown[count:])}"
+        yield f"# not shown: {', '.join(header[count:])}"
 
 
 def comma_separated(rows: Sequence[Row], *, terminal: bool) -> Iterator[str]:
-    """Yield the lines of ``rows``, which have been made plain, as CSV: a header, and a value of each key that any has.
+    """Yield the lines of ``rows`` of plain values as CSV: a header with all keys, then the values.
 
-    What has no value is empty; lists and mappings are JSON. Values are escaped on a ``terminal`` only.
+    A missing value is empty; lists and mappings are JSON. Values are escaped on a ``terminal`` only.
     """
     names = _columns(rows)
     for values in (names, *([_value(row.get(name)) for name in names] for row in rows)):
         written = StringIO()
-        end = "\r\n"  # also what makes the writer quote a value
+        end = "\r\n"  # a value that contains it is quoted
         csv.writer(written, lineterminator=end).writerow(values)
         line = written.getvalue().removesuffix(end)
         yield escape_lines(line) if terminal else line

@@ -1,4 +1,4 @@
-"""Resources as a YAML manifest, which every reader of YAML 1.2 reads back as the same values.
+"""Render resources as a YAML manifest, which every reader of YAML 1.2 reads back as the same values.
 
 Text is quoted where needed and ``${`` is escaped; secrets, and values that no manifest can hold, are left out. Only
 mappings, lists and scalars are written.
@@ -6,6 +6,7 @@ mappings, lists and scalars are written.
 
 from __future__ import annotations
 
+import json
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,7 +36,7 @@ _NON_PRINTABLE: Final = regex("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]|[\U0001
 def resources(definition: TypeDefinition, rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the lines of a manifest that declares ``rows``, sorted by title.
 
-    ``read_only`` values are comments, and so is the reason why a resource or value cannot be declared. Resources of a
+    ``read_only`` values are comments, and so is the reason that a resource or value cannot be declared. Resources of a
     configured provider name it.
     """
     return manifest([(definition, rows)])
@@ -46,23 +47,23 @@ def manifest(
     unlisted: Mapping[str, str] = _NONE,
     declared: Mapping[str, Collection[str]] = _NO_MEMBERS,
 ) -> Iterator[str]:
-    """Yield the lines of a manifest that declares the rows of several types, as ``resources`` does for one.
+    """Yield the lines of a manifest that declares the rows of more than one type, as ``resources`` for one.
 
-    ``unlisted``: reference → why, of resources that cannot be declared so, and are comments therefore. ``declared``:
-    attribute → the members of it that are declared elsewhere; the others are made by the system, and are comments.
+    ``unlisted``: reference → the reason that a resource cannot be declared; such resources are comments. ``declared``:
+    attribute → its members that are declared elsewhere; the remaining members, which the system made, are comments.
     """
     yield "resources:"
-    found = False
+    is_empty = False
     for definition, rows in listed:
         attributes = sorted(definition.attributes.items(), key=_rank)
         for text, row in sorted((definition.title_of(row), row) for row in rows):
-            named = str(Reference(definition.name, text))
-            if why := _undeclarable(definition, text, row) or unlisted.get(named, ""):
-                yield f"  # {escape(named)} is left out: {escape(why)}"
+            reference_ = str(Reference(definition.name, text))
+            if reason := _undeclarable(definition, text, row) or unlisted.get(reference_, ""):
+                yield f"  # {escape(reference_)} is left out: {escape(reason)}"
                 continue
-            found = True
+            is_empty = True
             yield from _resource(definition, attributes, text, row, declared)
-    if not found:
+    if not is_empty:
         yield "  {}"
 
 
@@ -87,7 +88,7 @@ def _attributes(
     row: Mapping[str, Any],
     declared: Mapping[str, Collection[str]],
 ) -> Iterator[str]:
-    """Yield the lines of one resource, without the namevar where it equals the title."""
+    """Yield the lines of one resource, without a namevar that equals the title."""
     comments = []
     for name, attribute in attributes:
         value = row.get(name)
@@ -97,19 +98,19 @@ def _attributes(
             comments.append(f"    # {name}: {_comment(value)}")
         elif attribute.kind == "parameter" or (attribute.kind == "namevar" and value == title):
             continue
-        elif why := _value_problem(value):
-            comments.append(f"    # {name} is left out: {why}")
+        elif reason := _value_problem(value):
+            comments.append(f"    # {name} is left out: {reason}")
         else:
             if name in declared and isinstance(value, dict):
-                made = {key: member for key, member in value.items() if key not in declared[name]}
-                comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in made.items()]
-                value = {key: member for key, member in value.items() if key not in made}
+                undeclared = {key: member for key, member in value.items() if key not in declared[name]}
+                comments += [f"    # {name}.{escape(key)}: {_comment(member)}" for key, member in undeclared.items()]
+                value = {key: member for key, member in value.items() if key not in undeclared}
             yield from _entry(name, value, "    ")
     yield from comments
 
 
 def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]) -> str:
-    """Return why no manifest can declare a resource, because of its title or a mandatory value; empty when one can."""
+    """Return the reason that no manifest can declare a resource: its title or a mandatory value; or ""."""
     try:
         reference.parse(str(Reference(definition.name, title)))
     except ValueError as error:
@@ -124,7 +125,7 @@ def _undeclarable(definition: TypeDefinition, title: str, row: Mapping[str, Any]
 
 
 def _value_problem(value: Any) -> str:
-    """Return why no manifest can hold a value; empty when one can."""
+    """Return the reason that no manifest can hold a value, or an empty string."""
     if isinstance(value, str):
         return character_problem(value, key=False)
     if isinstance(value, float):
@@ -136,7 +137,7 @@ def _value_problem(value: Any) -> str:
 
 
 def _holds_content(value: Any) -> bool:
-    """Return whether a value is or contains an asset or an archive, of which only the digest is known."""
+    """Return whether a value is or contains an asset or an archive: only its digest is known."""
     if isinstance(value, dict):
         value = list(value.values())
     return isinstance(value, Content) or (isinstance(value, list) and any(map(_holds_content, value)))
@@ -150,8 +151,6 @@ def _rank(item: tuple[str, Any]) -> tuple[int, int]:
 def _comment(value: Any) -> str:
     if isinstance(value, Content):
         return escape(str(value))
-    import json
-
     return escape(
         json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, (dict, list)) else _scalar(value)
     )
@@ -175,7 +174,7 @@ def _entry(key: str, value: Any, indent: str) -> Iterator[str]:
 
 
 def _block(value: str, indent: str) -> list[str]:
-    """Return the lines of a literal block; none for text that is safer in quotes."""
+    """Return the lines of a literal block, or none for text that is safer in quotes."""
     lines = value.split("\n")
     if value.startswith((" ", "\n")) or any(line != line.rstrip() or not line.isprintable() for line in lines):
         return []
@@ -211,12 +210,10 @@ def _flow(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    import json
-
     quoted = json.dumps(text.replace("${", "$${"), ensure_ascii=False)
     return quoted if quoted.isascii() and quoted.isprintable() else _NON_PRINTABLE.sub(_escaped, quoted)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found.group())
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match.group())
     return f"\\U{code:08x}" if code > 0xFFFF else f"\\u{code:04x}"  # noqa: PLR2004 - the end of the basic plane

@@ -76,7 +76,10 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
     known = Stack(session).state
     found = find_record(known, ref)
-    session.show(lambda: state_export.record_document(known, found), lambda: text.record(known, found))
+    session.show(
+        lambda: state_export.record_document(known, found),
+        lambda: text.record(state_export.record_urn(known, found), found),
+    )
 
 
 @_command("history", "resource-api state history")

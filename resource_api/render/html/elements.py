@@ -1,7 +1,7 @@
-"""The frame and the parts of an HTML page that needs no network: everything else that is HTML is made of these.
+"""The frame and the elements of all HTML pages, which need no network.
 
-Every text is escaped by ``e``, no address is taken from data, and the page's policy lets nothing but its own style and
-script act. All is there without the script too: that searches, opens what a link leads to, and moves by keyboard.
+Every text is escaped by ``e``, no address is taken from data, and the page's policy allows only its own style and
+script. Pages are complete without the script, which searches, opens the targets of links, and moves by keyboard.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One section of a page: its title, its HTML, and how many things it shows; None: it is no list."""
+    """One section of a page: its title, its HTML, and the number of its items, or None if it is no list."""
 
     title: str
     body: str
@@ -43,7 +43,7 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a page shows: a title, one sentence, facts, and its sections; those without a body are left out."""
+    """The content of a page: a title, one sentence, facts, and its sections; empty sections are left out."""
 
     title: str
     outcome: str
@@ -60,7 +60,7 @@ def write(page: Page) -> str:
     """Return a whole page, with its style, its script, and a policy that allows nothing else."""
     style, script = _template("page.css"), _template("page.js")
     policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
-    shown = [each for each in page.sections if each.body]
+    sections = [section for section in page.sections if section.body]
     facts = "".join(f"<div><dt>{e(name)}</dt><dd>{e(value)}</dd></div>" for name, value in page.facts if value)
     return "\n".join((
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
@@ -71,9 +71,9 @@ def write(page: Page) -> str:
         '<a class="skip" href="#main">Skip to the resources</a>',
         f'<header><h1>{e(page.title)}</h1><p class="outcome">{e(page.outcome)}</p>',
         f'<dl class="facts">{facts}</dl></header>',
-        f'<div class="tools">{_TOOLS}<nav aria-label="Sections">{"".join(map(_jump, shown))}</nav></div>',
+        f'<div class="tools">{_TOOLS}<nav aria-label="Sections">{"".join(map(_jump, sections))}</nav></div>',
         '<main id="main">',
-        *map(_section, shown),
+        *map(_section, sections),
         f"</main><script>{script}</script></body></html>\n",
     ))  # fmt: skip
 
@@ -99,8 +99,8 @@ def _digest(content: str) -> str:
 
 
 def rows_section(title: str, rows: Sequence[Row], ids: Mapping[str, str], *, opened: bool = False) -> Section:
-    """Return a section with a row for each resource; ``ids`` has the row's id of each reference."""
-    written = [_row(each, ids.get(each.reference, ""), opened=opened) for each in rows]
+    """Return a section with one row for each resource; ``ids`` maps references to ids of rows."""
+    written = [_row(row, ids.get(row.reference, ""), opened=opened) for row in rows]
     chunks = (written[start : start + _CHUNK] for start in range(0, len(written), _CHUNK))
     body = "".join(f'<div class="chunk">{"".join(chunk)}</div>' for chunk in chunks)
     return Section(title, body, len(rows))
@@ -116,24 +116,24 @@ def _row(row: Row, id_: str, *, opened: bool) -> str:
     return f'<details {names}{state}><summary>{head}</summary><div class="body">{row.body}</div></details>'
 
 
-def _section(each: Section) -> str:
-    return f'<section id="{_anchor(each)}"><h2>{e(each.title)}{_count(each)}</h2>{each.body}</section>'
+def _section(section: Section) -> str:
+    return f'<section id="{_anchor(section)}"><h2>{e(section.title)}{_count(section)}</h2>{section.body}</section>'
 
 
-def _jump(each: Section) -> str:
-    return f'<a href="#{_anchor(each)}">{e(each.title)}{_count(each)}</a>'
+def _jump(section: Section) -> str:
+    return f'<a href="#{_anchor(section)}">{e(section.title)}{_count(section)}</a>'
 
 
-def _anchor(each: Section) -> str:
-    return "-".join(each.title.lower().split())
+def _anchor(section: Section) -> str:
+    return "-".join(section.title.lower().split())
 
 
-def _count(each: Section) -> str:
-    return f'<span class="count">{each.number:,}</span>' if each.number is not None else ""
+def _count(section: Section) -> str:
+    return f'<span class="count">{section.number:,}</span>' if section.number is not None else ""
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0) -> str:
-    """Return a table of cells of HTML, the first ``numbers`` columns right-aligned; nothing without rows."""
+    """Return a table of HTML cells, the first ``numbers`` columns right-aligned, or "" without rows."""
     kinds = [' class="number"'] * numbers + [""] * (len(titles) - numbers)
     head = "".join(f"<th{kind}>{e(title)}</th>" for kind, title in zip(kinds, titles, strict=True))
     lines = ["".join(f"<td{kind}>{cell}</td>" for kind, cell in zip(kinds, row, strict=True)) for row in rows]
@@ -143,16 +143,16 @@ def table(titles: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int 
 
 def link(reference: str, ids: Mapping[str, str]) -> str:
     """Return a reference, as a link to its row if it has one."""
-    shown = f"<code>{e(reference)}</code>"
-    return f'<a href="#{ids[reference]}">{shown}</a>' if reference in ids else shown
+    text = f"<code>{e(reference)}</code>"
+    return f'<a href="#{ids[reference]}">{text}</a>' if reference in ids else text
 
 
 def links(label: str, references: Iterable[str], ids: Mapping[str, str]) -> str:
-    """Return a paragraph of links; nothing where there is none."""
-    found = ", ".join(link(each, ids) for each in references)
-    return f'<p><span class="label">{e(label)}</span> {found}</p>' if found else ""
+    """Return a paragraph of links, or an empty string."""
+    targets = ", ".join(link(reference, ids) for reference in references)
+    return f'<p><span class="label">{e(label)}</span> {targets}</p>' if targets else ""
 
 
 def row_ids(references: Iterable[str]) -> dict[str, str]:
-    """Return an id for the row of each reference."""
+    """Return the ids of rows by reference."""
     return {reference: f"r{number}" for number, reference in enumerate(dict.fromkeys(references))}

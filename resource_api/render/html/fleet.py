@@ -1,4 +1,4 @@
-"""The page of a run over many hosts: what needs attention first, equal answers folded, then every host."""
+"""Render a run over many hosts as an HTML page: failures first, equal results folded, then every host."""
 
 from __future__ import annotations
 
@@ -22,43 +22,43 @@ _FEW: Final = 20
 _COUNTS: Final = (*text.CHANGES, "unchanged")
 
 
-def fleet(found: Mapping[str, Any]) -> str:
+def fleet(document: Mapping[str, Any]) -> str:
     """Return the page of the document of a run over hosts."""
-    ids = row_ids(each["name"] for each in found["hosts"])
-    folded = {name: f"g{id_}" for name, id_ in row_ids(map(_name, found["groups"])).items()}
-    sections = [_groups(status, found["groups"], folded) for status in reversed(ORDER)]
-    sections += [_untouched(found["hosts"]), _batches(found["hosts"]), _hosts(found["hosts"], ids)]
-    title = f"{found['command']} on {hosts_of(len(found['hosts']))}"
-    return write(Page(title, counts(found["counts"]), _facts(found), sections))
+    ids = row_ids(host["name"] for host in document["hosts"])
+    folded = {name: f"g{id_}" for name, id_ in row_ids(map(_name, document["groups"])).items()}
+    sections = [_groups(status, document["groups"], folded) for status in reversed(ORDER)]
+    sections += [_untouched(document["hosts"]), _batches(document["hosts"]), _hosts(document["hosts"], ids)]
+    title = f"{document['command']} on {hosts_of(len(document['hosts']))}"
+    return write(Page(title, counts(document["counts"]), _facts(document), sections))
 
 
-def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
-    summary = found.get("summary") or {}
+def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    summary = document.get("summary") or {}
     return [
-        ("run", str(found.get("run", ""))),
-        ("started", f"{text.time_of(found.get('started'))} UTC"),
-        ("took", duration(found["seconds"])),
-        ("stopped", str(found.get("stop") or "")),
+        ("run", str(document.get("run", ""))),
+        ("started", f"{text.time_of(document.get('started'))} UTC"),
+        ("took", duration(document["seconds"])),
+        ("stopped", str(document.get("stop") or "")),
         ("resources", _resources(summary)),
         ("exit code", str(summary.get("exit_code", ""))),
-        ("resource-api", str(found.get("tool_version", ""))),
+        ("resource-api", str(document.get("tool_version", ""))),
     ]
 
 
 def _groups(status: str, groups: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
     """Return the groups of hosts with one status, the largest first."""
-    some = sorted((each for each in groups if each["status"] == status), key=lambda each: -each["count"])
-    rows = [_group(each) for each in some]
+    matching = sorted((group for group in groups if group["status"] == status), key=lambda group: -group["count"])
+    rows = [_group(group) for group in matching]
     section = rows_section(status.capitalize(), rows, ids, opened=status in _BAD or len(rows) <= _FEW)
-    return section._replace(number=sum(each["count"] for each in some))
+    return section._replace(number=sum(group["count"] for group in matching))
 
 
-def _group(found: Mapping[str, Any]) -> Row:
-    lines = [*found["lines"], *([f"… {found['more']} more"] if found["more"] else [])]
-    body = f'<p class="error">{e(found["error"])}</p>' if found["error"] else ""
+def _group(group: Mapping[str, Any]) -> Row:
+    lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
+    body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
-    status = found["status"]
-    return Row(_name(found), _SIGNS[status], hosts_of(found["count"]), body, bad=status in _BAD)
+    status = group["status"]
+    return Row(_name(group), _SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD)
 
 
 def _name(group: Mapping[str, Any]) -> str:
@@ -66,38 +66,40 @@ def _name(group: Mapping[str, Any]) -> str:
 
 
 def _untouched(hosts: Iterable[Mapping[str, Any]]) -> Section:
-    """Return how many hosts were never asked, and why."""
+    """Return the number of hosts that were never contacted, by reason."""
     reasons: dict[str, int] = {}
-    for each in hosts:
-        if each["status"] == "untouched":
-            reasons[each["error"]] = reasons.get(each["error"], 0) + 1
+    for host in hosts:
+        if host["status"] == "untouched":
+            reasons[host["error"]] = reasons.get(host["error"], 0) + 1
     body = "".join(
-        f"<p>{e(hosts_of(number))}: {e(why or 'the run ended before')}</p>" for why, number in reasons.items()
+        f"<p>{e(hosts_of(number))}: {e(reason or 'the run ended before')}</p>" for reason, number in reasons.items()
     )
     return Section("Untouched", body, sum(reasons.values()))
 
 
 def _batches(hosts: Iterable[Mapping[str, Any]]) -> Section:
-    """Return the counts of each batch, where there are several."""
-    found: dict[int, dict[str, int]] = {}
-    for each in hosts:
-        batch = found.setdefault(each["batch"], dict.fromkeys(ORDER, 0))
-        batch[each["status"]] += 1
-    rows = ([str(number), *(f"{some[status]:,}" for status in ORDER)] for number, some in sorted(found.items()))
-    several = len(found) > 1
-    return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(found))
+    """Return the counts of the batches, unless there is only one."""
+    batches: dict[int, dict[str, int]] = {}
+    for host in hosts:
+        batch = batches.setdefault(host["batch"], dict.fromkeys(ORDER, 0))
+        batch[host["status"]] += 1
+    rows = (
+        [str(number), *(f"{by_status[status]:,}" for status in ORDER)] for number, by_status in sorted(batches.items())
+    )
+    several = len(batches) > 1
+    return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(batches))
 
 
 def _hosts(hosts: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
-    """Return a row for each host."""
-    return rows_section("Hosts", [_host(each) for each in hosts], ids)
+    """Return a section with a row for each host."""
+    return rows_section("Hosts", [_host(host) for host in hosts], ids)
 
 
-def _host(found: Mapping[str, Any]) -> Row:
-    status, error = found["status"], found["error"] or ""
-    notes = [_resources(found["summary"] or {}), status, duration(found["seconds"]) if found["seconds"] else ""]
+def _host(host: Mapping[str, Any]) -> Row:
+    status, error = host["status"], host["error"] or ""
+    notes = [_resources(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
-    return Row(found["name"], _SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD)
+    return Row(host["name"], _SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD)
 
 
 def _resources(summary: Mapping[str, Any]) -> str:
