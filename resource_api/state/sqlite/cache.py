@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.state.sqlite import private_files
-from resource_api.state.sqlite.record_rows import unpack, unpack_owed
-from resource_api.state.sqlite.stack_rows import SPAN, decode_rows, to_bytes
+from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes, unpack, unpack_owed
 from resource_api.state.store import StackName
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from resource_api.model.record import RecordKey, StackState
+    from resource_api.model.record import Key, StackState
     from resource_api.state.sqlite.session import OpenState
-    from resource_api.state.sqlite.stack_rows import Header, Stack
+    from resource_api.state.sqlite.stack_rows import Header, StackRows
 
 #: The file with the identity of the database file at the end of the last session.
 _IDENTITY: Final = "left"
@@ -44,7 +43,7 @@ class Entry(NamedTuple):
     content: Any
 
 
-def save(opened: OpenState, label: str, stack: Stack, keys: Sequence[RecordKey], content: Any) -> None:
+def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[Key], content: Any) -> None:
     """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
 
     Nothing is saved unless ``keys`` are those of all records, or while an intent is open.
@@ -52,7 +51,7 @@ def save(opened: OpenState, label: str, stack: Stack, keys: Sequence[RecordKey],
     header = opened.refreshed().headers.get(stack.name)
     ids = stack.ids(keys)
     path = opened.database.path
-    if header is None or ids is None or not _cacheable(header):
+    if header is None or ids is None or not header.cacheable:
         return
     with suppress(OSError):
         make_directory(_directory(path))
@@ -61,8 +60,9 @@ def save(opened: OpenState, label: str, stack: Stack, keys: Sequence[RecordKey],
             _remove_oldest(path)
 
 
-def load(path: str, label: str, headers: Mapping[StackName, Header]) -> Entry | None:
+def load(opened: OpenState, label: str) -> Entry | None:
     """Return the entry of ``label``; None when there is none or its stack or the database file has changed."""
+    path = opened.database.path
     identity = _read(path, _IDENTITY)
     if identity is None or identity != _identity(path):
         return None
@@ -71,10 +71,10 @@ def load(path: str, label: str, headers: Mapping[StackName, Header]) -> Entry | 
         return None
     try:
         entry = Entry(StackName(*found[0]), *found[1:])
-        header = headers.get(entry.name)
+        header = opened.headers.get(entry.name)
     except TypeError:
         return None
-    return entry if header is not None and _cacheable(header) and _digest_header(header) == entry.digest else None
+    return entry if header is not None and header.cacheable and _digest_header(header) == entry.digest else None
 
 
 def load_records(opened: OpenState, entry: Entry, positions: Iterable[int]) -> StackState | None:
@@ -82,13 +82,12 @@ def load_records(opened: OpenState, entry: Entry, positions: Iterable[int]) -> S
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:
         return None
-    database, low = opened.database, header.number * SPAN
     ids = [entry.ids[position] for position in positions]
-    rows = [row for row_id in ids for row in database.read("resource", row_id, row_id + 1)]
+    rows = [row for row_id in ids for row in opened.database.read("resource", row_id, row_id + 1)]
     records = {record.key: record for record in map(unpack, decode_rows(rows))}
     if len(records) != len(ids):
         return None
-    owed = unpack_owed(decode_rows(database.read("owed", low, low + SPAN)))
+    owed = unpack_owed(decode_rows(header.read(opened.database, "owed")))
     return header.state()._replace(records=records, owed=owed)
 
 
@@ -97,11 +96,6 @@ def validate(path: str) -> None:
     with suppress(OSError):
         if private_files.is_private_directory(_directory(path)):
             _write(path, _IDENTITY, _identity(path))
-
-
-def _cacheable(header: Header) -> bool:
-    """Whether the stack is not encrypted and has no open intent."""
-    return header.sealing is None and not header.content["tallies"]["intent"][0]
 
 
 def _digest_header(header: Header) -> str:

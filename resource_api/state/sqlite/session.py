@@ -1,8 +1,7 @@
 """Sessions with the database: opened and checked against its marker, and written by the holder of the lock.
 
 A database that is missing, empty or older than its marker is damaged. A new database is created atomically, an existing
-one is verified before the first write, and after a write that the disk has refused nothing more is written. What is
-written must not enter here.
+one is verified before the first write, and after a write that the disk refused nothing more is written.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite import backups, cache, stack_rows
+from resource_api.state.sqlite import backups, stack_rows
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite import marker as markers
 from resource_api.state.sqlite.marker import Marker
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import StackState
     from resource_api.state.sqlite.database import Database
-    from resource_api.state.sqlite.stack_rows import Header, Stack
+    from resource_api.state.sqlite.stack_rows import Header, StackRows
     from resource_api.state.store import StackName
 
 
@@ -81,7 +80,7 @@ class WriteSession:
     def __init__(self, path: str) -> None:
         """Open what exists. Raises ``StateError``."""
         self.path = path
-        self.stacks: dict[StackName, Stack] = {}
+        self.stacks: dict[StackName, StackRows] = {}
         self.failure = ""
         self.opened = open_state(path, write=True)
         # The process that created these held the lock and was killed.
@@ -117,7 +116,7 @@ class WriteSession:
             self.failure = str(error)
             raise
 
-    def write(self, name: StackName, stack: Stack, change: Callable[[Database], object]) -> StackState:
+    def write(self, name: StackName, stack: StackRows, change: Callable[[Database], object]) -> StackState:
         """Apply ``change`` to ``stack`` in one transaction; return its state afterwards.
 
         A new lineage is written to the marker at once, a new serial at the end of the run.
@@ -139,7 +138,7 @@ class WriteSession:
                 self.write_marker()
         return state
 
-    def rename(self, name: StackName, new: StackName, stack: Stack, change: Callable[[Database], object]) -> None:
+    def rename(self, name: StackName, new: StackName, stack: StackRows, change: Callable[[Database], object]) -> None:
         """Apply ``change``, which moves ``stack``, in one transaction; before it the marker expects the old name."""
         former = self._versions.pop(name, None)
         self.stacks.pop(name, None)
@@ -172,18 +171,20 @@ class WriteSession:
             markers.write(self.path, marker)
             self._marker = marker
 
-    def close(self) -> None:
-        """Close the database; everything written is then in its main file, in the marker and in a generation."""
+    def close(self) -> bool:
+        """Close the database; everything written is then in its main file, in the marker and in a generation.
+
+        Returns whether it was closed, and every write had succeeded.
+        """
         if self.opened is None or self._pid != os.getpid():
-            return
+            return False
         with closing(self.opened.database):
             if self._changed and not self.failure:
                 self.opened.database.checkpoint()
                 backups.create_generation(self.opened.database)
             if not self.failure:
                 self.write_marker()
-        if not self.failure:
-            cache.validate(self.path)
+        return not self.failure
 
     def _forget(self, name: StackName) -> None:
         """Forget a stack after a failed write: the object may differ from what is written."""

@@ -1,30 +1,29 @@
-"""One stack as rows of a database: what is written where, and how a lost or altered row is noticed.
+"""The rows of a stack in a database: its header, and one row for each record, owed refresh and group of intents.
 
-A row's id is composed of the number of its stack and its position, so that the rows of a stack are adjacent. The
-header, which is the stack's row in table ``stack``, holds a tally of each other table: the number of its rows and the
-XOR of their checksums. The content of a record's row is another module's.
+A row's id is composed of the number of its stack and its position, so that the rows of a stack are adjacent. The header
+holds a tally of each table: the number of its rows and the XOR of their checksums, in an encrypted stack also of their
+authentication codes. SQLite's own check does not notice every lost row: one flipped bit can make a table empty.
 """
 
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import xor
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model import codec
-from resource_api.model.record import StackState
+from resource_api.model.record import NO_LIFECYCLE, Intent, Record, RecordedLifecycle, StackState
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import StateDamaged, StateError
+from resource_api.model.values.values import SCALAR_TYPES
 from resource_api.state.sqlite.database import damage, make_row
-from resource_api.state.sqlite.record_rows import pack, unpack, unpack_intent, unpack_owed
 from resource_api.state.store import StackName, apply_commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent, Record, RecordKey
+    from resource_api.model.record import Commit, Key
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.sqlite.database import Database, Row
     from resource_api.state.sqlite.marker import Version
@@ -33,13 +32,14 @@ if TYPE_CHECKING:
     FindDataKey = Callable[["Header"], DataKey | None]
 
 _TABLES: Final = ("resource", "owed", "intent")
-#: How many rows are decoded together.
-_TOGETHER: Final = 500
-#: The maximum of rows per stack and table.
-SPAN: Final = 1 << 40
-#: The lower bits of a row's weight are its checksum; the bits above are its authentication code, if there is a key.
+#: The number of rows that are decoded together.
+_BATCH: Final = 500
+#: The maximum number of rows per stack and table.
+_SPAN: Final = 1 << 40
+#: The lower bits of a row's weight are its checksum, those above its authentication code.
 _CHECKSUM_BITS: Final = 64
-_CHECKSUM: Final = (1 << _CHECKSUM_BITS) - 1
+#: The number of columns that every row of a record has, except the oldest ones.
+_REQUIRED: Final = 7
 
 
 class Header(NamedTuple):
@@ -65,6 +65,16 @@ class Header(NamedTuple):
         """The wrapped data key of an encrypted stack."""
         return self.content.get("sealing")
 
+    @property
+    def cacheable(self) -> bool:
+        """Whether conclusions from the stack may be saved: it is not encrypted and has no open intent."""
+        intents, _, _ = self.content["tallies"]["intent"]
+        return self.sealing is None and not intents
+
+    def read(self, database: Database, table: str) -> list[Row]:
+        """Return the rows of the stack in a table."""
+        return database.read(table, self.number * _SPAN, (self.number + 1) * _SPAN)
+
     def salt(self, data_key: DataKey | None) -> bytes:
         """Return the salt. That of an encrypted stack is bound to the rest of the header and authenticates it."""
         if data_key is not None:
@@ -88,75 +98,75 @@ class Header(NamedTuple):
         )
 
 
-class Table:
-    """The rows of one stack in one table: the id of each key, and the tally of all rows."""
+class RowIndex:
+    """The row ids of one stack in one table, by key, and the tally of all rows."""
 
-    def __init__(self, name: str, number: int, next_position: int, data_key: DataKey | None) -> None:
+    def __init__(self, table: str, number: int, data_key: DataKey | None, next_position: int = 0) -> None:
         """Start without rows."""
-        self.name = name
+        self.next_position = next_position
+        self._table = table
+        self._base = number * _SPAN
         self._data_key = data_key
-        self._base = number * SPAN
-        self._next = next_position
+        self._ids: dict[Hashable, int] = {}
+        #: The weight of each row, by row id, and the XOR of all of them.
+        self._weights: dict[int, int] = {}
         self._total = 0
-        #: Id and weight by key.
-        self._rows: dict[Hashable, tuple[int, int]] = {}
 
     @property
     def tally(self) -> list[int]:
         """The number of rows, the XOR of their weights, the next free position."""
-        return [len(self._rows), self._total, self._next]
+        return [len(self._ids), self._total, self.next_position]
 
     def load(self, keys: Iterable[Hashable], rows: Sequence[Row]) -> None:
         """Register rows that were read."""
-        weights = self._weights(rows)
-        self._rows = dict(zip(keys, zip([row_id for row_id, _, _ in rows], weights, strict=True), strict=True))
-        self._total = reduce(xor, weights, 0)
-
-    def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
-        """Return the row ids of ``keys``; None unless they are all keys of the table."""
-        if len(keys) != len(self._rows) or not self._rows.keys() >= set(keys):
-            return None
-        return [self._rows[key][0] for key in keys]
+        ids = [row_id for row_id, _, _ in rows]
+        self._ids = dict(zip(keys, ids, strict=True))
+        self._weigh(rows)
 
     def matches(self, tally: Sequence[int]) -> bool:
         """Whether the rows are those of a tally; without a data key only their checksums are compared."""
         count, total, position = tally
-        return self.tally == [count, total & _CHECKSUM if self._data_key is None else total, position]
+        return self.tally == [count, total if self._data_key else total % (1 << _CHECKSUM_BITS), position]
+
+    def ids(self, keys: Sequence[Hashable]) -> list[int] | None:
+        """Return the row ids of ``keys``, or None unless they are all keys of the table."""
+        if len(keys) != len(self._ids) or not self._ids.keys() >= set(keys):
+            return None
+        return [self._ids[key] for key in keys]
 
     def write(self, database: Database, values: Mapping[Any, Any]) -> None:
         """Write values by key; a known key keeps its position."""
-        ids, replaced = [], []
         for key in values:
-            if key in self._rows:
-                row_id, weight = self._rows[key]
-                replaced.append(weight)
-            else:
-                row_id = self._base + self._next
-                self._next += 1
-            ids.append(row_id)
-        rows = list(map(make_row, ids, map(_encode_text, codec.encode_all(list(values.values())))))
-        weights = self._weights(rows)
-        self._rows.update(zip(values, zip(ids, weights, strict=True), strict=True))
-        self._total = reduce(xor, [*replaced, *weights], self._total)
-        database.write(self.name, rows)
+            if key not in self._ids:
+                self._ids[key] = self._base + self.next_position
+                self.next_position += 1
+        texts = codec.encode_all(list(values.values()))
+        rows = [make_row(self._ids[key], _encode_text(text)) for key, text in zip(values, texts, strict=True)]
+        self._weigh(rows)
+        database.write(self._table, rows)
 
     def delete(self, database: Database, keys: Iterable[Hashable]) -> None:
         """Delete the rows of ``keys``; unknown keys are ignored."""
-        deleted = [self._rows.pop(key) for key in dict.fromkeys(keys) if key in self._rows]
-        self._total = reduce(xor, (weight for _, weight in deleted), self._total)
-        if deleted:
-            database.delete(self.name, (row_id for row_id, _ in deleted))
+        ids = [self._ids.pop(key) for key in dict.fromkeys(keys) if key in self._ids]
+        for row_id in ids:
+            self._total ^= self._weights.pop(row_id, 0)
+        if ids:
+            database.delete(self._table, ids)
 
-    def _weights(self, rows: Sequence[Row]) -> list[int]:
-        if self._data_key is None:
-            return [checksum for _, _, checksum in rows]
-        return [self._data_key.authenticate(self.name, row) << _CHECKSUM_BITS | row[2] for row in rows]
+    def _weigh(self, rows: Sequence[Row]) -> None:
+        """Take account of rows that were read or will be written."""
+        for row in rows:
+            row_id, _, weight = row
+            if self._data_key is not None:
+                weight |= self._data_key.authenticate(self._table, row) << _CHECKSUM_BITS
+            self._total ^= self._weights.get(row_id, 0) ^ weight
+            self._weights[row_id] = weight
 
 
-class Stack:
+class StackRows:
     """The state of one stack and the position of its rows. Each change is one call within a transaction.
 
-    After a call that raised, the object may differ from what is written: read it again.
+    After a call that raised, the object may differ from the database: read it again.
     """
 
     def __init__(self, number: int, state: StackState, data_key: DataKey | None = None) -> None:
@@ -167,26 +177,27 @@ class Stack:
 
     def _reset(self, data_key: DataKey | None, positions: Mapping[str, int] | None = None) -> None:
         self.data_key = data_key
-        self._tables = {name: Table(name, self.number, (positions or {}).get(name, 0), data_key) for name in _TABLES}
+        next_positions = {**dict.fromkeys(_TABLES, 0), **(positions or {})}
+        self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in _TABLES}
         #: The intents that were recorded together are one row.
-        self._batches: dict[int, dict[RecordKey, Intent]] = {}
-        self._batch_of: dict[RecordKey, int] = {}
+        self._batches: dict[int, dict[Key, Intent]] = {}
+        self._batch_of: dict[Key, int] = {}
 
     @classmethod
-    def read(cls, database: Database, header: Header, data_key: DataKey | None = None) -> Stack:
-        """Return a stack as it is written. Raises ``StateError`` if anything is inconsistent.
+    def read(cls, database: Database, header: Header, data_key: DataKey | None = None) -> StackRows:
+        """Return a stack of a database. Raises ``StateError`` if anything is inconsistent.
 
         An encrypted stack that is read without its ``data_key`` is verified by checksums only and must not be used.
         """
         try:
             tallies = header.content["tallies"]
             stack = cls(header.number, header.state(data_key))
-            stack._reset(data_key, {name: position for name, (_, _, position) in tallies.items()})
-            stack._load_rows(database)
-            intact = all(table.matches(tallies[name]) for name, table in stack._tables.items())
+            stack._reset(data_key, {table: position for table, (_, _, position) in tallies.items()})
+            stack._load_rows(database, header)
+            complete = all(index.matches(tallies[table]) for table, index in stack._indexes.items())
         except (ValueError, TypeError, LookupError) as error:
             raise damage(database.path, f"the rows of {header.name} cannot be read") from error
-        if not intact:
+        if not complete:
             raise _missing_rows(database, header.name)
         return stack
 
@@ -195,38 +206,38 @@ class Stack:
         """The project and stack."""
         return StackName.of(self.state)
 
-    def ids(self, keys: Sequence[RecordKey]) -> list[int] | None:
-        """Return the row ids of the records of ``keys``; None unless these are the keys of all records."""
-        return self._tables["resource"].ids(keys)
+    def ids(self, keys: Sequence[Key]) -> list[int] | None:
+        """Return the row ids of the records of ``keys``, or None unless these are the keys of all records."""
+        return self._indexes["resource"].ids(keys)
 
-    def _load_rows(self, database: Database) -> None:
-        rows = {name: database.read(name, self.number * SPAN, (self.number + 1) * SPAN) for name in _TABLES}
+    def _load_rows(self, database: Database, header: Header) -> None:
+        rows = {table: header.read(database, table) for table in _TABLES}
         records = {record.key: record for record in map(unpack, decode_rows(rows["resource"]))}
         if self.data_key is not None:
             for (key, record), (_, body, _) in zip(list(records.items()), rows["resource"], strict=True):
                 if codec.MARK in body:
                     records[key] = self.data_key.bind_record(self.name, record)
         owed = unpack_owed(decode_rows(rows["owed"]))
-        numbers = [row_id - self.number * SPAN for row_id, _, _ in rows["intent"]]
+        numbers = [row_id - self.number * _SPAN for row_id, _, _ in rows["intent"]]
         for number, intents in zip(numbers, decode_rows(rows["intent"]), strict=True):
-            self._add_batch(number, map(unpack_intent, intents))
-        for name, keys in (("resource", records), ("owed", owed), ("intent", numbers)):
-            self._tables[name].load(keys, rows[name])
+            self._add_batch(number, map(_unpack_intent, intents))
+        for table, keys in (("resource", records), ("owed", owed), ("intent", numbers)):
+            self._indexes[table].load(keys, rows[table])
         self.state = self.state._replace(records=records, owed=owed, intents=self._intents())
 
     def record_intents(self, database: Database, intents: Sequence[Intent]) -> None:
         """Write the changes about to be made as one row."""
         if self._batch_of:
             self._remove_intents(database, [intent.key for intent in intents])
-        table = self._tables["intent"]
-        _, _, number = table.tally
+        index = self._indexes["intent"]
+        number = index.next_position
         self._add_batch(number, intents)
-        table.write(database, {number: list(self._batches[number].values())})
+        index.write(database, {number: list(self._batches[number].values())})
         self.state = self.state._replace(intents=self._intents())
         self._write_header(database)
 
     def commit(self, database: Database, commit: Commit, lineage: str) -> None:
-        """Write a commit; ``lineage`` is that of a stack without one."""
+        """Write a commit; ``lineage`` becomes the lineage of a stack without one."""
         if self.data_key is not None:
             put = [self.data_key.encrypt_record(self.name, record) for record in commit.put]
             outputs = commit.outputs and self.data_key.encrypt_outputs(self.name, commit.outputs)
@@ -239,7 +250,7 @@ class Stack:
         else:
             after = apply_commit(before, commit)
             self.state = after._replace(lineage=before.lineage or lineage, serial=before.serial + 1)
-            self._tables["resource"].delete(database, commit.drop)
+            self._indexes["resource"].delete(database, commit.drop)
             self._write_records(database, commit.put)
             self._write_owed(database, {*commit.drop, *commit.paid, *commit.owed})
         self._write_header(database)
@@ -248,8 +259,7 @@ class Stack:
         """Replace all rows by ``state``, encrypted with ``data_key``, or with digests instead of secrets."""
         from resource_api.state.encryption.envelope import remove_secrets
 
-        for name in _TABLES:
-            database.delete_range(name, self.number * SPAN, (self.number + 1) * SPAN)
+        _delete_rows(database, self.number)
         self._reset(data_key)
         state = remove_secrets(state) if data_key is None else data_key.encrypt_state(state)
         self.state = state._replace(intents={})
@@ -261,20 +271,20 @@ class Stack:
             self._write_header(database)
 
     def _write_records(self, database: Database, records: Sequence[Record]) -> None:
-        for some in batches(records):
-            self._tables["resource"].write(database, {record.key: pack(record) for record in some})
+        for batch in batches(records):
+            self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
-    def _write_owed(self, database: Database, keys: set[RecordKey]) -> None:
-        owed, table = self.state.owed, self._tables["owed"]
-        table.delete(database, [key for key in keys if key not in owed])
+    def _write_owed(self, database: Database, keys: set[Key]) -> None:
+        owed, index = self.state.owed, self._indexes["owed"]
+        index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
-            table.write(database, changed)
+            index.write(database, changed)
 
     def _add_batch(self, number: int, intents: Iterable[Intent]) -> None:
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
-    def _remove_intents(self, database: Database, keys: Iterable[RecordKey]) -> bool:
+    def _remove_intents(self, database: Database, keys: Iterable[Key]) -> bool:
         """Remove intents from their batches; return whether there were any."""
         changed: dict[int, None] = {}
         for key in keys:
@@ -282,16 +292,16 @@ class Stack:
             if number is not None:
                 del self._batches[number][key]
                 changed[number] = None
-        table = self._tables["intent"]
+        index = self._indexes["intent"]
         for number in changed:
             if self._batches[number]:
-                table.write(database, {number: list(self._batches[number].values())})
+                index.write(database, {number: list(self._batches[number].values())})
             else:
                 del self._batches[number]
-                table.delete(database, [number])
+                index.delete(database, [number])
         return bool(changed)
 
-    def _intents(self) -> dict[RecordKey, Intent]:
+    def _intents(self) -> dict[Key, Intent]:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: Database) -> None:
@@ -303,7 +313,7 @@ class Stack:
             "serial": state.serial,
             "manifest": state.manifest,
             "outputs": state.outputs,
-            "tallies": {name: table.tally for name, table in self._tables.items()},
+            "tallies": {table: index.tally for table, index in self._indexes.items()},
         }
         if self.data_key is None:
             content["salt"] = state.salt.hex()
@@ -315,31 +325,36 @@ class Stack:
 
 def remove_rows(database: Database, header: Header) -> None:
     """Delete a stack. Call it within a transaction."""
-    for name in _TABLES:
-        database.delete_range(name, header.number * SPAN, (header.number + 1) * SPAN)
+    _delete_rows(database, header.number)
     database.delete("stack", [header.number])
+
+
+def _delete_rows(database: Database, number: int) -> None:
+    for table in _TABLES:
+        database.delete_range(table, number * _SPAN, (number + 1) * _SPAN)
 
 
 def headers(database: Database) -> dict[StackName, Header]:
     """Return the headers of all stacks. Raises ``StateError``."""
     rows = database.read("stack")
-    found = {}
+    stacks = {}
     try:
         for (number, _, _), content in zip(rows, decode_rows(rows), strict=True):
             name = StackName(content["project"], content["stack"])
-            found[name] = Header(number, name, content)
+            stacks[name] = Header(number, name, content)
     except (ValueError, TypeError, LookupError) as error:
         raise damage(database.path, "the header of a stack cannot be read") from error
-    return found
+    return stacks
 
 
 def verify_checksums(database: Database) -> None:
     """Verify the structure, the rows and the tallies without decoding records. Raises ``StateError``."""
     database.check()
     for header in headers(database).values():
-        for name, (count, total, _) in header.content["tallies"].items():
-            rows = database.read(name, header.number * SPAN, (header.number + 1) * SPAN)
-            if [len(rows), reduce(xor, [checksum for _, _, checksum in rows], 0)] != [count, total & _CHECKSUM]:
+        for table, tally in header.content["tallies"].items():
+            index, rows = RowIndex(table, header.number, None, tally[-1]), header.read(database, table)
+            index.load([row_id for row_id, _, _ in rows], rows)
+            if not index.matches(tally):
                 raise _missing_rows(database, header.name)
 
 
@@ -350,7 +365,8 @@ def verify(database: Database, find_data_key: FindDataKey) -> dict[StackName, St
     """
     database.check()
     return {
-        name: Stack.read(database, header, find_data_key(header)).state for name, header in headers(database).items()
+        name: StackRows.read(database, header, find_data_key(header)).state
+        for name, header in headers(database).items()
     }
 
 
@@ -360,8 +376,8 @@ def _missing_rows(database: Database, name: StackName) -> StateError:
 
 def decode_rows(rows: Sequence[Row]) -> Iterator[Any]:
     """Yield the value of each row; decoding some together shares the text of equal keys and bounds the memory."""
-    for start in range(0, len(rows), _TOGETHER):
-        bodies = [body for _, body, _ in rows[start : start + _TOGETHER]]
+    for start in range(0, len(rows), _BATCH):
+        bodies = [body for _, body, _ in rows[start : start + _BATCH]]
         text = (b"[" + b",".join(bodies) + b"]").decode("utf-8", "surrogatepass")
         yield from codec.decode(text) if codec.MARK.decode() in text else json.loads(text)
 
@@ -373,3 +389,147 @@ def to_bytes(value: Any) -> bytes:
 
 def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+# The content of rows
+
+
+class RecordRow(NamedTuple):
+    """The columns of a record; a row ends where only defaults follow, and the oldest ones end before ``owned``."""
+
+    type: str
+    name: Any
+    title: str
+    inputs: Mapping[str, Any]
+    #: The difference from ``inputs``, and of ``is_`` from ``should``.
+    should: list[Any]
+    is_: list[Any] | None
+    owned: bool = False
+    requires: Sequence[str] = []
+    value_requires: Mapping[str, Sequence[str]] = {}
+    protect: bool = NO_LIFECYCLE.protect
+    retain: bool = NO_LIFECYCLE.retain
+    replace: str | None = NO_LIFECYCLE.replace
+    deleted_with: str | None = NO_LIFECYCLE.deleted_with
+    external: bool = NO_LIFECYCLE.external
+    provider: str | None = None
+    schema_version: int = 1
+    status: str = "ready"
+    parent: str = ""
+    last_run: str = ""
+    implementation: str | None = None
+    successor: str = ""
+    changed_at: str = ""
+
+
+#: The values of the columns that may be left out at the end of a row, the last column first.
+_DEFAULTS: Final = [
+    RecordRow._field_defaults[name] for name in reversed(RecordRow._fields[RecordRow._fields.index("requires") :])
+]
+
+
+def pack(record: Record) -> list[Any]:
+    """Return the row of a record; values that repeat each other are in it once."""
+    row = list(
+        RecordRow(
+            record.type,
+            record.name,
+            record.title,
+            record.inputs,
+            _difference(record.should, record.inputs),
+            None if record.is_ is None else _difference(record.is_, record.should),
+            record.owned,
+            list(record.requires),
+            record.value_requires,
+            *record.lifecycle,
+            provider=record.provider,
+            schema_version=record.schema_version,
+            status=record.status,
+            parent=record.parent,
+            last_run=record.last_run,
+            implementation=record.implementation,
+            successor=record.successor,
+            changed_at=record.changed_at,
+        )
+    )
+    for default in _DEFAULTS:
+        if row[-1] != default:
+            break
+        row.pop()
+    return row
+
+
+def unpack(columns: Sequence[Any]) -> Record:
+    """Return the record of a row. Raises ``ValueError`` or ``TypeError`` for columns not of ``pack``."""
+    row = RecordRow(*columns)
+    should = _apply(row.inputs, row.should)
+    record = Record(
+        type=intern(row.type),  # one text in memory for each type
+        name=_name(row.name),
+        title=row.name if row.name == row.title else row.title,  # most titles are names: one text for both
+        inputs=row.inputs,
+        should=should,
+        is_=None if row.is_ is None else _apply(should, row.is_),
+        owned=row.owned,
+        requires=row.requires,
+    )
+    return record if len(columns) <= _REQUIRED else _with_optional(record, row)
+
+
+def _with_optional(record: Record, row: RecordRow) -> Record:
+    """Return a record with its optional columns, some of which are not the default."""
+    return record._replace(
+        value_requires=row.value_requires,
+        lifecycle=RecordedLifecycle(row.protect, row.retain, row.replace, row.deleted_with, row.external),
+        provider=row.provider,
+        schema_version=row.schema_version,
+        status=row.status,
+        parent=row.parent,
+        last_run=row.last_run,
+        implementation=row.implementation,
+        successor=row.successor,
+        changed_at=row.changed_at,
+    )
+
+
+def unpack_owed(rows: Iterable[Any]) -> dict[Key, Sequence[str]]:
+    """Return the owed refreshes of all rows."""
+    return {(instance, _name(name)): sources for instance, name, sources in rows}
+
+
+def _unpack_intent(columns: Sequence[Any]) -> Intent:
+    """Return the intent in a part of a row."""
+    intent = Intent(*columns)
+    return intent._replace(name=_name(intent.name))
+
+
+def _name(name: Any) -> Any:
+    return tuple(name) if type(name) is list else name
+
+
+def _difference(values: Mapping[str, Any], base: Mapping[str, Any]) -> list[Any]:
+    """Return a mapping of the values that are missing or different in ``base``, then the names that only it has."""
+    if values is base:
+        return [{}]
+    more = {
+        name: value
+        for name, value in values.items()
+        if name not in base or (value is not base[name] and not _equal(value, base[name]))
+    }
+    return [more, *(name for name in base if name not in values)]
+
+
+def _apply(base: Mapping[str, Any], difference: list[Any]) -> Mapping[str, Any]:
+    """Return the values that differ so from ``base``; ``base`` itself without a difference, because neither changes."""
+    if difference == [{}]:
+        return base
+    changed, *missing = difference
+    values = {**base, **changed}
+    for name in missing:
+        del values[name]
+    return values
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two values are equal scalars of one type; nested values are not compared."""
+    return type(left) is type(right) and type(left) in SCALAR_TYPES and bool(left == right)

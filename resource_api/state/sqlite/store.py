@@ -20,7 +20,7 @@ from resource_api.state.lock import Lock
 from resource_api.state.sqlite import backups, cache, history
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
-from resource_api.state.sqlite.stack_rows import Stack, remove_rows, verify
+from resource_api.state.sqlite.stack_rows import StackRows, remove_rows, verify
 from resource_api.state.store import CachedConclusion, check_recorded, check_rename
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class SqliteStore:
         if self._data_keys.key is not None:
             return None
         with self._guard, self._reading() as opened:
-            entry = cache.load(self.path, label, opened.headers) if opened else None
+            entry = cache.load(opened, label) if opened else None
         return None if entry is None else CachedConclusion(entry.content, partial(self._load_records, entry))
 
     def _load_records(self, entry: Entry, positions: Iterable[int]) -> StackState | None:
@@ -106,9 +106,9 @@ class SqliteStore:
         with closing(opened.database) if opened else nullcontext():
             yield opened
 
-    def _read(self, opened: OpenState, name: StackName) -> Stack:
+    def _read(self, opened: OpenState, name: StackName) -> StackRows:
         header = opened.headers[name]
-        return Stack.read(opened.database, header, self._data_keys.for_use(header))
+        return StackRows.read(opened.database, header, self._data_keys.for_use(header))
 
     def _new_state(self, name: StackName) -> StackState:
         """Return the state of a new stack; its salt is stable, because secrets are sealed with it before a commit."""
@@ -171,7 +171,7 @@ class SqliteStore:
             opened = session.writable().refreshed()
             check_recorded(name, opened.headers)
             header = opened.headers[name]
-            stack = session.stacks[name] = Stack.read(opened.database, header, self._data_keys.for_rekey(header))
+            stack = session.stacks[name] = StackRows.read(opened.database, header, self._data_keys.for_rekey(header))
             state = stack.state._replace(serial=stack.state.serial + 1)
             data_key = self._data_keys.replace(name, key)
             state = session.write(name, stack, lambda database: stack.overwrite(database, state, data_key))
@@ -280,10 +280,10 @@ class SqliteStore:
     def _close_session(self) -> None:
         with self._guard:
             session, self._session = self._session, None
-            if session is not None:
-                session.close()
+            if session is not None and session.close():
+                cache.validate(self.path)
 
-    def _stack(self, session: WriteSession, name: StackName) -> Stack:
+    def _stack(self, session: WriteSession, name: StackName) -> StackRows:
         """Return a stack of the session: as it was used last, as it is written, or a new one."""
         stack = session.stacks.get(name)
         if stack is None:
@@ -293,6 +293,6 @@ class SqliteStore:
             else:
                 numbers = {h.number for h in headers.values()} | {s.number for s in session.stacks.values()}
                 number = max(numbers, default=0) + 1
-                stack = Stack(number, self._new_state(name), self._data_keys.for_new_stack(name))
+                stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
             session.stacks[name] = stack
         return stack

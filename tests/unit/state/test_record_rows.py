@@ -9,8 +9,7 @@ from hypothesis import given
 
 from resource_api.model import codec
 from resource_api.model.record import Record
-from resource_api.state.sqlite.record_rows import pack, unpack
-from resource_api.state.sqlite.stack_rows import to_bytes
+from resource_api.state.sqlite.stack_rows import pack, to_bytes, unpack
 from resource_api.testing import state_examples
 
 if TYPE_CHECKING:
