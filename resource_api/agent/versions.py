@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.agent.root_only_files import Untrusted, make_directory
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite import private_files
-from resource_api.system.filesystem import files
+from resource_api.system.filesystem import files, private_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

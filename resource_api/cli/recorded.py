@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.reference import Reference
-    from resource_api.state.store import StackName, StateStore
+    from resource_api.state.store import StackName, Store
 
 
 class Stack:
@@ -31,7 +31,7 @@ class Stack:
 
     def __init__(self, session: Session, name: StackName | None = None) -> None:
         """Open the store; use the stack ``name``, or else the one that the command's options select."""
-        self.store: StateStore = session.runtime.store
+        self.store: Store = session.runtime.store
         self._lock = session.runtime.lock
         self._settings = session.settings
         self._named = name

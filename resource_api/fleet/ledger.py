@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet.merge import SUCCEEDED
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError, UsageError
-from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import UsageError
 from resource_api.plugins.module_path import BUNDLED, PACKAGE
-from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from resource_api.provider.progress import ActivityDisplay
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import Store
 
 #: Seconds of one attempt to get the lock, after which its holder is read again.
 _ATTEMPT: Final = 0.2
@@ -50,7 +50,7 @@ class RunEnvironment(ResourceReader):
         self,
         registry: Registry,
         *,
-        state: str | StateStore | None = "memory:",
+        state: str | Store | None = "memory:",
         stack: str = "default",
         project: str | None = None,
         key: str | Key | None = None,
@@ -99,10 +99,10 @@ class RunEnvironment(ResourceReader):
         #: Creation time in nanoseconds; code that changed later is not the code that runs execute.
         self.created = time.time_ns()
         self._state = state
-        self._store: StateStore | None = None if state is None or isinstance(state, str) else state
+        self._store: Store | None = None if state is None or isinstance(state, str) else state
 
     @property
-    def store(self) -> StateStore:
+    def store(self) -> Store:
         """The state store, opened at its first use."""
         if self._store is None:
             from resource_api.state.open_store import open_store
@@ -116,13 +116,13 @@ class RunEnvironment(ResourceReader):
         other.project, other.stack = project, stack
         return other
 
-    def with_store(self, store: StateStore) -> Self:
+    def with_store(self, store: Store) -> Self:
         """Return a copy with another store."""
         other = copy(self)
         other._store = store  # noqa: SLF001 - of the same class
         return other
 
-    def with_copied_state(self, store: StateStore, catalog: Catalog | None = None) -> Self:
+    def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
         """Return a copy with another store, into which this store's stacks are copied without taking its lock.
 
         With a ``catalog``, copy only its own stack and those whose outputs it uses.
@@ -209,7 +209,7 @@ def whole_stack_name(project: str, stack: str) -> str:
     return stack if "/" in stack else f"{project}/{stack}"
 
 
-def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Mapping[str, Any]:
+def _recorded_outputs(store: Store, own_stack: StackName, name: str) -> Mapping[str, Any]:
     """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
 
     ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
@@ -251,7 +251,7 @@ class _LockWait:
 
 
 @contextmanager
-def _held_lock(store: StateStore, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
+def _held_lock(store: Store, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
     """Hold the lock of a store for one run of ``command``, waiting up to ``seconds``. Raise ``StateLocked``."""
     until = time.monotonic() + seconds
     with ExitStack() as stack:
@@ -265,7 +265,7 @@ def _held_lock(store: StateStore, command: str, seconds: float, progress: Activi
         yield
 
 
-def _acquire(stack: ExitStack, store: StateStore, command: str, until: float, wait: _LockWait) -> bool:
+def _acquire(stack: ExitStack, store: Store, command: str, until: float, wait: _LockWait) -> bool:
     """Try once to get the lock; return whether it is held. Raise ``StateLocked`` when the time is over."""
     remaining = until - time.monotonic()
     try:

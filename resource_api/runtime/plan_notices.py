@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Record, StackState
     from resource_api.model.step import Step
     from resource_api.plan.planner import Plan
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import StateStore, Store
     from resource_api.system.log import Log
 
 
@@ -35,7 +35,7 @@ _NAMED: Final = 20
 
 
 def report_findings(
-    plan: Plan, log: Log, store: StateStore, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
+    plan: Plan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
     """Log what is in doubt, what is undeclared, and what other stacks in ``store`` have to do with it.
 
@@ -112,7 +112,7 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
 _DEFAULT: Final = "default"
 
 
-def report_other_stacks(plan: Plan, store: StateStore, log: Log) -> None:
+def report_other_stacks(plan: Plan, store: Store, log: Log) -> None:
     """Log what other stacks record too, which of them have read an output that goes, and a stack that is new."""
     state = plan.prior.state
     own = StackName(state.project, state.stack)

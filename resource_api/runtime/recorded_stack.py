@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.record import Record, StackState
     from resource_api.model.values.reference import Reference
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import RunArchive, StateStore
 
 
 def none_recorded(store: StateStore, settings: Mapping[str, Any]) -> bool:
@@ -104,7 +104,7 @@ def resource_summary(known: StackState, record: Record) -> dict[str, Any]:
     }
 
 
-def finished_runs(store: StateStore, names: Sequence[StackName]) -> list[dict[str, Any]]:
+def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
     """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
     kept: Sequence[str] = ()
     with suppress(OSError):

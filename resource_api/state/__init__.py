@@ -1,1 +1,1 @@
-"""The ``StateStore`` protocol, the lock, export and import. Plans and providers must not enter here."""
+"""The interfaces of a store, the lock, export and import. Plans and providers must not enter here."""

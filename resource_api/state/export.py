@@ -19,7 +19,7 @@ from resource_api.state.encryption.envelope import DataKey, remove_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from resource_api.model.record import RecordKey
+    from resource_api.model.record import Key
     from resource_api.state.encryption import keys
 
 #: The version of the document. Its key is not ``format_version``, because that marks a saved plan.
@@ -80,14 +80,14 @@ def record_document(state: StackState, record: Record) -> dict[str, Any]:
 
 def record_urn(state: StackState, record: Record) -> str:
     """Return the URN of a record."""
-    own = reference.Reference(record.type, record.title)
-    return str(reference.make_urn(state.stack, state.project, record.parent, own))
+    reference_in_parent = reference.Reference(record.type, record.title)
+    return str(reference.make_urn(state.stack, state.project, record.parent, reference_in_parent))
 
 
 def from_document(text: str, file: str, key: keys.Key | None = None) -> StackState:
     """Return the state in a document.
 
-    Raises ``ManifestError`` with every fault found, ``UsageError`` or ``StateError`` when ``key`` does not open an
+    Raises ``ManifestError`` with every fault, ``UsageError`` or ``StateError`` when ``key`` does not open an
     encrypted document.
     """
     try:
@@ -108,28 +108,28 @@ def from_document(text: str, file: str, key: keys.Key | None = None) -> StackSta
     return data_key.bind_state(_state(document, file))
 
 
-def check_replacement(known: StackState, new: StackState, file: str, *, force: bool) -> StackState:
-    """Return the state that may replace ``known``; its serial is never lower.
+def check_replacement(recorded: StackState, new: StackState, file: str, *, force: bool) -> StackState:
+    """Return the state that may replace the ``recorded`` one; its serial is never lower.
 
     Unless ``force``, raises ``ManifestError`` for another lineage, a lower serial, other content under the same serial,
     and for a document without encryption where the stack is encrypted. An empty stack accepts everything else.
     """
-    why = ""
-    if known.encrypted and not new.encrypted:
-        why = "is not encrypted, and a key is named"
-    elif not known.serial:
+    reason = ""
+    if recorded.encrypted and not new.encrypted:
+        reason = "is not encrypted, and a key is named"
+    elif not recorded.serial:
         return new
-    elif new.lineage != known.lineage:
-        why = f"is of another lineage ({new.lineage}) than what is recorded ({known.lineage})"
-    elif new.serial < known.serial:
-        why = f"has serial {new.serial}, older than what is recorded, {known.serial}"
-    elif new.serial == known.serial and to_document(new) != to_document(known._replace(manifest=new.manifest)):
-        why = f"has other content under the serial {new.serial} that is recorded"
-    if not why:
+    elif new.lineage != recorded.lineage:
+        reason = f"is of another lineage ({new.lineage}) than what is recorded ({recorded.lineage})"
+    elif new.serial < recorded.serial:
+        reason = f"has serial {new.serial}, older than what is recorded, {recorded.serial}"
+    elif new.serial == recorded.serial and to_document(new) != to_document(recorded._replace(manifest=new.manifest)):
+        reason = f"has other content under the serial {new.serial} that is recorded"
+    if not reason:
         return new
     if not force:
-        raise _refused(file, f"{why}; --force imports it nevertheless", "stale")
-    return new._replace(serial=max(known.serial, new.serial) + 1) if known.serial else new
+        raise _refused(file, f"{reason}; --force imports it nevertheless", "stale")
+    return new._replace(serial=max(recorded.serial, new.serial) + 1) if recorded.serial else new
 
 
 def _faults(document: dict[str, Any]) -> Iterator[str]:
@@ -138,67 +138,67 @@ def _faults(document: dict[str, Any]) -> Iterator[str]:
         f"'{key}' cannot be {document[key]!r}" for key in ("project", "stack") if not STACK_NAME.match(document[key])
     ]
     yield from faults
-    for number, found in enumerate(() if faults else document["resources"], 1):
-        if not isinstance(found, dict):
+    for number, resource in enumerate(() if faults else document["resources"], 1):
+        if not isinstance(resource, dict):
             yield f"resource {number}: is not a mapping"
             continue
         for key in ("parent", "last_run", "successor", "changed_at"):  # documents of older versions lack these
-            found.setdefault(key, "")
-        found.setdefault("implementation", None)
-        faults = _wrong_kinds(found, {**_RECORD, "reference": str, "urn": str, "type": str})
-        where = f"resource {number}: " if faults else f"resource {number}: {found['reference']}: "
-        yield from (where + fault for fault in faults or _record_faults(found, document))
+            resource.setdefault(key, "")
+        resource.setdefault("implementation", None)
+        faults = _wrong_kinds(resource, {**_RECORD, "reference": str, "urn": str, "type": str})
+        prefix = f"resource {number}: " if faults else f"resource {number}: {resource['reference']}: "
+        yield from (prefix + fault for fault in faults or _record_faults(resource, document))
 
 
-def _wrong_kinds(found: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[str]:
+def _wrong_kinds(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> list[str]:
     """Return which keys are missing or of the wrong kind; a Boolean is not accepted as a number."""
     return [
         f"'{key}' is missing or of the wrong kind"
         for key, kind in kinds.items()
-        if key not in found or not isinstance(found[key], kind) or (kind is int and isinstance(found[key], bool))
+        if key not in values or not isinstance(values[key], kind) or (kind is int and isinstance(values[key], bool))
     ]
 
 
-def _record_faults(found: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what contradicts itself or is unknown in one resource, of which every key is of the right kind."""
+def _record_faults(resource: Mapping[str, Any], document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the contradictions and unknown names in one resource, of which every key is of the right kind."""
     try:
-        named = reference.parse(found["reference"])
+        stated = reference.parse(resource["reference"])
     except ValueError as error:
         yield str(error)
         return
     try:
-        own = reference.Reference(found["type"], found["title"])
-        composed = reference.child_reference(found["parent"], *own)
-        urn = str(reference.make_urn(document["stack"], document["project"], found["parent"], own))
+        reference_in_parent = reference.Reference(resource["type"], resource["title"])
+        composed = reference.child_reference(resource["parent"], *reference_in_parent)
+        urn = str(reference.make_urn(document["stack"], document["project"], resource["parent"], reference_in_parent))
     except ValueError as error:
         yield f"'parent': {error}"
         return
-    if named != composed:
-        yield f"the reference {found['reference']} is not its parent, type and title"
-    if found["urn"] != urn:
-        yield f"'urn' is {found['urn']}, and its project, stack, parent, type and title make {urn}"
-    if not _is_name(found.get("name")):
+    if stated != composed:
+        yield f"the reference {resource['reference']} is not its parent, type and title"
+    if resource["urn"] != urn:
+        yield f"'urn' is {resource['urn']}, and its project, stack, parent, type and title make {urn}"
+    if not _is_name(resource.get("name")):
         yield "'name' is not a name"
-    if found["status"] not in STATUSES:
-        yield f"'status' is {found['status']!r}; it can be {', '.join(STATUSES)}"
-    for field, text in _references(found):
+    if resource["status"] not in STATUSES:
+        yield f"'status' is {resource['status']!r}; it can be {', '.join(STATUSES)}"
+    for field, text in _references(resource):
         try:
             reference.parse(str(text))
         except ValueError as error:
             yield f"'{field}': {error}"
 
 
-def _references(found: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _references(resource: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield every reference to another resource with the field that holds it; the other need not be recorded."""
-    for text in found["requires"]:
+    for text in resource["requires"]:
         yield "requires", text
-    for sources in found["value_requires"].values():
+    for sources in resource["value_requires"].values():
         for text in sources if isinstance(sources, list) else [sources]:
             yield "value_requires", text
-    if found["deleted_with"] is not None:
-        yield "deleted_with", found["deleted_with"]
-    if found["successor"]:
-        yield "successor", found["successor"]
+    if resource["deleted_with"] is not None:
+        yield "deleted_with", resource["deleted_with"]
+    if resource["successor"]:
+        yield "successor", resource["successor"]
 
 
 def _is_name(name: Any) -> bool:
@@ -212,12 +212,14 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
         raise _refused(file, "has no lineage or serial: nothing was recorded in it")
     try:
         salt = bytes.fromhex(document["salt"])
-        owed = {(str(kind), _name(name)): [str(each) for each in sources] for kind, name, sources in document["owed"]}
+        owed = {
+            (str(kind), _name(name)): [str(source) for source in sources] for kind, name, sources in document["owed"]
+        }
     except (ValueError, TypeError) as error:
         raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
-    records: dict[RecordKey, Record] = {}
-    for found in document["resources"]:
-        record = Record.from_dict({**found, "is_": found["is"], "name": _name(found["name"])})
+    records: dict[Key, Record] = {}
+    for resource in document["resources"]:
+        record = Record.from_dict({**resource, "is_": resource["is"], "name": _name(resource["name"])})
         if record.key in records:
             raise _refused(file, f"{record.reference} and {records[record.key].reference} are one resource")
         records[record.key] = record

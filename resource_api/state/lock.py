@@ -1,7 +1,7 @@
 """One run at a time: an advisory lock that the kernel releases when its holder ends, and a note about the holder.
 
 The lock is a file of its own that is never unlinked; otherwise two processes could lock two files of the same name. The
-note serves messages only: no decision depends on it. What the lock protects must not enter here.
+note serves messages only: no decision depends on it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pwd
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -91,7 +92,7 @@ class Lock:
                 file.write(json.dumps(holder._asdict()).encode())
 
     def other_holder(self) -> str:
-        """Return who holds the lock now, as far as can be seen; empty: nobody, or this process. For messages only."""
+        """Return the other process that holds the lock, as far as can be seen, or an empty text. For messages only."""
         holder = self.holder()
         return str(holder) if holder and holder.pid != os.getpid() and holder.alive else ""
 
@@ -107,15 +108,15 @@ class Lock:
     def _acquire(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not self._try():
-            left = deadline - time.monotonic()
-            if left <= 0:
+            remaining = deadline - time.monotonic()
+            if remaining <= 0:
                 holder = self.holder()
                 who = str(holder) if holder and holder.alive else "another process holds the lock"
                 msg = f"state is locked: {who}; --lock-timeout waits for it"
                 error = StateLocked(msg)
                 error.holder = who
                 raise error
-            time.sleep(min(_PAUSE, left))
+            time.sleep(min(_PAUSE, remaining))
 
     def _try(self) -> bool:
         try:
@@ -134,7 +135,7 @@ class Lock:
         """Lock an open file; return whether that succeeded and the path still leads to this file."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            locked, named = os.fstat(fd), os.lstat(self._path)
+            locked, current = os.fstat(fd), os.lstat(self._path)
             if stat.S_IMODE(locked.st_mode) != _PRIVATE:  # the umask applied
                 os.fchmod(fd, _PRIVATE)
         except (BlockingIOError, FileNotFoundError):
@@ -143,7 +144,7 @@ class Lock:
             os.close(fd)
             msg = f"{self._path}: cannot be locked: {error.strerror}"
             raise StateError(msg) from error
-        return (locked.st_dev, locked.st_ino) == (named.st_dev, named.st_ino)
+        return (locked.st_dev, locked.st_ino) == (current.st_dev, current.st_ino)
 
     def _release(self) -> None:
         fd, self._fd = self._fd, -1
@@ -158,8 +159,6 @@ class Lock:
 
 
 def _user() -> str:
-    import pwd
-
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
@@ -171,7 +170,7 @@ def _boot_id() -> str:
 
 
 def _start_time(pid: int) -> str:
-    """Return the start time of a process in ticks since boot, empty when there is none (proc_pid_stat(5), field 22)."""
+    """Return the start time of a process in ticks since boot (proc_pid_stat(5), field 22), or an empty text."""
     fields = _read_proc(f"{pid}/stat").rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 else ""  # noqa: PLR2004 - field 22, counted after field 2
 

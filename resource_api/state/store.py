@@ -1,7 +1,6 @@
-"""The obligations of a state store (``StateStore``), and the store that keeps state in memory only.
+"""The interfaces of a state store with their obligations, and the store that keeps state in memory only.
 
-A store keeps records, intents and owed refreshes durably, one commit at a time, for one run at a time. Providers and
-plans must not enter here.
+A store keeps records, intents and owed refreshes durably, one commit at a time, for one run at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.model.record import Commit, Record, RecordKey
+    from resource_api.model.record import Commit, Key, Record
     from resource_api.state.encryption import keys
 
 
@@ -53,10 +52,10 @@ class StackName(NamedTuple):
 
 
 class CachedConclusion(NamedTuple):
-    """What was saved by ``save_conclusion``, of a stack that has not changed since."""
+    """The content saved by ``save_conclusion``, of a stack that is unchanged since."""
 
     content: Any
-    #: Return the state with only the records at these positions among the saved ``keys``; None: the stack has changed.
+    #: Return the state with only the records at these positions among the saved ``keys``, or None if it changed.
     state: Callable[[Iterable[int]], StackState | None]
 
 
@@ -72,16 +71,13 @@ class StateStore(Protocol):
     5. State that is damaged, missing or too old raises ``StateError`` naming the command that repairs it; it is never
        taken for a fresh start. Sequences are returned as lists, a composite name as a tuple.
     6. No secret is ever written in clear: a secret that is not sealed, or an unknown value, raises ``TypeError`` and
-       nothing is written. A store with a key writes sealed secrets as ciphertext, and uses only what is encrypted with
-       that key; a store without one writes their digests, and uses nothing that is encrypted (``UsageError``).
-    7. ``load_conclusion`` returns what ``save_conclusion`` was given only as long as nothing else has been written to
-       that stack and nothing is in doubt; it may return None at any time, and never raises for what was saved.
+       nothing is written. A store with a key writes sealed secrets as ciphertext, and uses only state encrypted with
+       that key; a store without one writes their digests, and refuses encrypted state (``UsageError``).
+    7. ``load_conclusion`` returns the content given to ``save_conclusion`` only as long as nothing else was written to
+       that stack and nothing is in doubt; it may return None at any time, and never raises for a saved content.
 
-    8. ``load_run`` returns what ``save_run`` was given, or None: what runs record of themselves may vanish at any time,
-       and no failure to write or read it raises anything but ``OSError``.
-
-    Every method that writes is called while ``lock`` is held. A write that raises has written nothing; after
-    ``StateError`` nothing more can be written under the same lock.
+    Every method that writes, here and in the other interfaces of a store, is called while ``lock`` is held. A write
+    that raises has written nothing; after ``StateError`` nothing more can be written under the same lock.
     """
 
     def load(self, name: StackName) -> StackState:
@@ -97,7 +93,7 @@ class StateStore(Protocol):
         ...
 
     def holder(self) -> str:
-        """Return which other process holds the lock, its command and since when, for messages; empty: none is seen."""
+        """Return the other process that holds the lock, its command and since when, for messages, or an empty text."""
         ...
 
     def record_intents(self, name: StackName, intents: Sequence[Intent]) -> None:
@@ -107,6 +103,22 @@ class StateStore(Protocol):
     def commit(self, name: StackName, commit: Commit) -> StackState:
         """Write a commit; return the state afterwards."""
         ...
+
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+        """Save plain data without secrets under ``label``; ``keys`` are the keys of all records, in any order."""
+        ...
+
+    def load_conclusion(self, label: str) -> CachedConclusion | None:
+        """Return the conclusion saved under ``label`` if its stack is unchanged, else None."""
+        ...
+
+
+class RunArchive(Protocol):
+    """Keeps a history of finished runs, and the documents of some.
+
+    ``load_run`` returns the content given to ``save_run``, or None: documents of runs may vanish at any time. A failure
+    to write or read one raises nothing but ``OSError``.
+    """
 
     def finish_run(self, name: StackName, run: Mapping[str, Any]) -> None:
         """Record a finished run: its id, command, times, summary."""
@@ -120,24 +132,20 @@ class StateStore(Protocol):
         ...
 
     def save_run(self, run: str, content: bytes) -> None:
-        """Save what a run has recorded of itself, without secrets, after its last commit. Raises ``OSError``."""
+        """Save the document of a run, without secrets, after its last commit. Raises ``OSError``."""
         ...
 
     def load_run(self, run: str) -> bytes | None:
-        """Return what was saved of a run; None where nothing is kept. Raises ``OSError``."""
+        """Return the document of a run, or None. Raises ``OSError``."""
         ...
 
     def saved_runs(self) -> Sequence[str]:
-        """Return the ids of the runs of which something is kept, the oldest first. Raises ``OSError``."""
+        """Return the ids of the runs with a document, the oldest first. Raises ``OSError``."""
         ...
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
-        """Save plain data without secrets under ``label``. ``keys``: those of all records, in any order."""
-        ...
 
-    def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return what was saved under ``label`` if its stack is unchanged, else None."""
-        ...
+class StateAdmin(Protocol):
+    """Replaces, moves, removes, verifies and repairs whole stacks."""
 
     def overwrite(self, name: StackName, state: StackState) -> None:
         """Replace the whole state of a stack, its lineage and serial too, without checking whether that is allowed."""
@@ -163,15 +171,19 @@ class StateStore(Protocol):
         ...
 
     def check(self) -> Sequence[str]:
-        """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
+        """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
         ...
 
     def recover(self, timeout: float) -> Sequence[str]:
-        """Take the lock and replace damaged state by the newest intact generation; return what was done and lost.
+        """Take the lock and replace damaged state by the newest intact generation; return each action and loss.
 
         Raises ``StateError`` when nothing is intact, ``StateLocked``.
         """
         ...
+
+
+class Store(StateStore, RunArchive, StateAdmin, Protocol):
+    """A store with all three interfaces, as ``open_store`` returns it."""
 
 
 def check_recorded(name: StackName, recorded: Container[StackName]) -> None:
@@ -228,8 +240,8 @@ class MemoryStore:
         state = self.load(name)
         codec.check_encodable(commit.put)
         codec.check_encodable(commit.outputs)
-        done = set(commit.done)
-        changed = state._replace(intents={key: intent for key, intent in state.intents.items() if key not in done})
+        resolved = set(commit.done)
+        changed = state._replace(intents={key: intent for key, intent in state.intents.items() if key not in resolved})
         if not commit.empty:
             changed = apply_commit(changed, commit)._replace(
                 lineage=state.lineage or os.urandom(16).hex(), serial=state.serial + 1
@@ -256,7 +268,7 @@ class MemoryStore:
         """Return nothing."""
         return ()
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
         """Save nothing: reading this store is fast enough."""
 
     def load_conclusion(self, label: str) -> None:
@@ -306,12 +318,12 @@ class NoStore(MemoryStore):
 
 def apply_commit(state: StackState, commit: Commit) -> StackState:
     """Return a state with the records, owed refreshes, outputs and manifest of a commit applied."""
-    records: dict[RecordKey, Record] = dict(state.records)
+    records: dict[Key, Record] = dict(state.records)
     for key in commit.drop:
         records.pop(key, None)
     for record in commit.put:
         records[record.key] = record
-    owed: dict[RecordKey, Sequence[str]] = dict(state.owed)
+    owed: dict[Key, Sequence[str]] = dict(state.owed)
     for key in commit.paid:
         owed.pop(key, None)
     for key, sources in commit.owed.items():

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import Store
     from resource_api.testing.state_examples import Write
 
-    Reopen = Callable[[], StateStore]
+    Reopen = Callable[[], Store]
 
 #: Enough examples to find faults, few enough for stores that wait for a disk. Each store's class runs the law.
 _FEW: Final = settings(
@@ -38,20 +38,24 @@ _FEW: Final = settings(
 )
 
 
-class StateCompliance:
-    """The laws of every store; a subclass implements ``opened``."""
+class _StoreLaws:
+    """The stores that laws are about; a subclass implements ``opened``."""
 
     def opened(self) -> AbstractContextManager[Reopen]:
         """Return a context manager with a function that opens the same state each time, which is empty at first."""
         raise NotImplementedError
 
     @contextmanager
-    def held(self) -> Iterator[tuple[StateStore, Reopen]]:
+    def held(self) -> Iterator[tuple[Store, Reopen]]:
         """Yield a store under its lock, and the function that opens it again."""
         with self.opened() as reopen:
             store = reopen()
             with store.lock("test", 0):
                 yield store, reopen
+
+
+class StateStoreCompliance(_StoreLaws):
+    """The laws of ``StateStore``."""
 
     def test_this_process_is_no_other_holder(self) -> None:
         """``holder`` names another process only: of an own lock, and of a free one, there is none."""
@@ -171,63 +175,6 @@ class StateCompliance:
             assert found == digest_secret("sesame", salt)
             assert found != digest_secret("other", salt)
 
-    def test_finished_runs_are_listed_in_order(self) -> None:
-        """Each stack has its own, with everything that was recorded."""
-        with self.held() as (store, reopen):
-            store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
-            store.finish_run(OTHER, {"run": "2"})
-            store.finish_run(WEB, {"run": "3"})
-            found = reopen().history(WEB)
-            assert [run["run"] for run in found] == ["1", "3"]
-            assert found[0]["summary"] == {"created": 1}
-            whose = [(run["run"], run["project"], run["stack"]) for run in reopen().history()]
-            assert whose == [("1", *WEB), ("2", *OTHER), ("3", *WEB)]
-
-    def test_what_a_run_has_recorded_of_itself_comes_back_or_is_not_kept(self) -> None:
-        """A store may keep nothing; it never returns anything else."""
-        with self.held() as (store, reopen):
-            store.commit(WEB, Commit([record()]))
-            store.save_run("1a", b"one")
-            store.save_run("2b", b"two")
-            other = reopen()
-            kept = list(other.saved_runs())
-            assert kept in ([], ["1a", "2b"])
-            assert [other.load_run(run) for run in kept] == [b"one", b"two"][: len(kept)]
-            assert other.load_run("3c") is None
-
-    def test_a_whole_state_can_be_overwritten(self) -> None:
-        """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
-        with self.held() as (store, reopen):
-            store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
-            source = store.load(OTHER)._replace(serial=7)
-            store.commit(WEB, Commit([record("/old")], owed={("file", "/old"): ["File[/x]"]}))
-            store.overwrite(WEB, source)
-            found = reopen().load(WEB)
-            assert found == source._replace(project="web", stack="default")
-            assert store.commit(WEB, Commit([record("/z")])).serial == 8
-            assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
-
-    def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
-        """Records, outputs and history move; the old name is free, a recorded one refused."""
-        new = StackName("web", "renamed")
-        with self.held() as (store, reopen):
-            before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
-            store.commit(OTHER, Commit([record("/c")]))
-            store.finish_run(WEB, {"run": "r", "command": "apply"})
-            for name, other in ((new, WEB), (WEB, OTHER)):
-                with pytest.raises(UsageError):
-                    store.rename(name, other)
-            store.rename(WEB, new)
-            assert reopen().load(new) == before._replace(stack="renamed", serial=before.serial + 1)
-            assert [run["stack"] for run in reopen().history(new)] == ["renamed"]
-            assert (reopen().load(WEB).serial, list(reopen().history(WEB))) == (0, [])
-            store.remove(new)
-            with pytest.raises(UsageError):
-                store.remove(new)
-            assert store.commit(WEB, Commit([record("/d")])).serial == 1
-            assert (sorted(reopen().stacks()), list(reopen().history(new))) == (sorted([OTHER, WEB]), [])
-            assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
-
     def test_a_conclusion_is_valid_until_something_is_written(self) -> None:
         """A store may return None at any time; otherwise it returns what was saved, of an unchanged stack."""
         keys = [record("/b").key, record("/a").key]
@@ -265,6 +212,71 @@ class StateCompliance:
             assert reopen().load_conclusion("all") is None
             assert reopen().load_conclusion("again") is None
 
+
+class RunArchiveCompliance(_StoreLaws):
+    """The laws of ``RunArchive``."""
+
+    def test_finished_runs_are_listed_in_order(self) -> None:
+        """Each stack has its own, with everything that was recorded."""
+        with self.held() as (store, reopen):
+            store.finish_run(WEB, {"run": "1", "command": "apply", "summary": {"created": 1}})
+            store.finish_run(OTHER, {"run": "2"})
+            store.finish_run(WEB, {"run": "3"})
+            found = reopen().history(WEB)
+            assert [run["run"] for run in found] == ["1", "3"]
+            assert found[0]["summary"] == {"created": 1}
+            whose = [(run["run"], run["project"], run["stack"]) for run in reopen().history()]
+            assert whose == [("1", *WEB), ("2", *OTHER), ("3", *WEB)]
+
+    def test_the_document_of_a_run_comes_back_or_is_not_kept(self) -> None:
+        """A store may keep nothing; it never returns anything else."""
+        with self.held() as (store, reopen):
+            store.commit(WEB, Commit([record()]))
+            store.save_run("1a", b"one")
+            store.save_run("2b", b"two")
+            other = reopen()
+            kept = list(other.saved_runs())
+            assert kept in ([], ["1a", "2b"])
+            assert [other.load_run(run) for run in kept] == [b"one", b"two"][: len(kept)]
+            assert other.load_run("3c") is None
+
+
+class StateAdminCompliance(_StoreLaws):
+    """The laws of ``StateAdmin``."""
+
+    def test_a_whole_state_can_be_overwritten(self) -> None:
+        """Lineage, serial and order are replaced too; nothing of the former state remains, and commits continue."""
+        with self.held() as (store, reopen):
+            store.commit(OTHER, Commit([record("/x"), record("/y")], owed={("file", "/x"): ["File[/y]"]}))
+            source = store.load(OTHER)._replace(serial=7)
+            store.commit(WEB, Commit([record("/old")], owed={("file", "/old"): ["File[/x]"]}))
+            store.overwrite(WEB, source)
+            found = reopen().load(WEB)
+            assert found == source._replace(project="web", stack="default")
+            assert store.commit(WEB, Commit([record("/z")])).serial == 8
+            assert [key[1] for key in reopen().load(WEB).records] == ["/x", "/y", "/z"]
+
+    def test_a_renamed_stack_keeps_everything_and_a_removed_one_nothing(self) -> None:
+        """Records, outputs and history move; the old name is free, a recorded one refused."""
+        new = StackName("web", "renamed")
+        with self.held() as (store, reopen):
+            before = store.commit(WEB, Commit([record("/a"), record("/b")], outputs={"x": 1}))
+            store.commit(OTHER, Commit([record("/c")]))
+            store.finish_run(WEB, {"run": "r", "command": "apply"})
+            for name, other in ((new, WEB), (WEB, OTHER)):
+                with pytest.raises(UsageError):
+                    store.rename(name, other)
+            store.rename(WEB, new)
+            assert reopen().load(new) == before._replace(stack="renamed", serial=before.serial + 1)
+            assert [run["stack"] for run in reopen().history(new)] == ["renamed"]
+            assert (reopen().load(WEB).serial, list(reopen().history(WEB))) == (0, [])
+            store.remove(new)
+            with pytest.raises(UsageError):
+                store.remove(new)
+            assert store.commit(WEB, Commit([record("/d")])).serial == 1
+            assert (sorted(reopen().stacks()), list(reopen().history(new))) == (sorted([OTHER, WEB]), [])
+            assert [key[1] for key in reopen().load(OTHER).records] == ["/c"]
+
     def test_recovery_leaves_an_intact_state_alone(self) -> None:
         """``check`` reports what is intact; ``recover`` changes nothing and reports that."""
         with self.opened() as reopen:
@@ -275,6 +287,10 @@ class StateCompliance:
             assert reopen().check()
             assert any("nothing to recover" in line for line in reopen().recover(0))
             assert reopen().load(WEB) == before
+
+
+class StateCompliance(StateStoreCompliance, RunArchiveCompliance, StateAdminCompliance):
+    """The laws of a store with all three interfaces; a subclass implements ``opened``."""
 
 
 class SharedStateCompliance(StateCompliance):
@@ -299,7 +315,7 @@ class SharedStateCompliance(StateCompliance):
     def test_nothing_is_written_without_the_lock(self) -> None:
         """A caller without the lock gets ``RuntimeError``."""
         with self.opened() as reopen:
-            writes: list[Callable[[StateStore], object]] = [
+            writes: list[Callable[[Store], object]] = [
                 lambda store: store.commit(WEB, Commit([record()])),
                 lambda store: store.record_intents(WEB, [Intent("1", "file", "/a", "/a", "create")]),
                 lambda store: store.finish_run(WEB, {}),

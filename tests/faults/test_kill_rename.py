@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.state.sqlite import marker
+from resource_api.state.sqlite.recovery import read_marker
 from resource_api.state.sqlite.store import SqliteStore
 from tests.faults import tracer
 
@@ -36,7 +36,7 @@ def test_a_killed_rename_leaves_one_stack_whose_loss_is_noticed(bench: Make) -> 
         (name,) = store.stacks()
         names.add(name.stack)
         assert store.load(name).records == whole.records, point
-        known = marker.read(str(machine.state))
+        known = read_marker(str(machine.state))
         assert known is not None
         assert list(known.losses({})), point
         done = machine.again() if name.stack == "default" else rename_back(machine)

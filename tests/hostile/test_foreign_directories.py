@@ -161,8 +161,8 @@ def test_every_module_that_makes_directories_or_files_uses_the_walker() -> None:
         "fleet/boot.py",  # in a cache that only its owner can open, and which is checked first
         "state/lock.py",
         "state/sqlite/cache.py",  # beside the state, whose directory was checked; so are the others
-        "state/sqlite/private_files.py",
-        "state/sqlite/run_files.py",
+        "system/filesystem/private_files.py",
+        "state/sqlite/run_archive.py",
         "system/filesystem/account_files.py",
         "system/filesystem/backups.py",
         "system/filesystem/in_place.py",  # a file in memory

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from resource_api.cli.session import Session
-    from resource_api.state.store import StateStore
+    from resource_api.state.store import Store
 
 
 @options.group(examples=("resource-api stack list", "resource-api stack rename default production"))
@@ -52,7 +52,7 @@ def list_(session: Session, project: str | None, **_settings: Any) -> None:
     )
 
 
-def _summary(store: StateStore, name: StackName) -> dict[str, Any]:
+def _summary(store: Store, name: StackName) -> dict[str, Any]:
     serial, count, runs = None, None, store.history(name)
     with suppress(UsageError):  # it is encrypted, and this command was given no key
         state = store.load(name)
@@ -74,7 +74,7 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     session.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 
-def _users(store: StateStore, name: StackName) -> list[str]:
+def _users(store: Store, name: StackName) -> list[str]:
     """Return the stacks whose last apply has used an output of a stack."""
     applied = {each: [run for run in store.history(each) if run["command"] == "apply"] for each in store.stacks()}
     wanted = "/".join(name)

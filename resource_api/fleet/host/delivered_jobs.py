@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, StateError, StateLocked
 from resource_api.state.lock import Lock
-from resource_api.state.sqlite import private_files
 from resource_api.state.sqlite.database import prepare_directory
+from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.model.values.reference import Reference, make_urn
 from resource_api.model.values.values import is_flat, reveal
-from resource_api.state.encryption import aes_gcm
+from resource_api.state.encryption.keys import KEY_BYTES, Cipher, derive_key, generate_key
 from resource_api.state.store import StackName
 
 if TYPE_CHECKING:
@@ -37,35 +37,35 @@ _VALUES: Final = ("inputs", "should", "is_")
 class DataKey:
     """The data key of one stack, document or plan. ``wrapped``: the data key as it is stored."""
 
-    def __init__(self, data_key: bytes, wrapped: Mapping[str, Any], what: str) -> None:
-        """Take the data key; ``what`` is the subject of error messages."""
+    def __init__(self, data_key: bytes, wrapped: Mapping[str, Any], subject: str) -> None:
+        """Take the data key; ``subject`` begins error messages."""
         self.wrapped = wrapped
-        self._what = what
-        self._cipher = aes_gcm.Cipher(aes_gcm.derive_key(data_key, "values"))
-        self._row_key = aes_gcm.derive_key(data_key, "rows")
+        self._subject = subject
+        self._cipher = Cipher(derive_key(data_key, "values"))
+        self._row_key = derive_key(data_key, "rows")
 
     @classmethod
-    def generate(cls, key: Key, what: str) -> Self:
+    def generate(cls, key: Key, subject: str) -> Self:
         """Return a new data key, wrapped by ``key``. Raises ``UsageError``."""
-        data_key = aes_gcm.generate_key()
-        return cls(data_key, {"format": FORMAT, **key.wrap(data_key)}, what)
+        data_key = generate_key()
+        return cls(data_key, {"format": FORMAT, **key.wrap(data_key)}, subject)
 
     @classmethod
-    def open(cls, key: Key | None, wrapped: Any, what: str) -> Self:
+    def open(cls, key: Key | None, wrapped: Any, subject: str) -> Self:
         """Return the data key in ``wrapped``.
 
         Raises ``UsageError`` without a key or for one of another kind, ``StateError`` for a key that does not open it.
         """
         if key is None:
-            msg = f"{what} is encrypted; name its key with --key or RESOURCE_API_KEY"
+            msg = f"{subject} is encrypted; name its key with --key or RESOURCE_API_KEY"
             raise UsageError(msg)
         try:
-            return cls(_unwrap(key, wrapped), wrapped, what)
+            return cls(_unwrap(key, wrapped), wrapped, subject)
         except UsageError as error:
-            msg = f"{what} cannot be opened with --key {key.url}: {error}"
+            msg = f"{subject} cannot be opened with --key {key.url}: {error}"
             raise UsageError(msg) from error
         except (ValueError, LookupError, TypeError) as error:
-            msg = f"{what} cannot be opened with --key {key.url}: it is another key, or the data was altered"
+            msg = f"{subject} cannot be opened with --key {key.url}: it is another key, or the data was altered"
             raise StateError(msg) from error
 
     def encrypt(self, clear: Any, bound: Any) -> str:
@@ -73,11 +73,11 @@ class DataKey:
         return self._cipher.encrypt(_to_bytes(clear), _to_bytes(bound))
 
     def decrypt(self, text: Any, bound: Any) -> Any:
-        """Return what was given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
+        """Return the JSON data given to ``encrypt``. Raises ``StateError`` when text or ``bound`` was altered."""
         try:
             return codec.decode(self._cipher.decrypt(text, _to_bytes(bound)).decode("utf-8", "surrogatepass"))
         except (ValueError, TypeError, AttributeError) as error:
-            msg = f"{self._what} was altered without its key"
+            msg = f"{self._subject} was altered without its key"
             raise StateError(msg) from error
 
     def authenticate(self, table: str, row: Row) -> int:
@@ -110,23 +110,23 @@ class DataKey:
         """Return a state that was read, with every encrypted secret able to decrypt itself."""
         return _change_state(state, self._bind_secret)._replace(encrypted=True)
 
-    def _encrypt_secret(self, found: Sealed, place: SecretPlace) -> Sealed:
-        secret = found.secret
+    def _encrypt_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
+        secret = sealed.secret
         if secret is None or (
-            isinstance(secret, EncryptedSecret) and secret.place == place and secret.unlock == self.decrypt
+            isinstance(secret, EncryptedSecret) and secret.place == path and secret.unlock == self.decrypt
         ):
-            return found
-        return Sealed(found.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), place), place, self.decrypt))
+            return sealed
+        return Sealed(sealed.digest, EncryptedSecret(self.encrypt(reveal(secret.reveal()), path), path, self.decrypt))
 
-    def _bind_secret(self, found: Sealed, place: SecretPlace) -> Sealed:
-        if not isinstance(found.secret, EncryptedSecret):
-            return found
-        return Sealed(found.digest, EncryptedSecret(found.secret.text, place, self.decrypt))
+    def _bind_secret(self, sealed: Sealed, path: SecretPlace) -> Sealed:
+        if not isinstance(sealed.secret, EncryptedSecret):
+            return sealed
+        return Sealed(sealed.digest, EncryptedSecret(sealed.secret.text, path, self.decrypt))
 
 
 def remove_secrets(state: StackState) -> StackState:
     """Return a state that keeps of every secret only the digest."""
-    return _change_state(state, lambda found, _place: Sealed(found.digest))._replace(encrypted=False)
+    return _change_state(state, lambda sealed, _path: Sealed(sealed.digest))._replace(encrypted=False)
 
 
 def _change_state(state: StackState, change: _Change) -> StackState:
@@ -136,15 +136,15 @@ def _change_state(state: StackState, change: _Change) -> StackState:
 
 
 def _change_record(name: StackName, record: Record, change: _Change) -> Record:
-    own = Reference(record.type, record.title)
-    place = (str(make_urn(name.stack, name.project, record.parent, own)), *record.key)
+    resource = Reference(record.type, record.title)
+    prefix = (str(make_urn(name.stack, name.project, record.parent, resource)), *record.key)
     values = {field: value for field in _VALUES if (value := getattr(record, field)) and not is_flat(value)}
-    return record._replace(**map_sealed(values, lambda found, path: change(found, (*place, *path))))
+    return record._replace(**map_sealed(values, lambda sealed, path: change(sealed, (*prefix, *path))))
 
 
 def _change_outputs(name: StackName, outputs: Mapping[str, Any], change: _Change) -> Mapping[str, Any]:
-    place = ("output", name.project, name.stack)
-    changed: Mapping[str, Any] = map_sealed(outputs, lambda found, path: change(found, (*place, *path)))
+    prefix = ("output", name.project, name.stack)
+    changed: Mapping[str, Any] = map_sealed(outputs, lambda sealed, path: change(sealed, (*prefix, *path)))
     return changed
 
 
@@ -154,7 +154,7 @@ def _unwrap(key: Key, wrapped: Mapping[str, Any]) -> bytes:
         msg = f"there is no format {wrapped['format']}"
         raise ValueError(msg)
     data_key = key.unwrap(wrapped)
-    if len(data_key) != aes_gcm.KEY_BYTES:
+    if len(data_key) != KEY_BYTES:
         msg = "a data key has another length"
         raise ValueError(msg)
     return data_key

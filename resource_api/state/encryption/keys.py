@@ -1,7 +1,8 @@
 """The keys that users hold, named by the URL after ``--key``: a key file, a passphrase, an age identity.
 
 A key wraps and unwraps the data keys of stacks, documents and saved plans; it never encrypts a secret itself. It is
-read when it is first needed, from a file that no other user can read. ``pyrage`` is imported for age only.
+read when it is first needed, from a file that no other user can read. The cipher is AES-256-GCM. ``cryptography`` is
+imported with the first secret, ``pyrage`` for age only.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import os
 import stat
 from base64 import b64decode, b64encode
+from hashlib import scrypt
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import UsageError
-from resource_api.state.encryption import aes_gcm
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 
@@ -20,10 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, MutableMapping
     from types import ModuleType
 
-#: What a wrapped data key is bound to: it cannot be used as anything else.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+#: Bytes of a key, and of a nonce (NIST SP 800-38D: 96 random bits, for up to 2**32 messages under one key).
+KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+#: A wrapped data key is bound to this purpose.
 _PURPOSE: Final = b"resource-api data key"
 PASSPHRASE_VARIABLE: Final = "RESOURCE_API_PASSPHRASE"  # noqa: S105 - a name
-#: scrypt's cost, one of the equal choices of OWASP's Password Storage Cheat Sheet: 32 MiB; stored with what is wrapped.
+#: scrypt's cost, one of the equal choices of OWASP's Password Storage Cheat Sheet: 32 MiB; stored with the wrapped key.
 _SCRYPT: Final = {"n": 2**15, "r": 8, "p": 3}
 #: The highest cost that is accepted: altered parameters must not keep a machine busy.
 _MAX_SCRYPT: Final = {"n": 2**20, "r": 32, "p": 16}
@@ -70,7 +77,7 @@ class FileKey:
         """Read nothing yet."""
         self.url = url
         self._path = path
-        self._cipher: aes_gcm.Cipher | None = None
+        self._cipher: Cipher | None = None
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Encrypt a data key with the file's key."""
@@ -80,16 +87,16 @@ class FileKey:
         """Decrypt a data key."""
         return self._load_cipher().decrypt(_wrapped_by("file", wrapped), _PURPOSE)
 
-    def _load_cipher(self) -> aes_gcm.Cipher:
+    def _load_cipher(self) -> Cipher:
         if self._cipher is None:
             try:
                 key = b64decode(read_private_file(self._path).strip(), validate=True)
             except ValueError:
                 key = b""
-            if len(key) != aes_gcm.KEY_BYTES:
+            if len(key) != KEY_BYTES:
                 msg = f"{self._path}: is not a key file; 'resource-api new key PATH' creates one"
                 raise UsageError(msg)
-            self._cipher = aes_gcm.Cipher(key)
+            self._cipher = Cipher(key)
         return self._cipher
 
 
@@ -101,7 +108,7 @@ class PassphraseKey:
         self.url = url
         self._path = path
         self._passphrase = passphrase.encode()
-        self._ciphers: dict[tuple[Any, ...], aes_gcm.Cipher] = {}
+        self._ciphers: dict[tuple[Any, ...], Cipher] = {}
 
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Encrypt a data key; the parameters of scrypt are stored with it."""
@@ -118,13 +125,11 @@ class PassphraseKey:
             raise ValueError(msg)
         return self._derive(bytes.fromhex(wrapped["salt"]), cost).decrypt(text, _PURPOSE)
 
-    def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> aes_gcm.Cipher:
-        from hashlib import scrypt
-
+    def _derive(self, salt: bytes, cost: Mapping[str, Any]) -> Cipher:
         parameters = (salt, *cost.values())
         if parameters not in self._ciphers:
-            key = scrypt(self._read_passphrase(), salt=salt, **cost, maxmem=2**31 - 1, dklen=aes_gcm.KEY_BYTES)
-            self._ciphers[parameters] = aes_gcm.Cipher(key)
+            key = scrypt(self._read_passphrase(), salt=salt, **cost, maxmem=2**31 - 1, dklen=KEY_BYTES)
+            self._ciphers[parameters] = Cipher(key)
         return self._ciphers[parameters]
 
     def _read_passphrase(self) -> bytes:
@@ -138,7 +143,7 @@ class PassphraseKey:
 
 
 class AgeKey:
-    """An age identity (https://age-encryption.org/v1); every recipient can open what it wraps."""
+    """An age identity (https://age-encryption.org/v1); every recipient can open a data key wrapped by it."""
 
     def __init__(self, url: str, path: str, recipients: str) -> None:
         """Take the paths of identities and of further recipients; nothing is read yet."""
@@ -160,26 +165,26 @@ class AgeKey:
         pyrage = _pyrage()
         data = b64decode(_wrapped_by("age", wrapped), validate=True)
         try:
-            found: bytes = pyrage.decrypt(data, self._identities(pyrage))
+            data_key_bytes: bytes = pyrage.decrypt(data, self._identities(pyrage))
         except pyrage.DecryptError as error:
             raise ValueError(str(error)) from error
-        return found
+        return data_key_bytes
 
     def _identities(self, pyrage: ModuleType) -> list[Any]:
         try:
-            found = [pyrage.x25519.Identity.from_str(line) for line in _lines(read_private_file(self._path))]
+            identities = [pyrage.x25519.Identity.from_str(line) for line in _lines(read_private_file(self._path))]
         except pyrage.IdentityError:
-            found = []
-        if not found:
+            identities = []
+        if not identities:
             msg = f"{self._path}: is not a file of age identities (AGE-SECRET-KEY-1...); age-keygen creates one"
             raise UsageError(msg)
-        return found
+        return identities
 
 
 def create_key_file(path: str) -> None:
     """Create a key file with mode 0600 at ``path``. Raises ``UsageError`` when the file exists or cannot be written."""
     try:
-        files.write_new(path, b64encode(aes_gcm.generate_key()) + b"\n", 0o600)
+        files.write_new(path, b64encode(generate_key()) + b"\n", 0o600)
     except OSError as error:
         msg = f"cannot create the key file {path}: {error.strerror}"
         raise UsageError(msg) from error
@@ -195,20 +200,20 @@ def read_private_file(path: str) -> bytes:
             directory, name = directories.follow(os.path.join(os.getcwd(), path))
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with open(os.open(name, flags, dir_fd=directory.fd), "rb") as file:
-                if why := _why_unsafe(os.fstat(file.fileno()), path):
-                    raise UsageError(why)
+                if error := _permission_error(os.fstat(file.fileno()), path):
+                    raise UsageError(error)
                 return file.read(_MAX_BYTES)
     except OSError as error:
         msg = f"{path}: the key cannot be read: {error.strerror}"
         raise UsageError(msg) from error
 
 
-def _why_unsafe(found: os.stat_result, path: str) -> str:
-    if not stat.S_ISREG(found.st_mode):
+def _permission_error(status: os.stat_result, path: str) -> str:
+    if not stat.S_ISREG(status.st_mode):
         return f"{path}: is not a regular file"
-    if found.st_uid not in {0, os.geteuid()}:
-        return f"{path}: belongs to another user (uid {found.st_uid}); a key must belong to root or to the caller"
-    if found.st_mode & _OTHERS:
+    if status.st_uid not in {0, os.geteuid()}:
+        return f"{path}: belongs to another user (uid {status.st_uid}); a key must belong to root or to the caller"
+    if status.st_mode & _OTHERS:
         return f"{path}: others can use this key; run: chmod go= {path}"
     return ""
 
@@ -251,5 +256,52 @@ def _pyrage() -> ModuleType:
     except ImportError:
         msg = "an age key needs the package 'pyrage': pip install 'resource-api[age]'"
         raise UsageError(msg) from None
-    found: ModuleType = pyrage
-    return found
+    module: ModuleType = pyrage
+    return module
+
+
+# AES-256-GCM: authenticated encryption of bytes, bound to additional data
+
+
+def generate_key() -> bytes:
+    """Return a new random key."""
+    return os.urandom(KEY_BYTES)
+
+
+def derive_key(key: bytes, purpose: str) -> bytes:
+    """Return a key for one purpose; neither ``key`` nor the key of another purpose can be computed from it."""
+    return blake2b(purpose.encode(), key=key, digest_size=KEY_BYTES).digest()
+
+
+class Cipher:
+    """Encrypts and decrypts with one key."""
+
+    def __init__(self, key: bytes) -> None:
+        """Take a key of ``KEY_BYTES``. Raises ``UsageError`` when the library is missing."""
+        cipher, self._invalid_tag = _library()
+        self._cipher = cipher(key)
+
+    def encrypt(self, clear: bytes, bound: bytes) -> str:
+        """Return nonce, ciphertext and tag in base64; decryption needs the same ``bound`` data."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return b64encode(nonce + self._cipher.encrypt(nonce, clear, bound)).decode("ascii")
+
+    def decrypt(self, text: str, bound: bytes) -> bytes:
+        """Return bytes that were encrypted with this key and ``bound`` data. Raises ``ValueError`` for others."""
+        data = b64decode(text, validate=True)
+        try:
+            return self._cipher.decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], bound)
+        except self._invalid_tag:
+            msg = "it was not encrypted there with this key"
+            raise ValueError(msg) from None
+
+
+def _library() -> tuple[type[AESGCM], type[Exception]]:
+    """Return the cipher and its error, imported with the first secret. Raises ``UsageError`` when they are missing."""
+    try:
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError:
+        msg = "encryption needs the package 'cryptography': pip install 'resource-api[encryption]'"
+        raise UsageError(msg) from None
+    return AESGCM, InvalidTag

@@ -1,1 +1,1 @@
-"""The durable ``StateStore``: one SQLite database for each machine or user."""
+"""The durable store: one SQLite database for each machine or user."""

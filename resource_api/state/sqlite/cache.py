@@ -1,10 +1,10 @@
-"""The cache beside the database: what runs have concluded from the state of a stack, valid until that state changes.
+"""The files of the no-change cache: conclusions of runs from the state of a stack, valid until that state changes.
 
 An entry is bound to the header of its stack, which holds the tallies of all rows, and to the database file as the last
-session left it: after another commit, an interrupted run, or a change of the file by anyone, it is ignored. Entries of
+session left it: after another commit, an interrupted run, or any other change of the file, it is ignored. Entries of
 encrypted stacks are not kept. They are files in a directory of their own, readable by their owner only; a file that
-another user could have written is ignored. Nothing here is durable, and no failure is an error: a run then does the
-whole work. What is concluded must not enter here.
+another user could have written is ignored. Nothing here is durable, and no failure is an error: a run then makes a
+whole plan.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.state.sqlite import private_files
 from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes, unpack, unpack_owed
 from resource_api.state.store import StackName
+from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 #: The file with the identity of the database file at the end of the last session.
 _IDENTITY: Final = "left"
-#: How many entries are kept, the newest: each run may use another label.
+#: The number of entries that are kept, the newest ones: each run may use another label.
 _ENTRIES: Final = 16
 
 
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[Key], content: Any) -> None:
     """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
 
-    Nothing is saved unless ``keys`` are those of all records, or while an intent is open.
+    Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.
     """
     header = opened.refreshed().headers.get(stack.name)
     ids = stack.ids(keys)
@@ -61,16 +61,16 @@ def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[Key], c
 
 
 def load(opened: OpenState, label: str) -> Entry | None:
-    """Return the entry of ``label``; None when there is none or its stack or the database file has changed."""
+    """Return the entry of ``label``, or None if its stack or the database file changed."""
     path = opened.database.path
     identity = _read(path, _IDENTITY)
     if identity is None or identity != _identity(path):
         return None
-    found = _read(path, _file_name(label))
-    if not isinstance(found, list) or len(found) != len(Entry._fields):
+    values = _read(path, _file_name(label))
+    if not isinstance(values, list) or len(values) != len(Entry._fields):
         return None
     try:
-        entry = Entry(StackName(*found[0]), *found[1:])
+        entry = Entry(StackName(*values[0]), *values[1:])
         header = opened.headers.get(entry.name)
     except TypeError:
         return None
@@ -78,7 +78,7 @@ def load(opened: OpenState, label: str) -> Entry | None:
 
 
 def load_records(opened: OpenState, entry: Entry, positions: Iterable[int]) -> StackState | None:
-    """Return the state with only the records at these positions among the saved keys; None when it has changed."""
+    """Return the state with only the records at these positions among the saved keys, or None if it changed."""
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:
         return None
@@ -104,8 +104,8 @@ def _digest_header(header: Header) -> str:
 
 def _identity(path: str) -> list[int]:
     """Return attributes of the database file that differ after any write to it."""
-    found = os.stat(path)
-    return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
+    status = os.stat(path)
+    return [status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
 def _directory(path: str) -> str:
@@ -118,13 +118,14 @@ def _file_name(label: str) -> str:
 
 def _remove_oldest(path: str) -> None:
     with os.scandir(_directory(path)) as files:
-        found = [(each.stat(follow_symlinks=False).st_mtime_ns, each.path) for each in files if each.name != _IDENTITY]
-    for _, file in sorted(found)[:-_ENTRIES]:
-        os.unlink(file)
+        entries = [file for file in files if file.name != _IDENTITY]
+        entries.sort(key=lambda file: file.stat(follow_symlinks=False).st_mtime_ns)
+    for file in entries[:-_ENTRIES]:
+        os.unlink(file.path)
 
 
 def _read(path: str, name: str) -> Any:
-    """Return the content of a file; None when it is missing, damaged, or could be another user's."""
+    """Return the content of a file, or None if it is missing, damaged, or could be another user's."""
     with suppress(OSError, ValueError, RecursionError):
         if not private_files.is_private_directory(_directory(path)):
             return None

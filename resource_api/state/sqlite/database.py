@@ -1,8 +1,7 @@
 """The connection to the SQLite database: opening, verifying and durable writing of rows with checksums.
 
 Write-ahead log (WAL) with ``synchronous=FULL``: of the journal modes that survive a power cut, it is the one in which
-readers and the writer do not block each other. What the rows mean must not enter here. sqlite3 is imported with the
-first connection.
+readers and the writer do not block each other. sqlite3 is imported with the first connection.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.errors import StateDamaged, StateError
-from resource_api.state.sqlite import private_files
+from resource_api.system.filesystem import private_files
 from resource_api.system.filesystem.code_trust import CodeTrust
 from resource_api.system.filesystem.directories import OTHERS_WRITE, make_directory
 
@@ -27,17 +26,17 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 #: SQLite's ``application_id``, which marks a database of resource-api.
 APPLICATION: Final = 0x72617069
-#: How many generations are kept, which are copies of the database from the last runs.
+#: The number of generations that are kept, which are copies of the database from the last runs.
 GENERATIONS: Final = 3
-#: What ``state recover`` does where no intact generation is left.
+#: The effect of ``state recover`` where no intact generation is left.
 NONE_LEFT: Final = "says how to start again, because no intact generation is left"
 TABLES: Final = ("stack", "resource", "owed", "intent", "run")
 
 _SETTINGS: Final = ("busy_timeout=5000", "synchronous=FULL", "temp_store=MEMORY", "trusted_schema=OFF")
 _DAMAGE: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_FORMAT", "SQLITE_ERROR", "SQLITE_TOOBIG")
-#: What to do where state cannot be stored.
+#: The advice where state cannot be stored.
 _ELSEWHERE: Final = "name another place with --state sqlite:PATH"
-#: Why a place cannot be used that are no passing trouble of the system.
+#: The errors of a location that cannot be used, which are no passing trouble of the system.
 _UNUSABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 #: Id, content, checksum.
@@ -72,7 +71,7 @@ class Database:
             raise
 
     def close(self) -> None:
-        """Close the connection; the next one cleans up what this one cannot."""
+        """Close the connection; the next one cleans up if this one cannot."""
         with suppress(Exception):
             self._connection.close()
 
@@ -91,8 +90,8 @@ class Database:
 
     def last_id(self, table: str) -> int:
         """Return the highest id in a table, 0 when it is empty."""
-        [(found,)] = self._execute(f"SELECT max(id) FROM {table}")
-        return found or 0
+        [(number,)] = self._execute(f"SELECT max(id) FROM {table}")
+        return number or 0
 
     def ids(self, table: str) -> list[int]:
         """Return the ids of all rows of a table, verified or not."""
@@ -135,9 +134,9 @@ class Database:
 
     def check(self) -> None:
         """Verify the structure: pages, trees, free pages. Raises ``StateError``."""
-        [(found, *_)] = self._execute("PRAGMA quick_check(1)")
-        if found != "ok":
-            raise damage(self.path, str(found).splitlines()[-1])
+        [(result, *_)] = self._execute("PRAGMA quick_check(1)")
+        if result != "ok":
+            raise damage(self.path, str(result).splitlines()[-1])
 
     def copy(self, target: str) -> None:
         """Copy the committed content durably to a new private file at ``target``."""
@@ -225,56 +224,55 @@ def prepare_directory(path: str) -> None:
     directory = os.path.dirname(path)
     with state_errors(directory):
         make_directory(directory)
-        why = CodeTrust().why_not(directory, holds_code=False)
+        reason = CodeTrust().why_not(directory, holds_code=False)
     check_permissions(path)
-    if why:
-        msg = f"{directory}: state is not stored there, because others could put another directory there: {why}"
+    if reason:
+        msg = f"{directory}: state is not stored there, because others could put another directory there: {reason}"
         raise StateError(msg)
 
 
 def check_permissions(path: str) -> None:
     """Raise ``StateError`` for a directory or file that another user owns or can write to; a missing one passes."""
-    for each in (os.path.dirname(path), path):
+    for location in (os.path.dirname(path), path):
         try:
-            found = os.stat(each, follow_symlinks=each != path)
+            status = os.stat(location, follow_symlinks=location != path)
         except FileNotFoundError:
             return
         except OSError as error:
-            msg = f"{each}: cannot be used for state: {error.strerror}; {_ELSEWHERE}"
+            msg = f"{location}: cannot be used for state: {error.strerror}; {_ELSEWHERE}"
             raise StateError(msg) from error
-        if each == path and not stat.S_ISREG(found.st_mode):
-            msg = f"{each}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
-        elif each != path and found.st_mode & stat.S_ISVTX and found.st_mode & OTHERS_WRITE:
-            own = f"{each.rstrip('/')}/resource-api/{os.path.basename(path)}"
-            msg = f"{each}: others can write to it; name a directory of your own in it: --state sqlite:{own}"
-        elif found.st_uid != os.geteuid():
-            owner = f"another user (uid {found.st_uid})"
-            msg = f"{each}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
-        elif found.st_mode & OTHERS_WRITE:
-            msg = f"{each}: others can write to it; state is not stored there until you run: chmod go-w {each}"
+        if location == path and not stat.S_ISREG(status.st_mode):
+            msg = f"{location}: is not a regular file; state cannot be stored there; {_ELSEWHERE}"
+        elif location != path and status.st_mode & stat.S_ISVTX and status.st_mode & OTHERS_WRITE:
+            suggestion = f"{location.rstrip('/')}/resource-api/{os.path.basename(path)}"
+            msg = f"{location}: others can write to it; name a directory of your own in it: --state sqlite:{suggestion}"
+        elif status.st_uid != os.geteuid():
+            owner = f"another user (uid {status.st_uid})"
+            msg = f"{location}: belongs to {owner}; state cannot be stored there; {_ELSEWHERE}"
+        elif status.st_mode & OTHERS_WRITE:
+            msg = f"{location}: others can write to it; state is not stored there until you run: chmod go-w {location}"
         else:
             continue
         raise StateError(msg)
 
 
-def damage(path: str, what: str, without_generations: str = NONE_LEFT) -> StateDamaged:
+def damage(path: str, message: str, without_generations: str = NONE_LEFT) -> StateDamaged:
     """Return the error for damage, which names the command that repairs it.
 
-    ``without_generations``: what that command does where there are no generations.
+    ``without_generations`` is the effect of that command where there are no generations.
     """
     effect = StateDamaged.RESTORES if any(map(os.path.lexists, generations_of(path))) else without_generations
-    return StateDamaged(f"{path}: state is damaged: {what}", effect)
+    return StateDamaged(f"{path}: state is damaged: {message}", effect)
 
 
 @contextmanager
 def state_errors(path: str) -> Iterator[None]:
     """Turn errors of SQLite and the system into ``StateError``; damage differs from a full or read-only disk."""
-    import sqlite3
-
+    library = _library()
     try:
         yield
-    except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorname", "").startswith(_DAMAGE) or type(error) is sqlite3.DatabaseError:
+    except library.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(_DAMAGE) or type(error) is library.DatabaseError:
             raise damage(path, str(error)) from error
         msg = f"{path}: state cannot be used: {'the disk is full' if _is_disk_full(error, path) else error}"
         raise StateError(msg) from error
@@ -299,11 +297,15 @@ def _is_disk_full(error: sqlite3.Error, path: str) -> bool:
     return False
 
 
-def _connect(path: str, query: str) -> sqlite3.Connection:
+def _library() -> Any:
     import sqlite3
 
+    return sqlite3
+
+
+def _connect(path: str, query: str) -> sqlite3.Connection:
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    connection = sqlite3.connect(
+    connection: sqlite3.Connection = _library().connect(
         f"file:{quoted}?{query}", uri=True, timeout=5, isolation_level=None, check_same_thread=False
     )
     try:

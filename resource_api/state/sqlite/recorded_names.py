@@ -35,5 +35,5 @@ def recorded(path: str) -> Iterator[tuple[StackName, list[RecordedName]]]:
 
 
 def _reference(row: RecordRow) -> str:
-    own = Reference(row.type, row.title)
-    return str(child_reference(row.parent, *own) if row.parent else own)
+    inner = Reference(row.type, row.title)
+    return str(child_reference(row.parent, *inner) if row.parent else inner)

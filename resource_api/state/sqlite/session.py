@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite import backups, stack_rows
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import marker as markers
-from resource_api.state.sqlite.marker import Marker
+from resource_api.state.sqlite import recovery, stack_rows
+from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ class OpenState(NamedTuple):
         return self._replace(headers=stack_rows.headers(self.database))
 
 
-#: What ``state recover`` does about an intact database that is older than its marker and has no generations.
+#: The effect of ``state recover`` on an intact database that is older than its marker and has no generations.
 _ACCEPTED: Final = "takes it as it is, because no newer copy of it is left"
 
 
@@ -47,9 +46,9 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
     Raises ``StateError`` for damage.
     """
     databases.check_permissions(path)
-    marker = markers.read(path)
+    marker = read_marker(path)
     if not os.path.lexists(path):
-        copies = backups.existing_generations(path)
+        copies = recovery.existing_generations(path)
         if os.path.lexists(path):  # a writer has made it since
             return open_state(path, write=write)
         if marker is None and copies:
@@ -62,7 +61,7 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
         headers = stack_rows.headers(database)
         versions = {name: header.version for name, header in headers.items()}
         if marker is not None and any(marker.losses(versions)):
-            marker = markers.read(path)  # a writer may have changed both since it was read
+            marker = read_marker(path)  # a writer may have changed both since it was read
         if marker is not None and (loss := next(marker.losses(versions), None)):
             raise databases.damage(path, loss, _ACCEPTED)  # noqa: TRY301 - the database is closed below
     except BaseException:
@@ -74,11 +73,11 @@ def open_state(path: str, *, write: bool = False) -> OpenState | None:
 class WriteSession:
     """The database at ``path`` while its lock is held.
 
-    ``stacks``: those that were read or written in this session. ``failure``: why nothing more can be written, or empty.
+    ``stacks``: those that were read or written in this session. ``failure``: why no more can be written, or empty.
     """
 
     def __init__(self, path: str) -> None:
-        """Open what exists. Raises ``StateError``."""
+        """Open the database if it exists. Raises ``StateError``."""
         self.path = path
         self.stacks: dict[StackName, StackRows] = {}
         self.failure = ""
@@ -88,7 +87,7 @@ class WriteSession:
             databases.remove(leftover)
         headers = self.opened.headers if self.opened is not None else {}
         self._versions = {name: header.version for name, header in headers.items() if header.serial}
-        self._marker = markers.read(path)
+        self._marker = read_marker(path)
         self._pid = os.getpid()
         self._verified = False
         self._changed = False
@@ -97,7 +96,7 @@ class WriteSession:
         """Return the database: created if there is none, its structure verified before the first write."""
         if self.opened is None:
             self._marker = Marker({}, creating=True)
-            markers.write(self.path, self._marker)
+            write_marker(self.path, self._marker)
             databases.create(self.path)
             self.opened = OpenState(databases.Database(self.path, write=True), {})
         elif not self._verified:
@@ -107,7 +106,7 @@ class WriteSession:
 
     @contextmanager
     def transaction(self) -> Iterator[Database]:
-        """Write all or nothing. A write that the disk has refused is the last one: a failed flush cannot be retried."""
+        """Write all or nothing. A write that the disk refused is the last one: a failed flush cannot be retried."""
         database = self.writable().database
         try:
             with database.transaction():
@@ -168,11 +167,11 @@ class WriteSession:
         """Write the present versions to the marker, unless they are in it."""
         marker = Marker(dict(self._versions))
         if marker != self._marker:
-            markers.write(self.path, marker)
+            write_marker(self.path, marker)
             self._marker = marker
 
     def close(self) -> bool:
-        """Close the database; everything written is then in its main file, in the marker and in a generation.
+        """Close the database; all commits are then in its main file, in the marker and in a generation.
 
         Returns whether it was closed, and every write had succeeded.
         """
@@ -181,13 +180,13 @@ class WriteSession:
         with closing(self.opened.database):
             if self._changed and not self.failure:
                 self.opened.database.checkpoint()
-                backups.create_generation(self.opened.database)
+                recovery.create_generation(self.opened.database)
             if not self.failure:
                 self.write_marker()
         return not self.failure
 
     def _forget(self, name: StackName) -> None:
-        """Forget a stack after a failed write: the object may differ from what is written."""
+        """Forget a stack after a failed write: the object may differ from the database."""
         self.stacks.pop(name, None)
         if self.opened is not None and not self.failure:
             self.opened = self.opened.refreshed()

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Key
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.sqlite.database import Database, Row
-    from resource_api.state.sqlite.marker import Version
 
+    #: Lineage and serial of a stack.
+    Version = tuple[str, int]
     #: Returns the data key of an encrypted stack, or None.
     FindDataKey = Callable[["Header"], DataKey | None]
 
@@ -530,6 +531,6 @@ def _apply(base: Mapping[str, Any], difference: list[Any]) -> Mapping[str, Any]:
     return values
 
 
-def _equal(left: Any, right: Any) -> bool:
+def _equal(value: Any, base: Any) -> bool:
     """Whether two values are equal scalars of one type; nested values are not compared."""
-    return type(left) is type(right) and type(left) in SCALAR_TYPES and bool(left == right)
+    return type(value) is type(base) and type(value) in SCALAR_TYPES and bool(value == base)

@@ -1,8 +1,8 @@
 """The durable store: one SQLite database for each machine or user, one run at a time.
 
 Under the lock there is one connection, and each stack in use is kept in memory beside it: the cost of a commit depends
-only on what it writes. Without the lock, every read opens its own read-only connection. The format of rows, the marker
-and the repair of damage must not enter here.
+only on its size. Without the lock, every read opens its own read-only connection. The format of rows is in
+``stack_rows``, the repair of damage in ``recovery``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.record import StackState
-from resource_api.model.values.errors import StateDamaged, StateError
-from resource_api.state.encryption.data_keys import DataKeys
+from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.state.lock import Lock
-from resource_api.state.sqlite import backups, cache, history
+from resource_api.state.sqlite import cache, recovery, run_archive
 from resource_api.state.sqlite import database as databases
 from resource_api.state.sqlite.session import WriteSession, open_state
 from resource_api.state.sqlite.stack_rows import StackRows, remove_rows, verify
@@ -26,11 +25,14 @@ from resource_api.state.store import CachedConclusion, check_recorded, check_ren
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent, RecordKey
+    from resource_api.model.record import Commit, Intent
+    from resource_api.model.record import Key as RecordKey
+    from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.cache import Entry
     from resource_api.state.sqlite.database import Database
     from resource_api.state.sqlite.session import OpenState
+    from resource_api.state.sqlite.stack_rows import Header
     from resource_api.state.store import StackName
 
 
@@ -64,10 +66,10 @@ class SqliteStore:
     def history(self, name: StackName | None = None) -> Sequence[Mapping[str, Any]]:
         """Return the last finished runs of a stack, or of all, in the order in which they ended."""
         with self._guard, self._reading() as opened:
-            return history.read(opened.database, name) if opened else []
+            return run_archive.read_history(opened.database, name) if opened else []
 
     def load_conclusion(self, label: str) -> CachedConclusion | None:
-        """Return what was saved under ``label`` if its stack is unchanged and not encrypted."""
+        """Return the conclusion saved under ``label`` if its stack is unchanged and not encrypted."""
         if self._data_keys.key is not None:
             return None
         with self._guard, self._reading() as opened:
@@ -79,21 +81,21 @@ class SqliteStore:
             return cache.load_records(opened, entry, positions) if opened else None
 
     def check(self) -> Sequence[str]:
-        """Verify everything that is stored; return sentences about what is intact. Raises ``StateError``."""
+        """Verify everything that is stored; return sentences about intact parts. Raises ``StateError``."""
         try:
             return self._check()
         except StateDamaged as error:
-            raise backups.with_recovery(error, self.path, self._data_keys.for_check) from error
+            raise recovery.with_recovery(error, self.path, self._data_keys.for_check) from error
 
     def _check(self) -> Sequence[str]:
         with self._guard, self._reading() as opened:
             if opened is None:
                 return [f"{self.path}: nothing is recorded yet"]
             states = verify(opened.database, self._data_keys.for_check)
-            history.read(opened.database)
+            run_archive.read_history(opened.database)
             return [
-                *backups.describe(self.path, states, self.holder()),
-                *backups.describe_generations(self.path, self._data_keys.for_check),
+                *recovery.describe(self.path, states, self.holder()),
+                *recovery.describe_generations(self.path, self._data_keys.for_check),
             ]
 
     @contextmanager
@@ -116,7 +118,7 @@ class SqliteStore:
         return StackState(name.project, name.stack, salt=salt, encrypted=self._data_keys.key is not None)
 
     def holder(self) -> str:
-        """Return which other process holds the lock, its command and since when; empty: none is seen."""
+        """Return the other process that holds the lock, its command and since when, or an empty text."""
         return self._lock.other_holder()
 
     @contextmanager
@@ -177,7 +179,7 @@ class SqliteStore:
             state = session.write(name, stack, lambda database: stack.overwrite(database, state, data_key))
             opened.database.compact()
             if drop_generations:
-                backups.remove_generations(self.path)
+                recovery.remove_generations(self.path)
             return state
 
     def rename(self, name: StackName, new: StackName) -> None:
@@ -192,7 +194,7 @@ class SqliteStore:
 
             def move(database: Database) -> None:
                 stack.overwrite(database, state, data_key)
-                history.rename(database, name, new)
+                run_archive.rename_stack(database, name, new)
 
             session.rename(name, new, stack, move)
 
@@ -205,7 +207,7 @@ class SqliteStore:
 
             def remove(database: Database) -> None:
                 remove_rows(database, opened.headers[name])
-                history.rename(database, name, None)
+                run_archive.rename_stack(database, name, None)
 
             session.remove(name, remove)
 
@@ -214,27 +216,21 @@ class SqliteStore:
         with self._guard:
             session = self._writing()
             with session.transaction() as database:
-                history.add(database, name, run)
+                run_archive.add_finished(database, name, run)
             session.write_marker()
 
     def save_run(self, run: str, content: bytes) -> None:
-        """Save what a run has recorded of itself in a file beside the database."""
-        from resource_api.state.sqlite import run_files
-
+        """Save the document of a run in a file beside the database."""
         self._writing()
-        run_files.write(self.path, run, content)
+        run_archive.write_file(self.path, run, content)
 
     def load_run(self, run: str) -> bytes | None:
-        """Return what was saved of a run; None where nothing is kept."""
-        from resource_api.state.sqlite import run_files
-
-        return run_files.read(self.path, run)
+        """Return the document of a run, or None."""
+        return run_archive.read_file(self.path, run)
 
     def saved_runs(self) -> Sequence[str]:
-        """Return the ids of the runs of which a file is kept, the oldest first."""
-        from resource_api.state.sqlite import run_files
-
-        return run_files.runs(self.path)
+        """Return the ids of the runs with a document, the oldest first."""
+        return run_archive.saved_runs(self.path)
 
     def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets, valid until the stack changes."""
@@ -244,7 +240,7 @@ class SqliteStore:
                 cache.save(session.opened, label, self._stack(session, name), keys, content)
 
     def recover(self, timeout: float) -> Sequence[str]:
-        """Replace a damaged database by its newest intact generation; return what was done and lost."""
+        """Replace a damaged database by its newest intact generation; return each action and loss."""
         databases.prepare_directory(self.path)
         with self._guard, self._lock.held(timeout):
             databases.check_not_newer(self.path)
@@ -255,18 +251,18 @@ class SqliteStore:
                         verify(opened.database, self._data_keys.for_check)
             except StateError as error:
                 damage = error.message if isinstance(error, StateDamaged) else str(error)
-                done = backups.recover(self.path, damage, self._data_keys.for_check)
-                return [*done, *self._recover_history()]
+                lines = recovery.recover(self.path, damage, self._data_keys.for_check)
+                return [*lines, *self._recover_history()]
             return self._recover_history() or ["nothing to recover: " + line for line in self.check()[:1]]
 
     def _recover_history(self) -> list[str]:
         """Remove the finished runs that cannot be read; return a line about them, or none."""
         with self._reading() as opened, suppress(StateDamaged):
             if opened is not None:
-                history.read(opened.database)
+                run_archive.read_history(opened.database)
             return []
         with closing(databases.Database(self.path, write=True)) as database, database.transaction():
-            count = history.remove_unreadable(database)
+            count = run_archive.remove_unreadable(database)
         return [f"removed from the history: {count} runs that cannot be read"] if count else []
 
     def _writing(self) -> WriteSession:
@@ -296,3 +292,63 @@ class SqliteStore:
                 stack = StackRows(number, self._new_state(name), self._data_keys.for_new_stack(name))
             session.stacks[name] = stack
         return stack
+
+
+class DataKeys:
+    """The data keys of one store, each opened once, and the rule which stacks must be encrypted.
+
+    With a user's key every stack must be encrypted: an attacker could have removed the encryption of another. Without
+    one an encrypted stack is refused.
+    """
+
+    def __init__(self, key: Key | None) -> None:
+        """Take the user's key, which is read when it is first needed."""
+        self.key = key
+        self._new: dict[StackName, DataKey] = {}
+        self._opened: dict[str, DataKey] = {}
+
+    def for_use(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be used. Raises ``UsageError`` when its key is missing or superfluous."""
+        if header.sealing is None and self.key is not None:
+            msg = (
+                f"the state of {header.name} is not encrypted, and a key is named; 'resource-api state rekey' encrypts"
+                " it, without --key it is used as it is"
+            )
+            raise UsageError(msg)
+        return self.for_rekey(header)
+
+    def for_check(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack to be verified, or None without one or without the user's key."""
+        return self.for_rekey(header) if self.key is not None else None
+
+    def for_rekey(self, header: Header) -> DataKey | None:
+        """Return the data key of a stack, or None if it is not encrypted. Raises ``UsageError`` without its key."""
+        if header.sealing is None:
+            return None
+        identity = repr((header.name, header.sealing))
+        if identity not in self._opened:
+            try:
+                self._opened[identity] = _encryption().open(self.key, header.sealing, f"the state of {header.name}")
+            except StateError as error:
+                msg = f"{error}; name the right key"
+                raise StateDamaged(msg, "restores the newest intact generation, if this key is right") from error
+        return self._opened[identity]
+
+    def for_new_stack(self, name: StackName) -> DataKey | None:
+        """Return the data key of a stack that is created now, or None without a user's key."""
+        if self.key is not None and name not in self._new:
+            self._new[name] = _encryption().generate(self.key, f"the state of {name}")
+        return self._new.get(name)
+
+    def replace(self, name: StackName, key: Key | None) -> DataKey | None:
+        """Use another user's key from now on; return a new data key for a stack, or None without a key."""
+        self.key = key
+        self._new.pop(name, None)
+        return self.for_new_stack(name)
+
+
+def _encryption() -> type[DataKey]:
+    """Return the class of data keys, imported with the first encrypted stack."""
+    from resource_api.state.encryption.envelope import DataKey
+
+    return DataKey

@@ -21,8 +21,8 @@ from resource_api.runtime.environment import read_saved_plan
 from resource_api.state import export
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.encryption.keys import key_from_url
-from resource_api.state.sqlite import marker
 from resource_api.state.sqlite.cache import _digest
+from resource_api.state.sqlite.recovery import read_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from tests.fuzz import things
@@ -221,7 +221,7 @@ def state_files(data: bytes) -> None:
     if which & 0x40:
         (place / names[which % 5 % len(names)]).unlink()
     path = str(place / "state.db")
-    marker.read(path)
+    read_marker(path)
     with suppress(StateError):
         SqliteStore(path).check()
     with suppress(StateError):

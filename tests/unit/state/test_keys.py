@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api.model.values.errors import UsageError
-from resource_api.state.encryption import aes_gcm, keys
+from resource_api.state.encryption import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -244,7 +244,7 @@ class TestCipher:
 
     def test_ciphertext_is_bound_to_its_place(self) -> None:
         """Another key or invalid base64 opens nothing either."""
-        mine, other = aes_gcm.Cipher(aes_gcm.generate_key()), aes_gcm.Cipher(aes_gcm.generate_key())
+        mine, other = keys.Cipher(keys.generate_key()), keys.Cipher(keys.generate_key())
         text = mine.encrypt(b"sesame", b"here")
         assert mine.decrypt(text, b"here") == b"sesame"
         for key, given, bound in (
@@ -258,7 +258,7 @@ class TestCipher:
 
     def test_keys_for_two_purposes_differ(self) -> None:
         """Each has the length of a key."""
-        key = aes_gcm.generate_key()
-        derived = {aes_gcm.derive_key(key, "a"), aes_gcm.derive_key(key, "b"), key}
+        key = keys.generate_key()
+        derived = {keys.derive_key(key, "a"), keys.derive_key(key, "b"), key}
         assert len(derived) == 3
-        assert {len(each) for each in derived} == {aes_gcm.KEY_BYTES}
+        assert {len(each) for each in derived} == {keys.KEY_BYTES}

@@ -16,8 +16,8 @@ import pytest
 
 from resource_api.model.record import Commit, Intent, Record
 from resource_api.model.values.errors import StateError
-from resource_api.state.sqlite import database, marker
-from resource_api.state.sqlite.marker import Marker
+from resource_api.state.sqlite import database
+from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import StackName
 from resource_api.testing.state_examples import content, record
@@ -205,7 +205,7 @@ class TestMissing:
     def test_a_kill_while_the_database_is_created_is_no_damage(self, store: SqliteStore, path: Path) -> None:
         """The marker records the creation, whether the file exists already or not."""
         path.parent.mkdir(mode=0o700)
-        marker.write(str(path), Marker({}, creating=True))
+        write_marker(str(path), Marker({}, creating=True))
         (path.parent / "state.db.new").write_bytes(b"half")
         assert store.load(WEB).serial == 0
         database.create(str(path))
@@ -217,19 +217,19 @@ class TestMissing:
         """A loss of the database before the end of the first run is damage too."""
         with store.lock("test", 0):
             store.commit(WEB, Commit([record()]))
-            assert marker.read(str(path)) == Marker({WEB: (store.load(WEB).lineage, 1)})
+            assert read_marker(str(path)) == Marker({WEB: (store.load(WEB).lineage, 1)})
 
     def test_the_marker_is_updated_after_an_interrupted_run(self, store: SqliteStore, path: Path) -> None:
         """A database newer than its marker is valid; the next run updates the marker."""
         write(store, "/a")
-        before = marker.read(str(path))
+        before = read_marker(str(path))
         after = write(store, "/b")
         assert before is not None
-        marker.write(str(path), before)
+        write_marker(str(path), before)
         assert store.load(WEB).serial == after.serial
         with store.lock("test", 0):
             pass
-        updated = marker.read(str(path))
+        updated = read_marker(str(path))
         assert updated is not None
         assert updated.versions[WEB] == (after.lineage, after.serial)
 

@@ -14,8 +14,7 @@ import pytest
 from resource_api.model.values.errors import StateError, UsageError
 from resource_api.state.encryption import keys
 from resource_api.state.open_store import default_path, open_store
-from resource_api.state.sqlite import marker
-from resource_api.state.sqlite.marker import Marker
+from resource_api.state.sqlite.recovery import Marker, read_marker, write_marker
 from resource_api.state.sqlite.store import SqliteStore
 from resource_api.state.store import MemoryStore, StackName
 from resource_api.testing.state_compliance import SharedStateCompliance, StateCompliance
@@ -127,21 +126,21 @@ class TestMarker:
     def test_it_is_read_as_it_was_written(self, tmp_path: Path) -> None:
         """It is private whatever the umask, and no other file remains."""
         path = str(tmp_path / "state.db")
-        assert marker.read(path) is None
+        assert read_marker(path) is None
         before = os.umask(0o777)
         try:
-            marker.write(path, self.KNOWN)
-            marker.write(path, self.KNOWN._replace(creating=True))
+            write_marker(path, self.KNOWN)
+            write_marker(path, self.KNOWN._replace(creating=True))
         finally:
             os.umask(before)
-        assert marker.read(path) == self.KNOWN._replace(creating=True)
+        assert read_marker(path) == self.KNOWN._replace(creating=True)
         assert [each.name for each in tmp_path.iterdir()] == ["state.db.marker"]
         assert (tmp_path / "state.db.marker").stat().st_mode & 0o777 == 0o600
 
     def test_every_changed_byte_is_detected(self, tmp_path: Path) -> None:
         """Whatever byte is changed or removed, the marker is unchanged or reported as damaged."""
         path, file = str(tmp_path / "state.db"), tmp_path / "state.db.marker"
-        marker.write(path, self.KNOWN)
+        write_marker(path, self.KNOWN)
         whole = file.read_bytes()
         broken = [whole[:cut] for cut in range(len(whole) - 1)]
         broken += [whole[:i] + bytes([whole[i] ^ bit]) + whole[i + 1 :] for i in range(len(whole)) for bit in (1, 128)]
@@ -151,7 +150,7 @@ class TestMarker:
         for data in broken:
             file.write_bytes(data)
             try:
-                assert marker.read(path) == self.KNOWN
+                assert read_marker(path) == self.KNOWN
             except StateError as error:
                 assert "state recover" in str(error)  # noqa: PT017 - both outcomes are valid
                 detected += 1

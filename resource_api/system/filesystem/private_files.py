@@ -1,6 +1,6 @@
 """Files that only their owner can read, replaced atomically and durably.
 
-Every function raises ``OSError``. What the files contain must not enter here.
+Every function raises ``OSError``.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ def rename(old: str, new: str) -> None:
 
 
 def is_private_directory(path: str) -> bool:
-    """Return whether a directory is ours and nobody else's."""
+    """Return whether a directory belongs to the caller, and no other user can use it."""
     return _is_private(os.lstat(path), stat.S_IFDIR)
 
 
 def read(path: str) -> bytes | None:
-    """Return the content of a file; None where another user could have written it."""
+    """Return the content of a file, or None where another user could have written it."""
     with os.fdopen(os.open(path, _READ), "rb") as file:
         return file.read() if _is_private(os.fstat(file.fileno()), stat.S_IFREG) else None
 
 
-def _is_private(found: os.stat_result, kind: int) -> bool:
-    return stat.S_IFMT(found.st_mode) == kind and found.st_uid == os.geteuid() and not found.st_mode & _OTHERS
+def _is_private(status: os.stat_result, kind: int) -> bool:
+    return stat.S_IFMT(status.st_mode) == kind and status.st_uid == os.geteuid() and not status.st_mode & _OTHERS

@@ -1,30 +1,98 @@
-"""Generations, which are copies of the database from the last runs, and the recovery of a damaged database from them.
+"""Losses of the database are noticed by its marker, and repaired from its generations.
 
-The last three intact copies are kept beside the database. Recovery deletes nothing: damaged files are renamed, and
-every loss is reported. The caller of a function that writes must hold the lock.
+The marker is a small file beside the database with the last known version of every stack: a database that is missing,
+empty or older than its marker is damaged, and never taken for a fresh start. Generations are the last three intact
+copies of the database. Recovery deletes nothing: damaged files are renamed, and every loss is reported. Only the holder
+of the lock writes.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import StateDamaged, StateError, UsageError
 from resource_api.state.sqlite import database as databases
-from resource_api.state.sqlite import marker as markers
-from resource_api.state.sqlite import private_files, stack_rows
+from resource_api.state.sqlite import stack_rows
 from resource_api.state.sqlite.database import Database
-from resource_api.state.sqlite.marker import Marker
+from resource_api.state.store import StackName
+from resource_api.system.filesystem import private_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import StackState
-    from resource_api.state.sqlite.stack_rows import FindDataKey
-    from resource_api.state.store import StackName
+    from resource_api.state.sqlite.stack_rows import FindDataKey, Version
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Marker(NamedTuple):
+    """The versions that the database must contain; ``creating``: it is being created and may be missing."""
+
+    versions: Mapping[StackName, Version]
+    creating: bool = False
+
+    def losses(self, versions: Mapping[StackName, Version]) -> Iterator[str]:
+        """Yield a sentence for each stack that is missing, older or of another lineage in ``versions``.
+
+        One whose lineage has another name there was renamed by a run that was killed before it wrote this marker.
+        """
+        by_lineage = dict(versions.values())
+        for name, (lineage, serial) in self.versions.items():
+            actual_lineage, actual_serial = versions.get(name, ("", -1))
+            if name not in versions and by_lineage.get(lineage, -1) >= serial:
+                continue
+            if name not in versions:
+                yield f"{name} is missing; its last known serial is {serial}"
+            elif actual_lineage != lineage:
+                yield f"{name} is of another lineage than the last known one"
+            elif actual_serial < serial:
+                yield f"{name} is at serial {actual_serial}, older than the last known serial {serial}"
+
+
+def read_marker(path: str) -> Marker | None:
+    """Return the marker of the database at ``path``, None when there is none. Raises ``StateError``."""
+    try:
+        with os.fdopen(os.open(f"{path}.marker", _FLAGS), "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        msg = f"{path}.marker: cannot be read: {error.strerror}"
+        raise StateError(msg) from error
+    try:
+        digest, body = json.loads(data)
+        if digest == _digest(body):
+            versions = {
+                StackName(project, stack): (lineage, serial) for project, stack, lineage, serial in body["known"]
+            }
+            return Marker(versions, body["making"])
+    except (ValueError, TypeError, KeyError):
+        pass
+    msg = f"{path}.marker: is damaged"
+    raise StateDamaged(msg, "writes a new one")
+
+
+def write_marker(path: str, marker: Marker) -> None:
+    """Write the marker of the database at ``path``. Raises ``StateError``; the former marker is then unchanged."""
+    versions = sorted([*name, *version] for name, version in marker.versions.items())
+    body = {"known": versions, "making": marker.creating}
+    try:
+        private_files.replace(f"{path}.marker", json.dumps([_digest(body), body]).encode() + b"\n")
+    except OSError as error:
+        msg = f"{path}.marker: cannot be written: {error.strerror}"
+        raise StateError(msg) from error
+
+
+def _digest(body: Any) -> str:
+    return blake2b(json.dumps(body, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 class _Intact(NamedTuple):
@@ -45,7 +113,7 @@ class _Intact(NamedTuple):
 
 
 def create_generation(database: Database) -> None:
-    """Copy what is committed to a new generation. A copy that is not intact replaces none: raises ``StateError``."""
+    """Copy the committed content to a new generation. Raises ``StateError`` for a copy that is not intact."""
     path = database.path
     new = f"{path}.0"
     database.copy(new)
@@ -70,7 +138,7 @@ def remove_generations(path: str) -> None:
 
 
 def describe(path: str, states: Mapping[StackName, StackState], holder: str) -> Iterator[str]:
-    """Yield lines about the content of a verified database; ``holder``: who holds its lock now, empty: nobody."""
+    """Yield lines about the content of a verified database; ``holder`` is the process that holds its lock, or empty."""
     yield f"{path}: every row is intact"
     for name, state in sorted(states.items()):
         owed = f", {len(state.owed)} refreshes owed" if state.owed else ""
@@ -82,42 +150,40 @@ def describe(path: str, states: Mapping[StackName, StackState], holder: str) -> 
 def describe_generations(path: str, find_data_key: FindDataKey) -> Iterator[str]:
     """Yield for each generation whether it is intact, with its serials."""
     for generation in existing_generations(path):
-        found = _verify(generation, find_data_key, immutable=True)
-        yield f"{generation}: {f'intact, {found}' if found else 'damaged'}"
+        intact = _verify(generation, find_data_key, immutable=True)
+        yield f"{generation}: {f'intact, {intact}' if intact else 'damaged'}"
 
 
 def recover(path: str, damage: str, find_data_key: FindDataKey) -> Sequence[str]:
     """Replace the database by the newest intact generation, unless it is intact itself and newer.
 
-    ``find_data_key`` returns the keys that prove encrypted stacks. Returns lines about the ``damage``, what was done
-    and what is lost. Raises ``StateError`` when nothing is intact; nothing has been changed then.
+    ``find_data_key`` returns the keys that prove encrypted stacks. Returns lines about the ``damage``,
+    each action and each loss. Raises ``StateError`` when nothing is intact; nothing was changed then.
     """
-    found = list(_intact(path, find_data_key))
-    if not found:
-        from shlex import quote
-
+    candidates = list(_intact(path, find_data_key))
+    if not candidates:
         aside = _unused_name(path)
-        kept = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
-        left = [name for name in kept if os.path.lexists(name)]
-        moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in left)
+        names = (*databases.files_of(path), f"{path}.marker", *databases.generations_of(path))
+        existing = [name for name in names if os.path.lexists(name)]
+        moves = "; ".join(f"mv {quote(name)} {quote(aside + name.removeprefix(path))}" for name in existing)
         msg = f"{damage}; no intact generation is left. To start again with an empty state, run: {moves}"
         raise StateError(msg)
-    best = max(found, key=lambda each: each.age)
+    best = max(candidates, key=lambda candidate: candidate.age)
     before = None
     with suppress(StateError):
-        before = markers.read(path)
+        before = read_marker(path)
     after = Marker({name: (state.lineage, state.serial) for name, state in best.states.items() if state.serial})
     lines = [damage]
     if best.path == path:
         lines.append(f"the database itself is intact and stays: {best}")
-        markers.write(path, after)
+        write_marker(path, after)
     else:
         lines += _exchange(path, best, after)
     return [*lines, *_losses(before, best), "'resource-api refresh' reads the present state of every resource again"]
 
 
 def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) -> StateDamaged:
-    """Return what is wrong with the database at ``path`` with what ``recover`` will do about it."""
+    """Return the error for a damaged database at ``path``, with the effect that ``recover`` will have."""
     if error.effect != StateDamaged.RESTORES or any(_intact(path, find_data_key)):
         return error
     return StateDamaged(error.message, databases.NONE_LEFT)
@@ -126,8 +192,8 @@ def with_recovery(error: StateDamaged, path: str, find_data_key: FindDataKey) ->
 def _intact(path: str, find_data_key: FindDataKey) -> Iterator[_Intact]:
     """Yield the database, if it is intact, and each intact generation, the newest first."""
     for name in (path, *databases.generations_of(path)):
-        if (found := _verify(name, find_data_key, immutable=name != path)) is not None:
-            yield found
+        if (intact := _verify(name, find_data_key, immutable=name != path)) is not None:
+            yield intact
 
 
 def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
@@ -138,7 +204,7 @@ def _exchange(path: str, best: _Intact, marker: Marker) -> Iterator[str]:
             with suppress(FileNotFoundError):
                 os.rename(name, aside + name.removeprefix(path))
                 yield f"moved aside: {aside}{name.removeprefix(path)}"
-    markers.write(path, marker)
+    write_marker(path, marker)
     with closing(Database(best.path, immutable=True)) as source:
         source.copy(f"{path}.new")
     with databases.state_errors(path):

@@ -1,0 +1,132 @@
+"""The archive of runs: the history of finished ones in the database, and a file for each run beside it.
+
+Both are shown to users, and no decision depends on them. The newest files are kept, up to a number and a size; they are
+written after the commit, and of a run whose file is missing or damaged only its line in the history remains.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.errors import StateDamaged
+from resource_api.state.sqlite.database import make_row
+from resource_api.state.sqlite.stack_rows import decode_rows, to_bytes
+from resource_api.system.filesystem import private_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from resource_api.state.sqlite.database import Database
+    from resource_api.state.store import StackName
+
+#: The number of runs in the history, of all stacks together.
+HISTORY: Final = 500
+#: The number of files that are kept, and of their bytes together.
+RUNS: Final = 100
+BYTES: Final = 64 * 1024 * 1024
+#: The time in UTC, so that names sort by it, and the id of the run.
+_NAME: Final = regex(r"(\d{8}T\d{6}\.\d{6}Z)-([0-9a-z]+)\.json")
+
+
+def add_finished(database: Database, name: StackName, run: Mapping[str, Any]) -> None:
+    """Write a finished run and delete the oldest one beyond ``HISTORY``. Call it within a transaction."""
+    number = database.last_id("run") + 1
+    database.delete_range("run", 0, number - HISTORY + 1)
+    database.write("run", [make_row(number, to_bytes({**run, "project": name.project, "stack": name.stack}))])
+
+
+def rename_stack(database: Database, name: StackName, new: StackName | None) -> None:
+    """Give the runs of a stack to another one, or delete them. Call it within a transaction."""
+    rows = database.read("run")
+    runs = zip(rows, decode_rows(rows), strict=True)
+    matching = {row_id: run for (row_id, _, _), run in runs if (run["project"], run["stack"]) == name}
+    if new is None:
+        database.delete("run", matching)
+    else:
+        database.write(
+            "run", [make_row(row_id, to_bytes({**run, **new._asdict()})) for row_id, run in matching.items()]
+        )
+
+
+def read_history(database: Database, name: StackName | None = None) -> list[Mapping[str, Any]]:
+    """Return the finished runs of a stack, or of all stacks, the oldest first. Raises ``StateError``."""
+    try:
+        runs: list[Mapping[str, Any]] = list(decode_rows(database.read("run")))
+        return [run for run in runs if name is None or (run["project"], run["stack"]) == name]
+    except (StateDamaged, ValueError, TypeError, LookupError) as error:
+        msg = f"{database.path}: state is damaged: a finished run cannot be read"
+        raise StateDamaged(msg, "removes such runs from the history") from error
+
+
+def remove_unreadable(database: Database) -> int:
+    """Delete the finished runs that cannot be read; return their number. Call it within a transaction."""
+    unreadable = [row_id for row_id in database.ids("run") if not _is_readable(database, row_id)]
+    database.delete("run", unreadable)
+    return len(unreadable)
+
+
+def _is_readable(database: Database, row_id: int) -> bool:
+    try:
+        return all(run["project"] and run["stack"] for run in decode_rows(database.read("run", row_id, row_id + 1)))
+    except (StateDamaged, ValueError, TypeError, LookupError):
+        return False
+
+
+def write_file(path: str, run: str, content: bytes) -> None:
+    """Write the file of a run of the database at ``path``, and remove the oldest ones beyond the limits.
+
+    Raises ``OSError``; no part of the file remains then. A content above the limit of all files is not written.
+    """
+    directory = f"{path}.runs"
+    if len(content) > BYTES:
+        return
+    with suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+        os.chmod(directory, 0o700)
+    if not private_files.is_private_directory(directory):
+        raise PermissionError(errno.EPERM, f"{directory} is no directory of this user alone")
+    private_files.replace(f"{directory}/{_stamp()}-{run}.json", content)
+    _remove_oldest(directory)
+
+
+def read_file(path: str, run: str) -> bytes | None:
+    """Return the content of a run's file, or None without one. Raises ``OSError``."""
+    directory = f"{path}.runs"
+    name = next((name for name in _names(directory) if _id(name) == run), None)
+    return None if name is None else private_files.read(f"{directory}/{name}")
+
+
+def saved_runs(path: str) -> list[str]:
+    """Return the ids of the runs with a file, the oldest first. Raises ``OSError``."""
+    return [_id(name) for name in _names(f"{path}.runs")]
+
+
+def _names(directory: str) -> Sequence[str]:
+    with suppress(FileNotFoundError):
+        if private_files.is_private_directory(directory):
+            return sorted(filter(_NAME.fullmatch, os.listdir(directory)))
+    return ()
+
+
+def _id(name: str) -> str:
+    return name.partition("-")[2].removesuffix(".json")
+
+
+def _stamp() -> str:
+    nanoseconds = time.time_ns()
+    return time.strftime("%Y%m%dT%H%M%S", time.gmtime(nanoseconds // 10**9)) + f".{nanoseconds // 1000 % 10**6:06d}Z"
+
+
+def _remove_oldest(directory: str) -> None:
+    """Remove the files beyond the limits, and unfinished ones of killed runs: no other run holds the lock."""
+    remaining, remaining_bytes = RUNS, BYTES
+    for name in sorted(os.listdir(directory), reverse=True):
+        if _NAME.fullmatch(name):
+            remaining, remaining_bytes = remaining - 1, remaining_bytes - os.lstat(f"{directory}/{name}").st_size
+        if name.endswith(".new") or (_NAME.fullmatch(name) and (remaining < 0 or remaining_bytes < 0)):
+            os.unlink(f"{directory}/{name}")
