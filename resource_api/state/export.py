@@ -19,7 +19,7 @@ from resource_api.state.encryption.envelope import DataKey, remove_secrets
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from resource_api.model.record import Key
+    from resource_api.model.record import RecordKey
     from resource_api.state.encryption import keys
 
 #: The version of the document. Its key is not ``format_version``, because that marks a saved plan.
@@ -217,7 +217,7 @@ def _state(document: Mapping[str, Any], file: str) -> StackState:
         }
     except (ValueError, TypeError) as error:
         raise _refused(file, f"'salt' or 'owed' cannot be read: {error}") from error
-    records: dict[Key, Record] = {}
+    records: dict[RecordKey, Record] = {}
     for resource in document["resources"]:
         record = Record.from_dict({**resource, "is_": resource["is"], "name": _name(resource["name"])})
         if record.key in records:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.model.record import Commit, Key, Record
+    from resource_api.model.record import Commit, Record, RecordKey
     from resource_api.state.encryption import keys
 
 
@@ -104,7 +104,7 @@ class StateStore(Protocol):
         """Write a commit; return the state afterwards."""
         ...
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
         """Save plain data without secrets under ``label``; ``keys`` are the keys of all records, in any order."""
         ...
 
@@ -268,7 +268,7 @@ class MemoryStore:
         """Return nothing."""
         return ()
 
-    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[Key]) -> None:
+    def save_conclusion(self, label: str, name: StackName, content: Any, keys: Sequence[RecordKey]) -> None:
         """Save nothing: reading this store is fast enough."""
 
     def load_conclusion(self, label: str) -> None:
@@ -318,12 +318,12 @@ class NoStore(MemoryStore):
 
 def apply_commit(state: StackState, commit: Commit) -> StackState:
     """Return a state with the records, owed refreshes, outputs and manifest of a commit applied."""
-    records: dict[Key, Record] = dict(state.records)
+    records: dict[RecordKey, Record] = dict(state.records)
     for key in commit.drop:
         records.pop(key, None)
     for record in commit.put:
         records[record.key] = record
-    owed: dict[Key, Sequence[str]] = dict(state.owed)
+    owed: dict[RecordKey, Sequence[str]] = dict(state.owed)
     for key in commit.paid:
         owed.pop(key, None)
     for key, sources in commit.owed.items():

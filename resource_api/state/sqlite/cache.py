@@ -24,7 +24,7 @@ from resource_api.system.filesystem.directories import make_directory
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from resource_api.model.record import Key, StackState
+    from resource_api.model.record import RecordKey, StackState
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.sqlite.stack_rows import Header, StackRows
 
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     content: Any
 
 
-def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[Key], content: Any) -> None:
+def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordKey], content: Any) -> None:
     """Save ``content``, plain data, under ``label``; it becomes valid when the session ends.
 
     Nothing is saved unless ``keys`` are the keys of all records, or while an intent is open.

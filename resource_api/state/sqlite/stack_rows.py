@@ -23,7 +23,7 @@ from resource_api.state.store import StackName, apply_commit
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Key
+    from resource_api.model.record import Commit, RecordKey
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.sqlite.database import Database, Row
 
@@ -181,8 +181,8 @@ class StackRows:
         next_positions = {**dict.fromkeys(_TABLES, 0), **(positions or {})}
         self._indexes = {table: RowIndex(table, self.number, data_key, next_positions[table]) for table in _TABLES}
         #: The intents that were recorded together are one row.
-        self._batches: dict[int, dict[Key, Intent]] = {}
-        self._batch_of: dict[Key, int] = {}
+        self._batches: dict[int, dict[RecordKey, Intent]] = {}
+        self._batch_of: dict[RecordKey, int] = {}
 
     @classmethod
     def read(cls, database: Database, header: Header, data_key: DataKey | None = None) -> StackRows:
@@ -207,7 +207,7 @@ class StackRows:
         """The project and stack."""
         return StackName.of(self.state)
 
-    def ids(self, keys: Sequence[Key]) -> list[int] | None:
+    def ids(self, keys: Sequence[RecordKey]) -> list[int] | None:
         """Return the row ids of the records of ``keys``, or None unless these are the keys of all records."""
         return self._indexes["resource"].ids(keys)
 
@@ -275,7 +275,7 @@ class StackRows:
         for batch in batches(records):
             self._indexes["resource"].write(database, {record.key: pack(record) for record in batch})
 
-    def _write_owed(self, database: Database, keys: set[Key]) -> None:
+    def _write_owed(self, database: Database, keys: set[RecordKey]) -> None:
         owed, index = self.state.owed, self._indexes["owed"]
         index.delete(database, [key for key in keys if key not in owed])
         if changed := {key: (*key, owed[key]) for key in owed if key in keys}:
@@ -285,7 +285,7 @@ class StackRows:
         self._batches[number] = {intent.key: intent for intent in intents}
         self._batch_of |= dict.fromkeys(self._batches[number], number)
 
-    def _remove_intents(self, database: Database, keys: Iterable[Key]) -> bool:
+    def _remove_intents(self, database: Database, keys: Iterable[RecordKey]) -> bool:
         """Remove intents from their batches; return whether there were any."""
         changed: dict[int, None] = {}
         for key in keys:
@@ -302,7 +302,7 @@ class StackRows:
                 index.delete(database, [number])
         return bool(changed)
 
-    def _intents(self) -> dict[Key, Intent]:
+    def _intents(self) -> dict[RecordKey, Intent]:
         return {key: intent for batch in self._batches.values() for key, intent in batch.items()}
 
     def _write_header(self, database: Database) -> None:
@@ -493,7 +493,7 @@ def _with_optional(record: Record, row: RecordRow) -> Record:
     )
 
 
-def unpack_owed(rows: Iterable[Any]) -> dict[Key, Sequence[str]]:
+def unpack_owed(rows: Iterable[Any]) -> dict[RecordKey, Sequence[str]]:
     """Return the owed refreshes of all rows."""
     return {(instance, _name(name)): sources for instance, name, sources in rows}
 

@@ -25,8 +25,7 @@ from resource_api.state.store import CachedConclusion, check_recorded, check_ren
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.record import Commit, Intent
-    from resource_api.model.record import Key as RecordKey
+    from resource_api.model.record import Commit, Intent, RecordKey
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.cache import Entry
