@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from resource_api.provider.progress import ActivityDisplay
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.store import Store
+    from resource_api.state.store import StateStore, Store
 
 #: Seconds of one attempt to get the lock, after which its holder is read again.
 _ATTEMPT: Final = 0.2
@@ -209,7 +209,7 @@ def whole_stack_name(project: str, stack: str) -> str:
     return stack if "/" in stack else f"{project}/{stack}"
 
 
-def _recorded_outputs(store: Store, own_stack: StackName, name: str) -> Mapping[str, Any]:
+def _recorded_outputs(store: StateStore, own_stack: StackName, name: str) -> Mapping[str, Any]:
     """Return the recorded outputs of the stack that a manifest of ``own_stack`` calls ``name``.
 
     ``name`` is a stack of the same project, or ``PROJECT/STACK``. A secret of which only a digest is recorded stays
@@ -251,7 +251,7 @@ class _LockWait:
 
 
 @contextmanager
-def _held_lock(store: Store, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
+def _held_lock(store: StateStore, command: str, seconds: float, progress: ActivityDisplay, log: Log) -> Iterator[None]:
     """Hold the lock of a store for one run of ``command``, waiting up to ``seconds``. Raise ``StateLocked``."""
     until = time.monotonic() + seconds
     with ExitStack() as stack:
@@ -265,7 +265,7 @@ def _held_lock(store: Store, command: str, seconds: float, progress: ActivityDis
         yield
 
 
-def _acquire(stack: ExitStack, store: Store, command: str, until: float, wait: _LockWait) -> bool:
+def _acquire(stack: ExitStack, store: StateStore, command: str, until: float, wait: _LockWait) -> bool:
     """Try once to get the lock; return whether it is held. Raise ``StateLocked`` when the time is over."""
     remaining = until - time.monotonic()
     try:
