@@ -45,9 +45,14 @@ class Provider(ImperativeProvider):
                     yield from _text_problems(attribute, command)
 
     def due(self, _context: Context, name: str, should: Mapping[str, Any]) -> bool | tuple[bool, str]:
-        """Return whether all guards allow the command, and why."""
+        """Return whether all guards allow the command, and why. Raise ``CommandError`` if it would be refused then."""
         self._declared[name] = should
-        return not should["refreshonly"] and _allowed(should)
+        answer = not should["refreshonly"] and _allowed(should)
+        argv = _argv(*_commands(should, "command"), shell=should["shell"]) if answer else ()
+        if argv:
+            program = os.path.join(should.get("cwd") or "/", argv[0]) if "/" in argv[0] else argv[0]  # noqa: PTH118 - text
+            _check(Command(program), argv, should)
+        return answer
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
         """Yield what is missing for a command: its user, its directory, its program."""
@@ -149,17 +154,30 @@ def _run(
 
     Its output is logged at the level ``log`` as it arrives.
     """
-    variables: dict[str, str] = {}
-    path = should.get("path") or []
-    if path:
-        variables["PATH"] = path if isinstance(path, str) else ":".join(path)
-    environment = should.get("environment") or {}
-    program = _locate(argv[0], variables.get("PATH"), should.get("cwd"))
-    variables.update(environment if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment))
+    variables = _variables(should)
+    program = _locate(argv[0], _search_path(should), should.get("cwd"))
     command = Command(program, timeout=300.0 if deadline is None else inf)
+    _check(command, argv, should)
     user = should.get("user") or None
-    executed_code.check(command, argv, should.get("cwd"), variables, user)
     return command.attempt(*argv[1:], env=variables, cwd=should.get("cwd"), input=text, user=user, log=log)
+
+
+def _check(command: Command, argv: Sequence[str], should: Mapping[str, Any]) -> None:
+    """Raise ``CommandError`` if a command would execute, without a declared user, what others can change."""
+    executed_code.check(command, argv, should.get("cwd"), _variables(should), should.get("user") or None)
+
+
+def _variables(should: Mapping[str, Any]) -> dict[str, str]:
+    """Return the declared variables of a command, with its declared search path."""
+    path, environment = _search_path(should), should.get("environment") or {}
+    pairs = environment.items() if isinstance(environment, dict) else (entry.split("=", 1) for entry in environment)
+    return {**({} if path is None else {"PATH": path}), **dict(pairs)}
+
+
+def _search_path(should: Mapping[str, Any]) -> str | None:
+    """Return the declared search path of a command as a variable holds it; None: that of ``Command``."""
+    path = should.get("path") or None
+    return ":".join(path) if isinstance(path, list) else path
 
 
 def _locate(program: str, path: str | None, cwd: str | None) -> str:
@@ -182,9 +200,8 @@ def _missing_program(should: Mapping[str, Any]) -> Iterator[Problem]:
     if "shell" not in should or not (argv := _argv(command, shell=should["shell"])):
         return
     attribute = None if should.get("command") is None else "command"
-    path = should.get("path")
     try:
-        program = _locate(argv[0], ":".join(path) if isinstance(path, list) else path, should.get("cwd"))
+        program = _locate(argv[0], _search_path(should), should.get("cwd"))
     except ResourceError as error:
         yield Problem(attribute, str(error))
     else:

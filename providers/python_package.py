@@ -99,14 +99,21 @@ class Provider(BaseProvider):
                 yield from context.accepted(found.values())
 
     def preflight(self, _context: Context, changes: Mapping[Name, Mapping[str, Any]]) -> Iterator[tuple[Name, Problem]]:
-        """Yield what is missing for a package: its environment, and its source."""
+        """Yield what is missing for a package: its environment, and its source; and why pip would be refused."""
         from lib import prerequisites
 
+        refusals: dict[str, str] = {}
         for name, should in changes.items():
             missing = []
             if not os.path.lexists(f"{name[1]}/bin/python"):
                 why = f"'{name[1]}' is no environment"
                 missing.append(Problem("virtualenv", why, needs=f"Python_venv[{name[1]}]"))
+            else:
+                if name[1] not in refusals:
+                    refusals[name[1]] = _refusal(name[1], python_environment.code(name[1]))
+                arguments = (*_options(should), *_requirement(name[0], should))
+                if why := refusals[name[1]] or _refusal(name[1], _local(arguments)):
+                    missing.append(Problem("virtualenv", why))
             source = should.get("source") or ""
             missing += prerequisites.missing_file("source", source if source.startswith("/") else None)
             missing += prerequisites.missing_file("constraints", should.get("constraints"))
@@ -225,10 +232,22 @@ def _pip(venv: str, *arguments: str) -> CommandResult:
     if not os.path.lexists(f"{venv}/bin/python"):
         msg = f"{venv} is no environment"
         raise ResourceError(msg)
-    owner = files.user_name(Path(venv).stat().st_uid)
-    python = Command(f"{venv}/bin/python", timeout=3600)
+    python, owner = Command(f"{venv}/bin/python", timeout=3600), _owner(venv)
     python.check_code(*python_environment.code(venv), *_local(arguments), user=owner)
     return python(*PIP, *arguments, user=owner)
+
+
+def _refusal(venv: str, paths: Iterable[str]) -> str:
+    """Return why the Python of an environment is refused to execute what is in some paths; empty if it is not."""
+    try:
+        Command(f"{venv}/bin/python").check_code(*paths, user=_owner(venv))
+    except CommandError as error:
+        return str(error)
+    return ""
+
+
+def _owner(venv: str) -> str:
+    return files.user_name(Path(venv).stat().st_uid)
 
 
 def _local(arguments: Iterable[str]) -> Iterator[str]:

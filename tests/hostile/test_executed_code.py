@@ -18,7 +18,7 @@ from resource_api.plugins.module_path import BUNDLED
 from resource_api.plugins.registry import Registry
 from resource_api.system.log import Log
 from tests.bundled import directory_of_nobody
-from tests.providers.applied import reason, run
+from tests.providers.applied import reason, run, warned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +118,29 @@ def test_what_a_command_names(place: Path, command: str | list[str], type_name: 
     assert not seen.exists()
 
 
+def planned(resources: dict[str, Any]) -> list[str]:
+    """Return the error of each step of a plan."""
+    plan = Runtime(Registry.from_path(), log=Log("off")).plan({"project": "p", "resources": resources})
+    return [step.error for step in plan.steps]
+
+
+def test_the_plan_refuses_a_command_as_its_run_would(place: Path) -> None:
+    """With path, owner and mode, where the command is due; not where an earlier step may change who owns the path."""
+    source, seen = place / "source", place / "seen"
+    source.mkdir()
+    plant(source, seen)
+    declared: dict[str, Any] = {"command": "make", "cwd": str(source)}
+    (error,) = planned({"Exec[it]": declared})
+    assert f"'{source}' belongs to nobody and has mode 0755; nobody is neither root nor you" in error
+    assert error == reason(run({"Exec[it]": declared})[0])
+    assert planned({"Exec[it]": {**declared, "user": "nobody"}}) == [""]
+    assert planned({"Exec[it]": {**declared, "creates": str(source)}}) == [""]
+    owned = {f"File[{source}]": {"ensure": "directory", "owner": "root"}, "Exec[it]": declared}
+    assert planned(owned) == ["", ""]
+    assert run(owned)[0].exit_code == 0
+    assert seen.exists()
+
+
 @pytest.mark.parametrize("mode", [0o2775, 0o1777, 0o757])
 def test_a_directory_of_a_team_is_others(place: Path, mode: int) -> None:
     """A group with members, and everybody, may put something there."""
@@ -214,7 +237,10 @@ def test_an_environment_of_python(place: Path, environment: Path, change: Callab
     venv, seen = Path(shutil.copytree(environment, place / "venv", symlinks=True)), place / "seen"
     change(venv, seen)
     source = {"source": str(place / "source")} if change is _source else {}
-    why = reason(run({"Python_package[pk]": {"virtualenv": str(venv), **source}})[0])
+    declared = {"Python_package[pk]": {"virtualenv": str(venv), **source}}
+    (warning,) = warned(declared)
+    assert "belongs to nobody" in warning
+    why = reason(run(declared)[0])
     assert "belongs to nobody" in why, why
     assert BOTH_WAYS in why
     assert not seen.exists()
