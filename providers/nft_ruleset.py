@@ -84,6 +84,7 @@ class Provider(BaseProvider):
             with context.processing(path, is_, should):
                 old = is_["content"] if is_ is not None else ""
                 if should["ensure"] == "absent":
+                    self._verify_directory(path, None)
                     self._load("", self._tables(old), whole=bool(FLUSH.search(old)))
                     with files.Batch() as batch:
                         batch.remove(path)
@@ -115,8 +116,13 @@ class Provider(BaseProvider):
             if both := self._tables(content) & self._tables(text):
                 msg = f"{other} has the table {min(both)} too, and would lose its rules; put all of them into one file"
                 raise ResourceError(msg)
+        self._verify_directory(path, content.encode())
+
+    def _verify_directory(self, path: str, content: bytes | None) -> None:
+        """Raise ``ResourceError`` where the main file could not be loaded with a new content, or without it (None)."""
+        directory, _, name = path.rpartition("/")
         if path != FILE and f"{directory}/".encode() in (files.read_content(FILE) or b""):
-            WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content.encode()})
+            WholeDirectory(directory, FILE, 'include "{}/*"', self._errors).verify({name: content})
 
     def _errors(self, copy: Copy) -> list[str]:
         """Return what nft does not accept of a copy of the rules, in an empty network namespace."""

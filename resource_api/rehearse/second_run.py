@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from resource_api.model.report import Report, StepReport
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.rehearse.recorded_effects import Call
     from resource_api.rehearse.result import Finding
 
@@ -35,14 +36,20 @@ def _findings(report: StepReport, calls: Sequence[Call], acted: set[str]) -> Ite
             text = describe_difference(step.definition, each)
             yield finding(step, f"{text} again{cause}", each.attribute)
     elif report.action is Action.RUN and not step.refreshed_by:
-        guard = next((each for each in _GUARDS if each in step.entry.should), "")
-        unseen = f", because by '{guard}' it is still due"
-        text = unseen if guard else "; say by 'creates', 'unless' or 'onlyif' when it is done"
+        guard = next((name for name in _GUARDS if name in step.entry.should), "")
+        text = f", because by '{guard}' it is still due" if guard else _remedy(step.definition)
         yield finding(step, f"runs again{text}", guard)
     elif step.refreshed_by:
         yield finding(step, f"refreshed again, notified by {', '.join(step.refreshed_by)}")
     else:
         yield finding(step, f"{report.action} again")
+
+
+def _remedy(definition: TypeDefinition) -> str:
+    """Return by which attributes a resource of a type says that it is done; empty for a type without any."""
+    if definition.attributes.keys() >= set(_GUARDS):
+        return "; say by 'creates', 'unless' or 'onlyif' when it is done"
+    return "; by 'refreshonly: true' it runs only when notified" if "refreshonly" in definition.attributes else ""
 
 
 def _overwritten(report: StepReport, calls: Sequence[Call], acted: set[str]) -> str:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from resource_api.rehearse.result import Rehearsal
 
 HERE: Final = Path(__file__).with_name("rehearsals")
-FAULTY, SOUND, BAD_PROVIDERS, DAMAGED = (
+FAULTY, SOUND, BAD_PROVIDERS, DAMAGED, PAIRS = (
     yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
-    for name in ("faulty", "sound", "faulty-damaged", "sound-damaged")
+    for name in ("faulty", "sound", "faulty-damaged", "sound-damaged", "mended")
 )
 #: How many other orders of a sound manifest are tried.
 ORDERS: Final = 50 if os.environ.get("FAULTS_ALL_POINTS") else 2
@@ -143,3 +143,18 @@ def test_what_two_creations_make_differently_is_no_damage(
     """Whatever is damaged, nothing is found, in the order of the file and in another one."""
     options = case.get("options", {"damage": True, "orders": 1})
     assert found(rehearsed({**case, "options": options}, tmp_path, monkeypatch)) == []
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", PAIRS, ids=[case["name"] for case in PAIRS])
+def test_a_fault_is_found_until_it_is_mended(
+    case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each kind of fault is named with its line; of the same manifest without the fault nothing is said."""
+    results = {}
+    for kind in ("faulty", "sound"):
+        (tmp_path / kind).mkdir()
+        results[kind] = rehearsed({**case, "files": case[kind]}, tmp_path / kind, monkeypatch)
+    beyond = [list(side_effects.lines(result.side_effects)) if "beyond" in case else [] for result in results.values()]
+    assert (found(results["faulty"]), beyond[0]) == (case["finds"], case.get("beyond", []))
+    assert (found(results["sound"]), beyond[1]) == ([], [])

@@ -175,6 +175,27 @@ def test_a_name_that_another_file_defines_is_refused_with_its_file() -> None:
     main.write_text(before)
 
 
+def test_a_file_whose_names_another_one_uses_is_not_removed() -> None:
+    """The main file could not be loaded at the next start; the message names the other file."""
+    directory, main = Path("/etc/nftables.d"), Path("/etc/nftables.conf")
+    before = main.read_text()
+    directory.mkdir(exist_ok=True)
+    main.write_text(f'include "{directory}/*.nft"\n')
+    other = directory / "z.nft"
+    mine = f"Nft_ruleset[{directory}/a-names.nft]"
+    try:
+        assert run({mine: {"content": "define RA_PORT = 80\n"}})[0].summary.created == 1
+        other.write_text("table inet ra-other { chain c { tcp dport $RA_PORT accept; }; }\n")
+        why = reason(run({mine: {"ensure": "absent"}})[0])
+        assert why.startswith(f"{other}:1:44-50: Error: unknown identifier 'RA_PORT'")
+        assert (directory / "a-names.nft").exists()
+        other.unlink()
+        assert run({mine: {"ensure": "absent"}})[0].summary.deleted == 1
+    finally:
+        other.unlink(missing_ok=True)
+        main.write_text(before)
+
+
 class TestNftRuleset(ProviderCompliance):
     """A table in a file of its own."""
 
