@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 OVERSIZED: Final = 4 << 30
 #: Characters of a line on which a regular expression with quadratic time would never end.
 LONG_LINE: Final = 1_200_000
-#: What another user may do beside keeping the type from reading: give a file to everybody, write a line without end,
-#: or a program that would show that it was executed.
-OTHER_FORMS: Final = ("records", "access control list", "group-writable", "long line", "program")
+#: What another user may do beside keeping the type from reading: give a file to everybody, write a very long line, link
+#: to a file without end, or write a program that would show that it was executed.
+OTHER_FORMS: Final = ("records", "access control list", "group-writable", "long line", "endless", "program")
 #: Seconds in which a type does for another user what it does without such files.
 PATIENCE: Final = 60.0
 #: An access control list (acl(5), as the kernel stores it) that lets user 65534 read and write.
@@ -141,6 +141,8 @@ def _plant(neighbour: Neighbour, form: str, victim: Path) -> None:
     path = Path(neighbour.path)
     if form == "link":
         path.symlink_to(victim / "file")
+    elif form == "endless":
+        path.symlink_to("/dev/zero")
     elif form == "directory link":
         path.symlink_to(victim)
     elif form == "directory":

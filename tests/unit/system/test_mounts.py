@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -53,6 +55,8 @@ def test_a_bind_mount_of_the_same_filesystem_is_seen(tmp_path: Path) -> None:
         {"File_tree[TOP]": {"ensure": "absent"}},
         {"File_tree[TOP]": {"mode": "0700"}},
         {"File[TOP]": {"ensure": "absent", "force": True}},
+        {"Git_checkout[TOP]": {"ensure": "absent", "source": "SOURCE", "force": True}},
+        {"Python_venv[TOP]": {"ensure": "absent"}},
     ],
 )
 def test_nothing_behind_a_bind_mount_is_touched(tmp_path: Path, declared: dict[str, dict[str, object]]) -> None:
@@ -62,9 +66,13 @@ def test_nothing_behind_a_bind_mount_is_touched(tmp_path: Path, declared: dict[s
     with namespaces.private_mounts():
         top, real = bound(tmp_path)
         before = (real / "precious").stat()
-        names = {"TOP": str(top), "SOURCE": str(source)}
         ((key, attributes),) = declared.items()
-        given = {name: names.get(str(value), value) for name, value in attributes.items()}
+        if key.startswith("Git_checkout"):
+            subprocess.run(["git", "init", "-q", top], check=True)
+            subprocess.run(["git", "-C", top, "remote", "add", "origin", source], check=True)
+        elif key.startswith("Python_venv"):
+            (top / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.11.2\n")
+        given = json.loads(json.dumps(attributes).replace("SOURCE", str(source)))
         why = reason(run({key.replace("TOP", str(top)): given})[0])
         assert (real / "precious").read_text() == "precious"
         assert (real / "precious").stat().st_mode == before.st_mode
