@@ -37,7 +37,7 @@ from resource_api.cli import main as cli
 from resource_api.manifest import sections, yaml_reader
 from resource_api.model.action import Action
 from resource_api.model.attribute import KINDS, METAPARAMETERS
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.type_definition import FEATURES
 from tests import type_table
 from tests.command import offered

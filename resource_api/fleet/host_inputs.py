@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.fleet import host_names
 from resource_api.fleet.value_sources import HOST, ValueSource, kind_of, source_of
 from resource_api.manifest.input_values import FileInput, input_values
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, ManifestError, Problem
 

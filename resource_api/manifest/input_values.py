@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.model.attribute import MISSING
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
 from resource_api.model.values.nested import place_text

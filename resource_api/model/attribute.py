@@ -11,7 +11,7 @@ from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values.errors import DataTypeError, hint
 from resource_api.model.values.reference import TYPE_NAME
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from typing import Never
 
-    from resource_api.model.datatypes.build import DataType
+    from resource_api.model.datatypes.datatype import DataType
 
 Kind = Literal["namevar", "init_only", "read_only", "parameter"]
 KINDS: Final = ("namevar", "init_only", "read_only", "parameter")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from resource_api.model import attribute as attributes_
 from resource_api.model.action import PARTICIPLES
 from resource_api.model.attribute import OPERATIONS, AttributeSet, input_problems, keyword_problems
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DataTypeError, DefinitionError, hint

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.manifest.sections import LOGLEVELS, REPLACEMENTS
 from resource_api.model.attribute import OPERATIONS
 from resource_api.model.datatypes import json_schema as schemas
-from resource_api.model.datatypes import regex_dialect
-from resource_api.model.datatypes.regex_dialect import END
+from resource_api.model.datatypes import parser
+from resource_api.model.datatypes.parser import END
 from resource_api.model.type_definition import TypeDefinition
 from resource_api.model.values.reference import capitalize_type
 from resource_api.render import describe
@@ -337,8 +337,8 @@ def _titles_without_names(definition: TypeDefinition) -> str:
 def _in_brackets(source: str) -> str | None:
     """Return a title pattern without groups, to be matched after ``[``, or None if it is too complicated."""
     try:
-        pattern = regex_dialect.translate(source).pattern
-    except regex_dialect.PatternError:
+        pattern = parser.translate(re.sub(r"\(\?P?<[A-Za-z_]\w*>", "(", source)).pattern
+    except parser.PatternError:
         return None
     body = pattern.removeprefix("^").removesuffix(END)
     outside, inner = "", body

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from resource_api.model.attribute import Attribute
-    from resource_api.model.datatypes.build import DataType
+    from resource_api.model.datatypes.datatype import DataType
     from resource_api.model.type_definition import Resource, TypeDefinition
 
     Values = st.SearchStrategy[Any]

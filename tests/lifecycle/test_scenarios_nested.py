@@ -8,7 +8,7 @@ import pytest
 
 from resource_api import Attribute, BaseProvider, Runtime, TypeDefinition
 from resource_api.model.codec import plain
-from resource_api.model.datatypes.build import parse
+from resource_api.model.datatypes.datatype import parse
 from resource_api.model.datatypes.messages import explain
 from resource_api.model.values.errors import ManifestError
 from resource_api.model.values.nested import parse_place, place_text, with_present

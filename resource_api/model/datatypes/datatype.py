@@ -1,22 +1,38 @@
-"""One data type as a frozen value: what it accepts, and its parts.
+"""Puppet's data types: parse ``Optional[Enum[absent, present]]`` into a ``DataType``, which accepts or refuses values.
 
-``build.parse`` makes it from an expression. The syntax of expressions does not enter here.
+Types are exact: ``True`` is no Integer, ``1`` no Float, ``1.0`` no Integer, a subclass of ``str`` no String. Values
+that JSON cannot represent are refused everywhere. A sensitive wrapper makes no difference.
+
+- *Asset*, *Archive*: a blob, and a map of names to blobs, with digests; mappings in manifests.
+- *Reference*: the name of a resource; in manifests also ``Type[title]``.
+- *Regexp*: a string that is a regular expression.
+- *Timestamp*: an ISO 8601 date, or date and time, with or without fraction and zone: ``2026-02-28T12:00:00.5+01:00``.
+- *Timespan*: seconds as a number, or Puppet's ``D-HH:MM:SS.F``, of which ``D-``, ``HH:`` and ``MM:`` may be missing.
+
+Tokens and terms are in ``parser``, checks in ``predicates``, explanations in ``messages``.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.datatypes import predicates
+from resource_api.model.datatypes import parser, predicates
+from resource_api.model.datatypes.predicates import PREDICATES
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import DataTypeError, nearest
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import re
+    from collections.abc import Callable, Iterator
     from typing import Self
 
+    from resource_api.model.datatypes.parser import TypeTerm
     from resource_api.model.datatypes.predicates import Check
+
+    Limits = tuple[float | None, float | None]
 
 _UNRESTRICTED: Final[dict[str, frozenset[type]]] = {
     "String": frozenset({str}),
@@ -32,9 +48,9 @@ class DataType(NamedTuple):
     """A data type; equal if the canonical ``text`` is.
 
     ``accepts`` decides about a value; ``check`` does so for values without sensitive wrappers. ``optional``: None is
-    accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one; ``conceal`` finds what is secret. ``parts`` are the
-    types within it: content, elements, key and value, alternatives, or the values of a Struct, whose (key, required)
-    pairs are ``fields``. ``low`` and ``high`` limit a number or a size; None: no limit.
+    accepted. ``sensitive``: it is ``Sensitive[T]`` or contains one. ``parts`` are the types within it: content,
+    elements, key and value, alternatives, or the values of a Struct, whose (key, required) pairs are ``fields``.
+    ``low`` and ``high`` limit a number or a size; None: no limit.
     """
 
     kind: str
@@ -71,7 +87,7 @@ class DataType(NamedTuple):
         return f"DataType({self.text!r})"
 
     def accepts_known(self, value: Any) -> bool:
-        """Return whether a value that is not known in part may be accepted: all that is known of it fits."""
+        """Return whether the known parts of a value are accepted; a wholly unknown one is."""
         if type(value) is Sensitive:
             return self.accepts_known(value.reveal())
         if value is UNKNOWN or not is_unknown(value):
@@ -80,7 +96,7 @@ class DataType(NamedTuple):
             return True
         if self.kind in {"Optional", "NotUndef", "Sensitive", "Variant"}:
             return any(part.accepts_known(value) for part in self.parts)
-        # Nothing but the sizes and the keys of what holds the unknown part is left to check.
+        # Only sizes and keys of the collection around the unknown part remain to be checked.
         if type(value) is dict and self.kind in {"Struct", "Hash"}:
             types = self._types_of(value)
             return types is not None and all(kind.accepts_known(value[key]) for key, kind in types.items())
@@ -111,9 +127,9 @@ class DataType(NamedTuple):
         return (self.low is None or self.low <= len(value)) and (self.high is None or len(value) <= self.high)
 
     def conceal(self, value: Any) -> Any:
-        """Return ``value`` with each part that is secret by this data type wrapped; all of it where that is uncertain.
+        """Return ``value`` with each secret part wrapped; all of it if the parts are ambiguous.
 
-        What is None, not known or wrapped already is returned as it is.
+        None, an unknown value and a wrapped one are returned unchanged.
         """
         if not self.sensitive or value is None or value is UNKNOWN or type(value) is Sensitive:
             return value
@@ -149,12 +165,12 @@ class DataType(NamedTuple):
         """The types to which a ``Reference`` in it may refer, empty for any type; None if it contains no Reference."""
         if self.kind == "Reference":
             return frozenset(str(word) for word in self.words)
-        found = [part.refers_to for part in self.parts if part.refers_to is not None]
-        return (frozenset().union(*found) if all(found) else frozenset()) if found else None
+        types = [part.refers_to for part in self.parts if part.refers_to is not None]
+        return (frozenset().union(*types) if all(types) else frozenset()) if types else None
 
     @property
     def unrestricted_types(self) -> frozenset[type]:
-        """The Python types of which it accepts every value, so that ``accepts`` need not be called."""
+        """The Python types of which it accepts every value: for these ``accepts`` need not be called."""
         if self.kind in {"Optional", "Variant"}:
             undef = {type(None)} if self.kind == "Optional" else ()
             return frozenset(undef).union(*(part.unrestricted_types for part in self.parts))
@@ -180,7 +196,7 @@ class DataType(NamedTuple):
 
 
 def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataType:
-    """Return the type ``kind[arguments]`` that accepts what ``check`` does; ``facts`` are fields of ``DataType``."""
+    """Return the type ``kind[arguments]`` with this check; ``facts`` are fields of ``DataType``."""
     parts: tuple[DataType, ...] = facts.get("parts", ())
     secret = kind == "Sensitive" or any(part.sensitive for part in parts)
     text = f"{kind}[{', '.join(arguments)}]" if arguments else kind
@@ -191,3 +207,267 @@ def make(kind: str, check: Check, arguments: list[str], **facts: Any) -> DataTyp
 ANY: Final = make("Any", predicates.is_json, [])
 UNDEF: Final = make("Undef", predicates.absent, [])
 STRING: Final = make("String", predicates.string(None, None), [])
+
+
+@cache
+def parse(text: str) -> DataType:
+    """Return the data type of an expression; cached per text.
+
+    Raises ``DataTypeError`` with the column if it is invalid, and ``TypeError`` if it is not a string.
+    """
+    if not isinstance(text, str):
+        msg = f"a data type is written as text, not as {type(text).__name__}"
+        raise TypeError(msg)
+    return _build(parser.read(text))
+
+
+def _build(term: TypeTerm) -> DataType:
+    name, arguments = term.value, term.arguments
+    if name not in KINDS:
+        msg = f"unknown data type '{name}'; {_advice(name)}"
+        raise DataTypeError(msg, term.column)
+    if arguments == ():
+        msg = f"the brackets of {name} are empty"
+        raise DataTypeError(msg, term.column + len(name))
+    if name in PREDICATES:
+        if arguments:
+            msg = f"{name} takes no parameters"
+            raise DataTypeError(msg, arguments[0].column)
+        return make(name, PREDICATES[name], [])
+    if arguments is None and name in _NEEDY:
+        msg = f"{name} needs parameters: {_NEEDY[name]}"
+        raise DataTypeError(msg, term.column)
+    return _BUILDERS[name](term, list(arguments or ()))
+
+
+def _advice(name: str) -> str:
+    if instead := _INSTEAD.get(name.lower()):
+        return f"write {instead}"
+    return nearest(name[:1].upper() + name[1:], KINDS) or f"known are {', '.join(sorted(KINDS))}"
+
+
+def _wrong(term: TypeTerm, expected: str) -> DataTypeError:
+    return DataTypeError(f"expected {expected}, got {parser.describe(term)}", term.column)
+
+
+def _type(term: TypeTerm) -> DataType:
+    if term.kind not in {"type", "word"}:
+        raise _wrong(term, "a data type")
+    return _build(term)
+
+
+def _only(term: TypeTerm, arguments: list[TypeTerm], most: int) -> None:
+    """Refuse more than ``most`` arguments."""
+    if len(arguments) > most:
+        msg = f"{term.value} takes {most} parameter{'s' * (most > 1)}, got {len(arguments)}"
+        raise DataTypeError(msg, arguments[most].column)
+
+
+def _limit(term: TypeTerm, *, whole: bool) -> float | None:
+    if term.kind == "word" and term.value == "default":
+        return None
+    if term.kind != "number" or (whole and type(term.value) is not int):
+        raise _wrong(term, "a whole number or default" if whole else "a number or default")
+    if not predicates.numeric(term.value):
+        raise _wrong(term, "a finite number")
+    return float(term.value) if not whole else term.value
+
+
+def _limits(term: TypeTerm, arguments: list[TypeTerm], *, whole: bool = True, least: int | None = None) -> Limits:
+    """Return ``min, max``; both must be at least ``least``, which is 0 for a size."""
+    _only(term, arguments, 2)
+    limits = [_limit(argument, whole=whole) for argument in arguments]
+    for argument, value in zip(arguments, limits, strict=True):
+        if least is not None and value is not None and value < least:
+            msg = f"a size cannot be negative, got {value}"
+            raise DataTypeError(msg, argument.column)
+    low, high = [*limits, None, None][:2]
+    if low is not None and high is not None and low > high:
+        msg = f"min {low} is greater than max {high}"
+        raise DataTypeError(msg, arguments[0].column)
+    return low, high
+
+
+def _spelt_limits(low: float | None, high: float | None) -> list[str]:
+    if low is None and high is None:
+        return []
+    return ["default" if low is None else repr(low), *([] if high is None else [repr(high)])]
+
+
+def _string(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    low, high = _limits(term, arguments, least=0)
+    return make("String", predicates.string(low, high), _spelt_limits(low, high), low=low, high=high)
+
+
+def _number(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    whole = term.value == "Integer"
+    low, high = _limits(term, arguments, whole=whole)
+    check = predicates.integer(low, high) if whole else predicates.real(low, high)
+    return make(term.value, check, _spelt_limits(low, high), low=low, high=high)
+
+
+def _boolean(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    _only(term, arguments, 1)
+    for argument in arguments:
+        if argument.kind != "word" or argument.value not in {"true", "false"}:
+            raise _wrong(argument, "true or false")
+    words = tuple(argument.value == "true" for argument in arguments)
+    return make("Boolean", predicates.boolean(words or (True, False)), [a.value for a in arguments], words=words)
+
+
+def _word(term: TypeTerm) -> str:
+    if term.kind == "word" and term.value in {"true", "false"}:
+        msg = f"{term.value} is a boolean; write '{term.value}' in quotes for the word"
+        raise DataTypeError(msg, term.column)
+    if term.kind == "type" and (term.arguments is not None or term.value in KINDS):
+        msg = f"{term.value} is a data type; write Variant[...] for alternatives, quotes for the word"
+        raise DataTypeError(msg, term.column)
+    if term.kind not in {"word", "type", "string"}:
+        raise _wrong(term, "a word, or text in quotes")
+    return str(term.value)
+
+
+def _enum(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    words = tuple(dict.fromkeys(map(_word, arguments)))
+    return make("Enum", predicates.one_of(frozenset(words)), [_spelt_word(word) for word in words], words=words)
+
+
+def _reference(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return a Reference to resources of the given types; without arguments, of any type."""
+    words = tuple(dict.fromkeys(word[:1].lower() + word[1:] for word in map(_word, arguments)))
+    return make("Reference", predicates.identity, [_spelt_word(word) for word in words], words=words)
+
+
+def _spelt_word(word: str) -> str:
+    return word if parser.is_bare(word) and word not in {"true", "false", *KINDS} else parser.quote(word)
+
+
+def _regex(term: TypeTerm) -> re.Pattern[str]:
+    if term.kind != "regex":
+        raise _wrong(term, "a regular expression between slashes")
+    try:
+        return parser.translate(term.value)
+    except parser.PatternError as error:
+        msg = f"the regular expression /{term.value}/ is wrong: {error}"
+        raise DataTypeError(msg, term.column + 1 + error.offset) from None
+
+
+def _pattern(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    regexes = [_regex(argument) for argument in arguments]
+    spelt, texts = [f"/{a.value}/" for a in arguments], tuple(regex.pattern for regex in regexes)
+    return make("Pattern", predicates.matching(regexes), spelt, patterns=texts)
+
+
+def _wrapper(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return Optional, NotUndef or Sensitive of a type or of one literal string."""
+    _only(term, arguments, 1)
+    if arguments and arguments[0].kind == "string" and term.value != "Sensitive":
+        part = _enum(term, arguments)
+    else:
+        part = _type(arguments[0]) if arguments else ANY
+    check = {"Optional": predicates.optional, "NotUndef": predicates.not_undef}.get(term.value)
+    return make(term.value, check(part.check) if check else part.check, [part.text] if arguments else [], parts=(part,))
+
+
+def _variant(_term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    parts = tuple(map(_type, arguments))
+    return make("Variant", predicates.any_of([p.check for p in parts]), [p.text for p in parts], parts=parts)
+
+
+def _array(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    _only(term, arguments, 3)
+    part, (low, high) = _type(arguments[0]) if arguments else ANY, _limits(term, arguments[1:], least=0)
+    spelt = [part.text, *_spelt_limits(low, high)] if arguments else []
+    return make("Array", predicates.array(part.check, low, high), spelt, parts=(part,), low=low, high=high)
+
+
+def _tuple(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return a Tuple; as in Puppet, its last type repeats up to the size, and ``min`` alone sets no maximum."""
+    types = [a for a in arguments if not (a.kind == "number" or (a.kind, a.value) == ("word", "default"))]
+    if not types or arguments[: len(types)] != types:
+        raise _wrong(next(a for a in arguments if a not in types), "the types of a Tuple before its size")
+    parts, limits = tuple(map(_type, types)), arguments[len(types) :]
+    low, high = _limits(term, limits, least=0) if limits else (len(parts), len(parts))
+    check = predicates.tuple_([part.check for part in parts], low or 0, high)
+    spelt = [*(part.text for part in parts), *(_spelt_limits(low or 0, high) if limits else [])]
+    return make("Tuple", check, spelt, parts=parts, low=low or 0, high=high)
+
+
+def _hash(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    _only(term, arguments, 4)
+    if len(arguments) == 1:
+        msg = "Hash takes the type of its keys and the type of its values"
+        raise DataTypeError(msg, arguments[0].column)
+    key, item = map(_type, arguments[:2]) if arguments else (STRING, ANY)
+    low, high = _limits(term, arguments[2:], least=0)
+    spelt = [key.text, item.text, *_spelt_limits(low, high)] if arguments else []
+    check = predicates.mapping(key.check, item.check, low, high)
+    return make("Hash", check, spelt, parts=(key, item), low=low, high=high)
+
+
+def _struct(term: TypeTerm, arguments: list[TypeTerm]) -> DataType:
+    """Return a Struct; as in Puppet, a key is optional if its value may be undef, except for ``NotUndef[key]``."""
+    _only(term, arguments, 1)
+    if arguments[0].kind != "pairs":
+        raise _wrong(arguments[0], "keys and types in braces: {key => Type}")
+    members: dict[str, tuple[bool, DataType]] = {}
+    spelt = []
+    for key_term, value_term in arguments[0].value:
+        wrapper = key_term.value if key_term.kind == "type" and key_term.arguments else ""
+        if wrapper and (wrapper not in {"Optional", "NotUndef"} or len(key_term.arguments) != 1):
+            raise _wrong(key_term, "a key, Optional[key] or NotUndef[key]")
+        key, part = _word(key_term.arguments[0] if wrapper else key_term), _type(value_term)
+        if key in members:
+            msg = f"the key '{key}' is given twice"
+            raise DataTypeError(msg, key_term.column)
+        members[key] = (wrapper == "NotUndef" or (not wrapper and not part.optional), part)
+        spelt.append(
+            f"{wrapper}[{_spelt_word(key)}] => {part.text}" if wrapper else f"{_spelt_word(key)} => {part.text}"
+        )
+    required = {key: part.check for key, (must, part) in members.items() if must}
+    optional = {key: part.check for key, (must, part) in members.items() if not must}
+    return make(
+        "Struct",
+        predicates.struct(required, optional),
+        [f"{{{', '.join(spelt)}}}"],
+        parts=tuple(part for _, part in members.values()),
+        fields=tuple((key, must) for key, (must, _) in members.items()),
+    )
+
+
+_BUILDERS: Final[dict[str, Callable[[TypeTerm, list[TypeTerm]], DataType]]] = {
+    "String": _string,
+    "Integer": _number,
+    "Float": _number,
+    "Boolean": _boolean,
+    "Enum": _enum,
+    "Pattern": _pattern,
+    "Optional": _wrapper,
+    "NotUndef": _wrapper,
+    "Sensitive": _wrapper,
+    "Reference": _reference,
+    "Variant": _variant,
+    "Array": _array,
+    "Tuple": _tuple,
+    "Hash": _hash,
+    "Struct": _struct,
+}
+#: The names of all data types.
+KINDS: Final = frozenset([*PREDICATES, *_BUILDERS])
+_NEEDY: Final = {
+    "Enum": "Enum[word, ...]",
+    "Pattern": "Pattern[/regular expression/, ...]",
+    "Optional": "Optional[Type]",
+    "Variant": "Variant[Type, ...]",
+    "Tuple": "Tuple[Type, ...]",
+    "Struct": "Struct[{key => Type}]",
+}
+#: Names from other languages, in lower case, and the data types to write instead.
+_INSTEAD: Final = {
+    **dict.fromkeys(("str", "text", "path"), "String"),
+    **dict.fromkeys(("dict", "object", "map"), "Hash"),
+    **dict.fromkeys(("none", "null", "nil"), "Undef"),
+    "datetime": "Timestamp",
+    "list": "Array",
+    "collection": "Variant[Array, Hash]",
+}

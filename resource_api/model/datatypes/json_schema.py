@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model.datatypes import messages, predicates
-from resource_api.model.datatypes.regex_dialect import END
+from resource_api.model.datatypes.parser import END
 from resource_api.model.values.assets import ORIGINS
 
 if TYPE_CHECKING:

@@ -1,12 +1,15 @@
-"""The syntax of data types: text → terms with their columns (Puppet language, "Data types").
+"""The syntax of data types and of their regular expressions (Puppet language, "Data types"; Ruby's patterns).
 
 A small recursive descent parser, because importing a parser library takes longer than a whole run. The names and the
-meaning of data types are in ``build``.
+meaning of data types are in ``datatype``.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect
+from functools import cache
+from itertools import accumulate
 from typing import Any, Final, Literal
 
 from resource_api.model.values._lazy_regex import regex
@@ -163,7 +166,7 @@ class _Reader:
         if not self.took(",") and self.token.text != closing:
             msg = f"expected ',' or '{closing}', got {_shown(self.token)}"
             if self.token.kind == "name" and self.tokens[self.position - 1].kind == "regex":
-                msg = f"nothing follows the '/' that ends a pattern; its flags are at its start: /(?{self.token.text})"
+                msg = "nothing follows the '/' that ends a pattern; its start (?i) makes it ignore case"
             raise DataTypeError(msg, self.token.column)
 
 
@@ -208,3 +211,113 @@ def is_bare(word: str) -> bool:
 def quote(word: str) -> str:
     """Return ``word`` in quotes."""
     return "'" + word.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+class PatternError(ValueError):
+    """A regular expression is invalid; ``offset`` counts characters from 0."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        """Keep the offset in the expression."""
+        super().__init__(message)
+        self.offset = offset
+
+
+#: The end of the value; Python's ``$`` alone also matches before a final line break.
+END: Final = r"$(?!\n)"
+_PIECE: Final = r"""\\(?P<escape>.)|(?P<set>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])|(?P<open_set>\[)|(?P<end>\$)
+    |(?P<extension>\(\?(?![:=!]|<[=!]|i:)(?:P?<\w*>?|[a-z-]+[:)]?|.)?)
+    |(?P<repeated>\{(?:\d+\}[+?]|(?:\d*,\d+|\d+,)\}\+)|[*+?]\+)|."""
+_MEMBER: Final = r"(?P<start>\A\[\^?\]?)|\[:(?P<posix>\^?\w+):\]|\\(?P<escape>.)|(?P<end>\]\Z)|."
+_QUANTIFIERS: Final = ("*", "+", "?", "{")
+_CLASSES: Final = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\r\n\f\v", "h": "0-9a-fA-F"}
+_POSIX: Final = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "blank": r" \t",
+    "cntrl": r"\x00-\x1f\x7f",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r" \t\r\n\f\v",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_SETS: Final = frozenset([*_CLASSES.values(), *_POSIX.values()])
+_SET_AHEAD: Final = ("\\d", "\\w", "\\s", "\\h", "[:")
+#: Characters that ECMA refuses to escape.
+_NEEDLESS: Final = frozenset(" \"#%&',-/:;<=>@_`~!")
+
+
+@cache
+def translate(source: str) -> re.Pattern[str]:
+    r"""Compile the text between Puppet's slashes; the result's ``pattern`` is valid in Python and in ECMA 262.
+
+    Authors write Ruby's dialect; Python, validators of JSON Schema and editors execute the result, and must agree on
+    it. ``^`` and ``\A`` match the value's start, ``$``, ``\z`` and ``\Z`` its end; classes are ASCII.
+    ``docs/write-a-type.md`` lists the syntax. Raises ``PatternError``.
+    """
+    pieces: list[str] = []
+    offsets: list[int] = []
+    for match in re.finditer(_PIECE, source, re.VERBOSE | re.DOTALL):
+        members = match["set"] and re.finditer(_MEMBER, match["set"], re.DOTALL)
+        for part in members or (match,):
+            offset = match.start() + (part.start() if members else 0)
+            pieces.append(_member(part, pieces, offset) if members else _piece(part))
+            offsets.append(offset)
+    if source.startswith("(?i)"):
+        pieces[0] = "(?i:"
+        pieces.append(")")
+        offsets.append(len(source))
+    try:
+        return re.compile("".join(pieces))
+    except re.error as error:
+        ends = list(accumulate(map(len, pieces)))
+        raise PatternError(error.msg, offsets[min(bisect(ends, error.pos or 0), len(offsets) - 1)]) from None
+    except (OverflowError, RecursionError):
+        msg = "it is too large"
+        raise PatternError(msg, 0) from None
+
+
+def _piece(match: re.Match[str]) -> str:
+    """Translate one part of a pattern outside of character classes."""
+    escape, message = match["escape"], ""
+    if match["open_set"]:
+        message = "a character class is not closed"
+    elif match["extension"] and (match.start() or match["extension"] != "(?i)"):
+        message = f"'{match['extension']}' is not supported; groups are (, (?:, (?i:, (?=, (?!, (?<= and (?<!"
+    elif repeated := match["repeated"]:
+        times, sign = repeated[:-1], repeated[-1]
+        message = f"'{repeated}' means other things in Ruby and elsewhere; write (?:...{times}){sign}, or {times} alone"
+    if message:
+        raise PatternError(message, match.start())
+    if match["end"] or (escape and escape in "zZ"):
+        return f"(?:{END})" if match.string.startswith(_QUANTIFIERS, match.end()) else END
+    if escape == "A":
+        return "^"
+    if escape and escape.lower() in _CLASSES:
+        return f"[{'^' if escape.isupper() else ''}{_CLASSES[escape.lower()]}]"
+    return escape if escape in _NEEDLESS else match.group()
+
+
+def _member(match: re.Match[str], pieces: list[str], offset: int) -> str:
+    """Translate one part of a character class, which begins at ``offset``; ``pieces`` precede it."""
+    text, message = match.group(), ""
+    if match["start"]:
+        return text.replace("]", r"\]")
+    if posix := match["posix"]:
+        message = "" if posix in _POSIX else f"unknown class '[:{posix}:]'"
+    elif text == "[":
+        message = r"a character class within another is not supported; write \[ for the bracket"
+    elif text in "-&~|" and match.string.startswith(text, match.end()):
+        message = f"'{text * 2}' in a character class is not supported; write the character once"
+    if message:
+        raise PatternError(message, offset)
+    if posix:
+        return _POSIX[posix]
+    if escape := match["escape"]:
+        return _CLASSES.get(escape, "/" if escape == "/" else text)
+    beside_a_set = pieces[-1] in _SETS or match.string.startswith(_SET_AHEAD, match.end())
+    return r"\-" if text == "-" and beside_a_set else text

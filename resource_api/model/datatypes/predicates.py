@@ -10,7 +10,7 @@ import re
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.datatypes import regex_dialect
+from resource_api.model.datatypes import parser
 from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import Sensitive
 
@@ -28,10 +28,9 @@ _HOLDERS: Final = frozenset({Sensitive, list, dict})
 
 TIMESTAMP: Final = (
     r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?"
-    + regex_dialect.END
+    r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):?[0-5][0-9])?)?" + parser.END
 )
-TIMESPAN: Final = r"^-?(([0-9]+-)?([0-9]{1,2}:)?[0-9]{1,2}:[0-9]{1,2}|[0-9]+)(\.[0-9]+)?" + regex_dialect.END
+TIMESPAN: Final = r"^-?(([0-9]+-)?([0-9]{1,2}:)?[0-9]{1,2}:[0-9]{1,2}|[0-9]+)(\.[0-9]+)?" + parser.END
 _FEBRUARY: Final = 2
 _SHORT_MONTHS: Final = (4, 6, 9, 11)
 
@@ -227,8 +226,8 @@ def timespan(value: Any) -> bool:
 def regexp(value: Any) -> bool:
     """Return whether ``value`` is the text of a regular expression."""
     try:
-        return type(value) is str and regex_dialect.translate(value) is not None
-    except regex_dialect.PatternError:
+        return type(value) is str and parser.translate(value) is not None
+    except parser.PatternError:
         return False
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from resource_api.catalog import targets
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
-from resource_api.model.datatypes import build, from_text, json_schema, messages
+from resource_api.model.datatypes import datatype, from_text, json_schema, messages
 from resource_api.model.options import Options
 from resource_api.model.values import expression, reference
 from resource_api.model.values.values import UNKNOWN, Sensitive
@@ -28,7 +28,7 @@ VALUES: Final[list[Any]] = [
     *([], ["a"], [["a"], 1], {}, {"a": 1}, {"sides": 1, "colour": "red"}, [[[]]], "\n", "é\U0001f600"),
 ]
 ATOMS: Final = st.one_of(
-    st.sampled_from(sorted(build.KINDS)),
+    st.sampled_from(sorted(datatype.KINDS)),
     st.builds("Integer[{}, {}]".format, st.integers(-9, 9), st.integers(-9, 99) | st.just("default")),
     st.builds("String[{}]".format, st.integers(-1, 9)),
     st.builds("Enum[{}]".format, st.lists(st.sampled_from(["a", "'b c'", '"d"', "true"]), max_size=3).map(", ".join)),
@@ -59,14 +59,14 @@ DATA_TYPES: Final = st.recursive(
     generate=st.one_of(DATA_TYPES, st.builds("{}{}".format, DATA_TYPES, TEXTS)).map(
         lambda text: text.encode("utf-8", "surrogatepass")
     ),
-    words=" ".join(sorted(build.KINDS)) + r" [ ] { } => , / default '' \A \z \h [[:alpha:]] (?<n>) (?i) {2,3} 1e9",
+    words=" ".join(sorted(datatype.KINDS)) + r" [ ] { } => , / default '' \A \z \h [[:alpha:]] (?<n>) (?i) {2,3} 1e9",
 )
 def data_type(data: bytes) -> None:
     """Data type expressions, and what is done with the type: check values, explain them, coerce text, JSON Schema."""
     text = data.decode("utf-8", "surrogateescape")
-    build.parse.cache_clear()
-    found = build.parse(text)
-    assert build.parse(found.text).text == found.text, "the text of a data type is another data type"
+    datatype.parse.cache_clear()
+    found = datatype.parse(text)
+    assert datatype.parse(found.text).text == found.text, "the text of a data type is another data type"
     json_schema.schema(found)
     json_schema.schema(found, draft7=True)
     for value in VALUES:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api.model import codec
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.sealed_secrets import digest_secret, seal_secrets
 from resource_api.model.values.assets import Archive, Asset
 from resource_api.model.values.values import UNKNOWN, Sensitive, same_value

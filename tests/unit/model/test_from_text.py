@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.datatypes import from_text
 from resource_api.model.values.values import same_value
 

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from resource_api.model.datatypes import build as datatypes
+from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes.messages import explain
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
@@ -19,7 +19,7 @@ from tests.sampling import times
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from resource_api.model.datatypes.build import DataType
+    from resource_api.model.datatypes.datatype import DataType
 
 
 class Text(str):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from resource_api.model.datatypes.build import parse
+from resource_api.model.datatypes.datatype import parse
 from resource_api.rehearse.other_values import other_values
 
 
