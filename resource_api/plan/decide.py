@@ -1,6 +1,7 @@
-"""Decide what to do with one resource from its two states; the plan and the transaction use the same rules.
+"""Decide the action for each resource from its two states; the plan and the transaction use the same rules.
 
-Pure. Whether one is replaced is decided in ``replacement``; order and references must not enter this module.
+Thousands of plain resources, without metaparameters, references and any record but their own, are decided together,
+with the same result. Pure.
 """
 
 from __future__ import annotations
@@ -10,24 +11,40 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, ensure_of, exists
+from resource_api.model.entry import NO_META
 from resource_api.model.provider_functions import Planned
+from resource_api.model.record import NO_LIFECYCLE
 from resource_api.model.step import SAME, Decision
-from resource_api.plan.diff import ComparisonError, absence_differs, compare
-from resource_api.plan.provider_plan import kept_attributes, predict, predicted_values, stable_values
-from resource_api.plan.replacement import decide_replacement, possible_failure, replace_predecessor
+from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.nested import parse_place, with_present
+from resource_api.plan.diff import (
+    ComparisonError,
+    absence_differs,
+    compare,
+    equal_indexes,
+    kept_attributes,
+    predict,
+    predicted_values,
+    stable_values,
+)
+from resource_api.plan.replacement import decide_replacement, deletion_refusal, possible_failure, replace_predecessor
 from resource_api.prior.orphans import OrphanKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
+    from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
-    from resource_api.plan.decision_inputs import DecisionInputs
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.plan.diff import DecisionInputs
+    from resource_api.prior.match import Prior
 
     Resource = Mapping[str, Any]
 
-#: Why an orphan is only forgotten, by its kind.
+#: The reason to forget an orphan, by its kind.
 _FORGOTTEN: Final = {
     OrphanKind.REMOVED: "listed under removed",
     OrphanKind.RECONFIGURED: "it exists under the new configuration of its provider",
@@ -38,7 +55,7 @@ _FORGOTTEN: Final = {
 def decide(
     entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
-    """Return what to do with a resource; ``is_`` None: it does not exist.
+    """Return the decision about a resource; ``is_`` is None if it does not exist.
 
     A provider's comparison or plan that fails becomes the error of the decision.
     """
@@ -57,7 +74,7 @@ def decide(
 
 
 def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
-    """Return why an orphan is forgotten without being read; empty if that depends on whether it exists."""
+    """Return the reason to forget an orphan without reading it, or "" if that depends on whether it exists."""
     assert inputs.record is not None
     assert inputs.orphan is not None
     if inputs.orphan in _FORGOTTEN:
@@ -74,11 +91,9 @@ def reason_to_forget(entry: Entry, inputs: DecisionInputs) -> str:
 
 
 def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -> Decision:
-    """Delete what is ours and may be deleted, forget the rest."""
-    from resource_api.plan.protection import deletion_refusal
-
-    if why := reason_to_forget(entry, inputs):
-        return _forget(why)
+    """Delete an orphan that is ours and may be deleted, forget any other."""
+    if reason := reason_to_forget(entry, inputs):
+        return _forget(reason)
     if not exists(is_):
         unconfirmed = inputs.record is not None and inputs.record.status == "unconfirmed"
         return _forget("its creation was not confirmed, and it does not exist" if unconfirmed else "it is gone already")
@@ -90,12 +105,12 @@ def _decide_orphan(entry: Entry, is_: Resource | None, inputs: DecisionInputs) -
     return Decision(Action.DELETE, differences, reasons=() if inputs.destroyed else ("no longer declared",))
 
 
-def _forget(why: str) -> Decision:
-    return Decision(Action.FORGET, reasons=(why,))
+def _forget(reason: str) -> Decision:
+    return Decision(Action.FORGET, reasons=(reason,))
 
 
 def imports(entry: Entry, record: Record | None) -> bool:
-    """Return whether a resource is to be imported: it is declared so and not recorded yet."""
+    """Return whether a resource will be imported: it is declared so and not recorded yet."""
     return entry.meta.lifecycle.import_ is not None and record is None
 
 
@@ -129,8 +144,6 @@ def _creation_reasons(record: Record | None) -> Sequence[str]:
 
 
 def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: DecisionInputs) -> Decision:
-    from resource_api.plan.protection import deletion_refusal
-
     if "ensure" in entry.meta.lifecycle.ignore_changes:
         return SAME
     differences = (Difference("ensure", ensure_of(is_), should["ensure"]),)
@@ -141,65 +154,138 @@ def _decide_deletion(entry: Entry, is_: Resource, should: Resource, inputs: Deci
     return Decision(Action.DELETE, differences)
 
 
-def effective_should(entry: Entry, is_: Resource | None, should: Resource, kept: Collection[str] = ()) -> Resource:
+def effective_should(entry: Entry, is_: Resource | None, should: Resource, as_is: Collection[str] = ()) -> Resource:
     """Return ``should`` for a resource that exists and stays: attributes in ``ignore_changes`` have the present value.
 
-    So have those that its provider has ``kept``, and all of an ``external`` resource, which is only read.
+    So have the attributes that its provider keeps ``as_is``, and all of an ``external`` resource, which is only read.
     """
     lifecycle = entry.meta.lifecycle
     ignored: Collection[str] = should if lifecycle.external else lifecycle.ignore_changes
-    if kept:
-        ignored = {*ignored, *kept}
+    if as_is:
+        ignored = {*ignored, *as_is}
     if not ignored or is_ is None or not exists(is_):
         return should
-    kept = {name: value for name, value in should.items() if name not in ignored}
-    kept |= {name: is_[name] for name in ignored if name in should and name in is_}
-    if places := [name for name in ignored if name not in entry.definition.attributes]:
-        from resource_api.model.values.nested import parse_place, with_present
-
-        for name, path in map(parse_place, places):
-            if name in kept and name in is_:
-                kept[name] = with_present(kept[name], is_[name], path)
-    return kept
+    values = {name: value for name, value in should.items() if name not in ignored}
+    values |= {name: is_[name] for name in ignored if name in should and name in is_}
+    if key_paths := [name for name in ignored if name not in entry.definition.attributes]:
+        for name, path in map(parse_place, key_paths):
+            if name in values and name in is_:
+                values[name] = with_present(values[name], is_[name], path)
+    return values
 
 
 def _decide_existing(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> Decision:
     lifecycle = entry.meta.lifecycle
-    wanted = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
-    found = compare(entry, is_, wanted, functions, inputs)
+    expected = effective_should(entry, is_, should) if lifecycle.ignore_changes else should
+    differences = compare(entry, is_, expected, functions, inputs)
     if inputs.excluded:
-        found = [each._replace(excluded=each.attribute in inputs.excluded) for each in found]
+        excluded = inputs.excluded
+        differences = [diff._replace(excluded=diff.attribute in excluded) for diff in differences]
     partial = inputs.record is not None and inputs.record.status == "partial"
-    if not (found or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
+    if not (differences or inputs.replacement or inputs.lost_sources or partial or lifecycle.import_ is not None):
         return SAME
-    found = [difference for difference in found if difference.attribute not in lifecycle.ignore_changes]
-    planned = predict(entry, is_, wanted, functions) if found else Planned()
-    kept = kept_attributes(planned, is_, wanted) if planned.state else frozenset()
-    found = [difference for difference in found if difference.attribute not in kept]
-    replacement = decide_replacement(entry, is_, wanted, functions, inputs, found=found, planned=planned)
+    differences = [difference for difference in differences if difference.attribute not in lifecycle.ignore_changes]
+    planned = predict(entry, is_, expected, functions) if differences else Planned()
+    as_is = kept_attributes(planned, is_, expected) if planned.state else frozenset()
+    differences = [difference for difference in differences if difference.attribute not in as_is]
+    replacement = decide_replacement(entry, is_, expected, functions, inputs, differences=differences, planned=planned)
     if replacement is not None:
         if imports(entry, inputs.record):
             replacement = replacement._replace(reasons=(*replacement.reasons, "imported first"))
         final = replacement.error or replacement.conditional
         return replacement if final else _with_prediction(entry, replacement, should, functions)
-    predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, wanted)}
+    predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, expected)}
     if imports(entry, inputs.record):
-        return Decision(Action.IMPORT, found, possible_failure(entry, found, planned), predicted=predicted, kept=kept)
-    if not (found or partial):
-        return Decision(Action.SAME, kept=kept) if kept else SAME
-    reasons = (*left_by_earlier_run(inputs.record), *possible_failure(entry, found, planned))
-    return Decision(Action.UPDATE, found, reasons, predicted=predicted, kept=kept)
+        reasons = possible_failure(entry, differences, planned)
+        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, kept=as_is)
+    if not (differences or partial):
+        return Decision(Action.SAME, kept=as_is) if as_is else SAME
+    reasons = (*left_by_earlier_run(inputs.record), *possible_failure(entry, differences, planned))
+    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, kept=as_is)
 
 
 def left_by_earlier_run(record: Record | None) -> Sequence[str]:
-    """Return why a resource is not as an earlier run would have left it: its change failed half-way, or is not seen."""
+    """Return the reason to act on a resource that an earlier run changed only in part or did not see created."""
     return (f"left {record.status}",) if record is not None and record.status in {"partial", "unconfirmed"} else ()
 
 
 def _with_prediction(entry: Entry, decision: Decision, should: Resource, functions: ProviderFunctions) -> Decision:
-    """Add what a provider predicts of a resource that is created."""
+    """Add the values that a provider predicts for a resource that is created."""
     if functions.plan is None:
         return decision
     return decision._replace(predicted=predicted_values(predict(entry, None, should, functions), should))
+
+
+class BulkDecisions(NamedTuple):
+    """Decisions by the index of the entry, each with the row that was read."""
+
+    decided: Mapping[int, tuple[Resource | None, Decision]] = {}
+    #: The entries that are in sync and whose record would not change.
+    in_sync: frozenset[int] = frozenset()
+
+
+def decide_in_bulk(entries: Iterable[Entry], catalog: Catalog, prior: Prior, queries: PlannerQueries) -> BulkDecisions:
+    """Return the decisions about those ``entries`` that are plain and in sync, or plain and missing."""
+    decided: dict[int, tuple[Resource | None, Decision]] = {}
+    in_sync = set()
+    if catalog.missing:
+        entries = [entry for entry in entries if entry.instance not in catalog.missing]
+    for present, absent in _plain_by_type(entries, prior, queries):
+        indexes = equal_indexes(present, queries.functions(present[0][0].instance)) if present else ()
+        for entry, row in map(present.__getitem__, indexes):
+            record = prior.records.get(entry.index)
+            if record is None:
+                decided[entry.index] = row, SAME
+            elif record.status == "ready" and (record.title, record.parent) == (entry.title, entry.parent):
+                decided[entry.index] = row, SAME
+                if _is_recorded(record, entry, row) and list(record.requires) == required_references(catalog, entry):
+                    in_sync.add(entry.index)
+        # An instance that is configured late may not have been read yet, and a provider's plan needs the planner.
+        instance = absent[0][0].instance if absent else ""
+        if absent and instance not in catalog.instances and queries.functions(instance).plan is None:
+            for entry, absent_row in absent:
+                if type(ensure := entry.should.get("ensure")) is str and entry.index not in prior.records:
+                    decided[entry.index] = absent_row, create_decision(ensure)
+    return BulkDecisions(decided, frozenset() if prior.state.intents else frozenset(in_sync))
+
+
+def _plain_by_type(
+    entries: Iterable[Entry], prior: Prior, queries: PlannerQueries
+) -> Iterable[tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]]:
+    """Yield for each type the plain entries that exist and those that do not, each with its row."""
+    groups: dict[TypeDefinition, tuple[list[tuple[Entry, Resource]], list[tuple[Entry, Resource | None]]]] = {}
+    excluded = prior.errors.keys() | prior.predecessors.keys()
+    for entry in entries:
+        if entry.meta is NO_META and not (entry.pending or entry.sources or entry.index in excluded):
+            row, failure = queries.observation(entry)
+            if not failure and exists(entry.should):
+                existing, missing = groups.get(entry.definition) or groups.setdefault(entry.definition, ([], []))
+                if row is not None and exists(row):
+                    existing.append((entry, row))
+                elif entry.definition.ensurable:
+                    missing.append((entry, row))
+    for definition, pairs in groups.items():
+        if not definition.write_only and "imperative" not in definition.features:
+            yield pairs
+
+
+def _is_recorded(record: Record, entry: Entry, row: Resource) -> bool:
+    """Return whether recording the resource again would change nothing."""
+    return (
+        record.is_ is not None
+        and record.is_.items() <= row.items()
+        and record.should == entry.should
+        and record.inputs == entry.inputs
+        and record.schema_version == entry.definition.schema_version
+        and not record.value_requires
+        and record.lifecycle == NO_LIFECYCLE
+        and record.provider is None
+    )
+
+
+def required_references(catalog: Catalog, entry: Entry) -> list[str]:
+    """Return the references of the entries directly before an entry."""
+    before = catalog.requires.get(entry.index)
+    return [catalog.entries[index].reference_text for index in before] if before else []

@@ -1,29 +1,40 @@
-"""Compare one resource attribute by attribute: which attributes are not as they should be.
+"""The differences of a resource: between its two states, as its provider plans them, and since it was last recorded.
 
 Exact on canonical values. A provider's own comparison is used if it has one; write-only values are compared with the
-digest of what was last set. Pure.
+digest of the value that was last set. A provider's plan is checked against the rules of a plan (``AssertPlanValid`` in
+OpenTofu). Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.change import Difference, compared_value, diff, exists
+from resource_api.catalog.canonicalize import check_values
+from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
 from resource_api.model.implied_secrets import conceal_like, holds_secret
-from resource_api.model.sealed_secrets import digest_secret
+from resource_api.model.provider_functions import Planned
+from resource_api.model.sealed_secrets import digest_secret, seal_secrets
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
-from resource_api.model.values.text import show
-from resource_api.model.values.values import Sensitive, copy_resource, is_unknown, same_value
+from resource_api.model.values.nested import attribute_of
+from resource_api.model.values.text import show, show_attribute
+from resource_api.model.values.values import UNKNOWN, Sensitive, copy_resource, is_unknown, may_be, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.entry import Entry
+    from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.plan.decision_inputs import DecisionInputs
+    from resource_api.model.record import Record
+    from resource_api.model.step import Replacement, Step
+    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.prior.match import Prior
+    from resource_api.prior.orphans import OrphanKind
 
     Resource = Mapping[str, Any]
 
@@ -32,32 +43,56 @@ class ComparisonError(Exception):
     """The provider's own comparison or plan failed, or returned something that is not allowed."""
 
 
+class DecisionInputs(NamedTuple):
+    """The inputs of a decision beside the two states of the resource."""
+
+    record: Record | None = None
+    #: The record of the resource that a replacement deletes, if it has other namevars.
+    predecessor: Record | None = None
+    salt: bytes = b""
+    #: A reason to replace the resource even if nothing differs.
+    replacement: Replacement | None = None
+    orphan: OrphanKind | None = None
+    #: Whether every recorded resource is deleted, declared or not.
+    destroyed: bool = False
+    #: Attribute → reference of a resource that its value comes from and that is deleted before it is created again.
+    lost_sources: Mapping[str, str] = {}
+    #: The attributes of ``lost_sources`` of which it is not certain that the source is deleted.
+    conditional_sources: Collection[str] = ()
+    #: Whether it is not certain that ``replacement`` holds.
+    conditional: bool = False
+    #: Whether its replacement in this run has removed it.
+    removed: bool = False
+    #: The attributes whose values are not known yet and cannot become those that the resource has.
+    excluded: Collection[str] = ()
+
+
 def compare(
     entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions, inputs: DecisionInputs | None = None
 ) -> list[Difference]:
-    """Return every difference, ``ensure`` first; ``inputs`` None: write-only values count as set.
+    """Return every difference, ``ensure`` first; without ``inputs`` write-only values count as set.
 
     Raises ``ComparisonError``.
     """
     if functions.insync is None:
-        found = diff(entry.definition, is_, should)
+        differences = diff(entry.definition, is_, should)
     else:
-        found = list(_compare_by_provider(entry, is_, should, functions))
+        differences = list(_compare_by_provider(entry, is_, should, functions))
     if inputs is not None and entry.definition.write_only:
-        found += _compare_write_only(entry, should, inputs)
+        differences += _compare_write_only(entry, should, inputs)
     recorded = inputs.record.should if inputs is not None and inputs.record is not None else {}
-    return [_hide_secret(difference, recorded.get(difference.attribute)) for difference in found]
+    return [_hide_secret(difference, recorded.get(difference.attribute)) for difference in differences]
 
 
 def _hide_secret(difference: Difference, recorded: Any) -> Difference:
-    """Make secret in the present value what is secret in the wanted or in the recorded one."""
+    """Make secret the parts of the present value that are secret in the expected or in the recorded one."""
     if difference.is_ is None or not (holds_secret(difference.should) or holds_secret(recorded)):
         return difference
     return difference._replace(is_=conceal_like(conceal_like(difference.is_, difference.should), recorded))
 
 
-def equal_places(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
-    """Yield the places of the (entry, row) of one type that certainly do not differ; the others must be compared."""
+def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
+    """Yield the indexes of the pairs of one type that certainly do not differ; the others must be compared."""
     compared = list(_compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared))
     answers: Iterable[Any] = repeat(repeat(None))
     if functions.insync is not None:
@@ -69,7 +104,7 @@ def equal_places(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFun
             for (entry, row), names in zip(pairs, compared, strict=True)
         )
     # Not strict: without a provider's comparison the answers are endless.
-    for place, ((entry, row), names, verdicts) in enumerate(zip(pairs, compared, answers, strict=False)):
+    for index, ((entry, row), names, verdicts) in enumerate(zip(pairs, compared, answers, strict=False)):
         if isinstance(verdicts, Exception):
             continue
         for name, verdict in zip(names, verdicts, strict=False):
@@ -78,17 +113,17 @@ def equal_places(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFun
                 if verdict is not None or not (value is should or same_value(value, should)):
                     break
         else:
-            yield place
+            yield index
 
 
 def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the attributes to compare of each resource; resources with the same attributes share a list."""
-    known: dict[tuple[str, ...], list[str]] = {}
+    shared: dict[tuple[str, ...], list[str]] = {}
     for shape in map(tuple, resources):
-        found = known.get(shape)
-        if found is None:
-            found = known[shape] = [name for name in compared if name in shape]
-        yield found
+        names = shared.get(shape)
+        if names is None:
+            names = shared[shape] = [name for name in compared if name in shape]
+        yield names
 
 
 def _compare_by_provider(
@@ -98,16 +133,16 @@ def _compare_by_provider(
     for attribute in entry.definition.compared:
         if attribute not in should:
             continue
-        value, wanted = is_.get(attribute), should[attribute]
-        if is_unknown(wanted):
-            yield Difference(attribute, value, wanted)
+        value, expected = is_.get(attribute), should[attribute]
+        if is_unknown(expected):
+            yield Difference(attribute, value, expected)
             continue
         verdict, message = _call_insync(entry, attribute, copies, functions)
-        value = compared_value(entry.definition, attribute, value, wanted)
+        value = compared_value(entry.definition, attribute, value, expected)
         if verdict is None:
-            verdict = value is wanted or same_value(value, wanted)
+            verdict = value is expected or same_value(value, expected)
         if not verdict:
-            yield Difference(attribute, value, wanted, message)
+            yield Difference(attribute, value, expected, message)
 
 
 def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) -> Iterator[Difference]:
@@ -148,3 +183,179 @@ def _call_insync(
         return False, str(answer[1])
     msg = f"insync of '{attribute}' must return True, False, None or (False, message), not {show(answer)}"
     raise ComparisonError(msg)
+
+
+def predict(
+    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], functions: ProviderFunctions
+) -> Planned:
+    """Return the provider's plan of a resource, an empty one without ``plan``.
+
+    Raises ``ComparisonError`` if the method fails or its result breaks a rule.
+    """
+    if functions.plan is None:
+        return Planned()
+    try:
+        answer = functions.plan(entry.name, is_, should)
+    except Exception as error:  # a method of a provider may raise anything
+        msg = f"plan failed: {reason(error)}"
+        raise ComparisonError(msg) from error
+    if not isinstance(answer, Planned) or not hasattr(answer.state, "items"):
+        msg = f"plan must return Planned(state, unknown, replace, delete_first), not {type(answer).__name__}"
+        raise ComparisonError(msg)
+    for field, value in (("unknown", answer.unknown), ("replace", answer.replace)):
+        if not _are_names(value):
+            msg = f"plan must give {field} as a list of attributes, not {type(value).__name__}"
+            raise ComparisonError(msg)
+    if problems := list(_broken_rules(entry.definition, answer, is_ or {}, should)):
+        msg = f"the plan of its provider '{entry.definition.instance}' is wrong: {'; '.join(problems)}"
+        raise ComparisonError(msg)
+    return answer
+
+
+def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield."""
+    if not (planned.state or planned.unknown):
+        return {}
+    values = {name: UNKNOWN if is_unknown(value) else value for name, value in planned.state.items()}
+    values |= dict.fromkeys(planned.unknown, UNKNOWN)
+    return {name: value for name, value in values.items() if name not in should}
+
+
+def kept_attributes(planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]) -> frozenset[str]:
+    """Return the attributes that are planned as they are, because the declared value means the same."""
+    return frozenset(
+        name
+        for name, value in planned.state.items()
+        if name in should and name in is_ and same_value(value, is_[name]) and not same_value(value, should[name])
+    )
+
+
+def stable_values(definition: TypeDefinition, is_: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values that an update of a resource must not change; one that is null may still be set."""
+    return {name: is_[name] for name in definition.stable if is_.get(name) is not None}
+
+
+def _are_names(value: Any) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
+
+
+def _broken_rules(
+    definition: TypeDefinition, planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]
+) -> Iterator[str]:
+    for name in dict.fromkeys((*planned.state, *planned.unknown, *_attributes_of(planned.replace))):
+        if name not in definition.attributes:
+            yield f"there is no attribute '{name}'"
+    for name in planned.unknown:
+        if not is_unknown(should.get(name, UNKNOWN)):
+            yield f"'{name}' is planned as not yet known, but declared"
+    for name, value in {} if planned.replace else stable_values(definition, is_).items():
+        if name in planned.unknown:
+            yield f"'{name}' is planned as not yet known, but stable"
+        elif not same_value(planned.state.get(name, value), value):
+            foreseen, is_text = _texts(definition, name, planned.state[name], value)
+            yield f"'{name}' is planned as {foreseen}, but it is {is_text} and stable"
+    for name, value in planned.state.items():
+        if name in definition.attributes and name not in planned.unknown:
+            yield from _broken_value_rules(definition, name, value, is_, should)
+
+
+def _attributes_of(key_paths: Collection[str]) -> list[str]:
+    if not key_paths:
+        return []
+    return list(map(attribute_of, key_paths))
+
+
+def _broken_value_rules(
+    definition: TypeDefinition, name: str, value: Any, is_: Mapping[str, Any], should: Mapping[str, Any]
+) -> Iterator[str]:
+    if name in should:
+        unchanged = name in is_ and same_value(value, is_[name])
+        if not (unchanged or may_be(value, should[name])):
+            planned_text, value_text = _texts(definition, name, value, should[name])
+            yield f"'{name}' is planned as {planned_text}, but declared as {value_text}"
+    elif name == "ensure" or name not in {*definition.compared, *definition.read_only}:
+        if not same_value(value, is_.get(name)):
+            planned_text, value_text = _texts(definition, name, value, is_.get(name))
+            yield f"'{name}' is planned as {planned_text}, but it is {value_text} and not declared"
+    elif not (is_unknown(value) or same_value(value, is_.get(name))) and check_values(definition, {name: value}):
+        planned_text, _ = _texts(definition, name, value, None)
+        yield f"'{name}' is planned as {planned_text}, which its data type {definition.attributes[name].type} refuses"
+
+
+def _texts(definition: TypeDefinition, name: str, planned: Any, value: Any) -> tuple[str, str]:
+    if name in definition.secret:
+        return "<sensitive>", "another value"
+    return show_attribute(planned), show_attribute(value)
+
+
+class Drift(NamedTuple):
+    """One resource that differs from its record."""
+
+    reference: str
+    changes: Sequence[Difference]
+
+
+def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entries: Iterable[Entry]) -> list[Drift]:
+    """Return the drift of those ``entries`` that are recorded."""
+    drift = []
+    for entry in entries if prior.records else ():
+        record = prior.records.get(entry.index)
+        if record is None or "imperative" in entry.definition.features or record.key != entry.key:
+            continue
+        row, failure = observation(entry)
+        if row is record.is_ or failure:
+            continue
+        if changes := drifted_attributes(entry.definition, record, row, prior.state.salt):
+            drift.append(Drift(str(entry.reference), changes))
+    return drift
+
+
+def drifted_attributes(
+    definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
+) -> list[Difference]:
+    """Return the differences of a row from its record: in existence, else in managed or imported attributes."""
+    if record.status == "unconfirmed":
+        return []  # it was never read: there is nothing that it can have drifted from
+    if exists(record.is_) != exists(row):
+        return [Difference("ensure", ensure_of(record.is_), ensure_of(row))]
+    if record.is_ is None or row is None or record.is_.items() <= row.items():
+        return []
+    changes = []
+    for attribute in definition.managed:
+        recorded = attribute in record.should or attribute in record.is_
+        if not recorded or attribute in definition.write_only:
+            continue
+        declared = record.should.get(attribute)
+        before, after = (
+            compared_value(definition, attribute, state.get(attribute), declared) for state in (record.is_, row)
+        )
+        if before is not after and not same_value(before, after) and before != _as_recorded(before, after, salt):
+            value = _as_recorded(before, after, salt) if holds_secret(before) else after
+            changes.append(Difference(attribute, before, value))
+    return changes
+
+
+def is_corrective(step: Step, record: Record, salt: bytes) -> bool:
+    """Return whether a step corrects drift: the declaration equals the recorded one, and the system changed."""
+    definition = step.definition
+    for attribute in definition.managed:
+        if attribute in step.entry.ephemeral:
+            continue
+        declared, recorded = step.should.get(attribute), record.should.get(attribute)
+        if attribute in definition.write_only and declared is not None:
+            declared = digest_secret(declared, salt)
+        if not same_value(declared, recorded) and seal_secrets(declared, salt) != recorded:
+            return False
+    return bool(drifted_attributes(definition, record, step.is_, salt)) or _drifted_before(step, record, salt)
+
+
+def _drifted_before(step: Step, record: Record, salt: bytes) -> bool:
+    """Return whether the drift was recorded already, by a refresh after the last apply."""
+    if record.status != "ready" or not step.decision.differences:
+        return False
+    return bool(drifted_attributes(step.definition, record._replace(is_=record.should), record.is_, salt))
+
+
+def _as_recorded(before: Any, value: Any, salt: bytes) -> Any:
+    """Return a value in the form in which ``before`` was recorded: plain, or sealed as a secret."""
+    return seal_secrets(conceal_like(value, before), salt)

@@ -38,8 +38,8 @@ def order_operations(
             if max(requires, default=0) >= len(steps):
                 requires = {index: before for index, before in requires.items() if index < len(steps)}
             return [Operation(step.entry.index, step) for step in steps], requires
-        place = {step.entry.index: index for index, step in enumerate(steps)}
-        waits = {place[i]: [place[j] for j in _requirements(i, requires, place)] for i in place}
+        number_of = {step.entry.index: index for index, step in enumerate(steps)}
+        waits = {number_of[i]: [number_of[j] for j in _requirements(i, requires, number_of)] for i in number_of}
         return [Operation(index, step) for index, step in enumerate(steps)], waits
     return _order_with_removals(steps, requires, orphans, pruned)
 
@@ -55,12 +55,12 @@ def _order_with_removals(
     before: dict[int, list[int]] = {}
     for edge in order.edges:
         before.setdefault(edge.then, []).append(edge.first)
-    others = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
-    first = graph.descendants(others, before)
+    unpruned = {number for number, (step, _) in enumerate(nodes) if step.entry.index not in pruned}
+    first = graph.descendants(unpruned, before)
     sequence = sorted(order.sequence, key=lambda number: number not in first)
-    place = {number: index for index, number in enumerate(sequence)}
+    number_of = {number: index for index, number in enumerate(sequence)}
     operations = [Operation(index, *nodes[number]) for index, number in enumerate(sequence)]
-    return operations, {place[then]: [place[number] for number in found] for then, found in before.items()}
+    return operations, {number_of[then]: [number_of[number] for number in earlier] for then, earlier in before.items()}
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
@@ -86,20 +86,20 @@ def _removed_last(step: Step) -> bool:
 def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
     """Let a removal wait for the removal of its ``deleted_with``.
 
-    What waited for it waits for what came before it instead, because it disappears with its host.
+    Its dependents wait for its predecessors instead, because it disappears with its host.
     """
     removals = _removals_of_hosts(nodes)
     hosts = {}
     for number, (step, removal) in enumerate(nodes):
-        found = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
-        if found and _disappears(step, removal=removal):
-            hosts[number] = found
+        removers = removals.get(step.entry.meta.lifecycle.deleted_with or "", set()) - {number}
+        if removers and _disappears(step, removal=removal):
+            hosts[number] = removers
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
         later = [edge.then for edge in edges if edge.first == number and nodes[edge.then][1]]
         edges = [edge for edge in edges if edge.first != number or edge.then not in later]
         edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
-    return edges + [Edge(host, number) for number, found in hosts.items() for host in found]
+    return edges + [Edge(host, number) for number, removers in hosts.items() for host in removers]
 
 
 def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
@@ -107,19 +107,19 @@ def _removals_of_hosts(nodes: Sequence[_Node]) -> dict[str, set[int]]:
 
     The record of one that was replaced does not name its successor, which is of its type and replaced create_first.
     """
-    found: dict[str, set[int]] = {}
+    removals: dict[str, set[int]] = {}
     replaced: dict[str, set[int]] = {}
     for number, (step, removal) in enumerate(nodes):
         if removal:
-            found.setdefault(str(step.reference), set()).add(number)
+            removals.setdefault(str(step.reference), set()).add(number)
             if step.record is not None and step.record.is_replaced:
                 replaced.setdefault(step.record.instance, set()).add(number)
             elif step.record is not None and step.action is Action.DELETE:
-                found.setdefault(str(step.record.reference), set()).add(number)
+                removals.setdefault(str(step.record.reference), set()).add(number)
     for step, removal in nodes if replaced else ():
         if not removal and step.create_first and step.definition.instance in replaced:
-            found.setdefault(str(step.reference), set()).update(replaced[step.definition.instance])
-    return found
+            removals.setdefault(str(step.reference), set()).update(replaced[step.definition.instance])
+    return removals
 
 
 def _disappears(step: Step, *, removal: bool) -> bool:
@@ -163,7 +163,7 @@ class _Edges:
         return _requirements(index, self._requires, self._present)
 
     def _before_removals(self) -> Iterator[Edge]:
-        """Remove an old resource only after what its new one requires, except for what itself needs the removal."""
+        """Remove an old resource only after the requirements of its new one, except for those that need the removal."""
         puts, removals = self._puts, self._removals
         replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number][0].create_first}
         after_removal = graph.descendants(replaced, self._after)
@@ -176,9 +176,9 @@ class _Edges:
                 continue
             for member in conditional.get(index, ()):
                 yield from self._before_decision(member, index)
-            for other in self._requires.get(index, ()):
-                if other in puts and other not in after_removal:
-                    yield Edge(puts[other], removals[index], automatic=True)
+            for before in self._requires.get(index, ()):
+                if before in puts and before not in after_removal:
+                    yield Edge(puts[before], removals[index], automatic=True)
 
     def _before_decision(self, member: int, index: int) -> Iterator[Edge]:
         """Remove a resource only after all that the group of a conditional replacement depends on: it is decided then.
@@ -187,9 +187,9 @@ class _Edges:
         """
         group = self._groups[member]
         later = graph.descendants(group, self._after)
-        for other in {other for each in group for other in self._required(each)} - later:
-            if other in self._puts:
-                yield Edge(self._puts[other], self._removals[index], automatic=True)
+        for before in {before for resource in group for before in self._required(resource)} - later:
+            if before in self._puts:
+                yield Edge(self._puts[before], self._removals[index], automatic=True)
 
     def _by_dependents(self) -> Iterator[Edge]:
         """Remove a resource only after its dependents, by record or catalog, are removed or changed."""
@@ -207,15 +207,15 @@ class _Edges:
             needed = {by_reference[name] for name in recorded if name in by_reference}
             needed |= {before for before in self._required(index) if before in removals}
             stays = not removal or step.decision.conditional
-            for other in needed - {index}:
+            for source in needed - {index}:
                 if not stays:
-                    yield Edge(removals[index], removals[other], automatic=True)
-                elif other not in puts or self._nodes[removals[other]][0].create_first:
-                    yield Edge(puts[index], removals[other], automatic=True)
+                    yield Edge(removals[index], removals[source], automatic=True)
+                elif source not in puts or self._nodes[removals[source]][0].create_first:
+                    yield Edge(puts[index], removals[source], automatic=True)
         yield from self._before_replaced()
 
     def _before_replaced(self) -> Iterator[Edge]:
-        """Remove what an earlier run has replaced after changes of what may still use it: users of its successor.
+        """Remove a resource replaced in an earlier run after the changes of its possible users: users of its successor.
 
         Its record does not name its successor, which is one of its type that is replaced create_first.
         """
@@ -232,30 +232,30 @@ class _Edges:
 
 
 def _requirements(index: int, requires: Mapping[int, Sequence[int]], present: Collection[int]) -> list[int]:
-    """Return what an entry requires among ``present``, also by way of entries that are not."""
-    found: set[int] = set()
-    seen: set[int] = set()
+    """Return the ``present`` entries that an entry requires, also by way of entries that are not present."""
+    required: set[int] = set()
+    passed: set[int] = set()
     waiting = [*requires.get(index, ())]
     while waiting:
-        other = waiting.pop()
-        if other in present:
-            found.add(other)
-        elif other not in seen:
-            seen.add(other)
-            waiting += requires.get(other, ())
-    return sorted(found)
+        candidate = waiting.pop()
+        if candidate in present:
+            required.add(candidate)
+        elif candidate not in passed:
+            passed.add(candidate)
+            waiting += requires.get(candidate, ())
+    return sorted(required)
 
 
 def numbers_by_entry(operations: Sequence[Operation]) -> dict[int, list[int]]:
     """Return the numbers of operations by the index of the entry: one, or the two of a replacement."""
-    found: dict[int, list[int]] = {}
+    numbers: dict[int, list[int]] = {}
     for operation in operations:
-        found.setdefault(operation.step.entry.index, []).append(operation.number)
-    return found
+        numbers.setdefault(operation.step.entry.index, []).append(operation.number)
+    return numbers
 
 
 def prune_begins(operations: Sequence[Operation], pruned: Collection[int]) -> int:
-    """Return the number from which on all operations are of ``pruned`` entries, or how many operations there are."""
+    """Return the number from which on all operations are of ``pruned`` entries, or the number of operations."""
     number = len(operations)
     while number and operations[number - 1].step.entry.index in pruned:
         number -= 1
@@ -268,7 +268,7 @@ def blocked(
     orphans: Collection[int],
     pruned: Collection[int],
 ) -> dict[int, str]:
-    """Return what cannot be done because a step has failed in the plan: entry's index → reference of that step.
+    """Return the entries blocked by a step that failed in the plan: entry's index → reference of that step.
 
     A replacement is done completely or not at all: if one of its operations is blocked, so is the other. If anything
     but an orphan cannot be done, all ``pruned`` entries are blocked.
@@ -281,17 +281,17 @@ def blocked(
     def spread(waiting: list[int]) -> None:
         while waiting:
             number = waiting.pop()
-            for other in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
-                if other not in causes:
-                    causes[other] = causes[number]
-                    waiting.append(other)
+            for dependent in (*after.get(number, ()), *numbers[operations[number].step.entry.index]):
+                if dependent not in causes:
+                    causes[dependent] = causes[number]
+                    waiting.append(dependent)
 
     spread(list(causes))
     declared = [number for number in causes if operations[number].step.entry.index not in orphans]
     if declared and pruned:
         cause = causes[min(declared)]
-        left = [o.number for o in operations if o.step.entry.index in pruned and o.number not in causes]
-        causes.update(dict.fromkeys(left, cause))
-        spread(left)
+        remaining = [o.number for o in operations if o.step.entry.index in pruned and o.number not in causes]
+        causes.update(dict.fromkeys(remaining, cause))
+        spread(remaining)
     steps = ((operations[number].step, cause) for number, cause in causes.items())
     return {step.entry.index: cause for step, cause in steps if not step.decision.error}

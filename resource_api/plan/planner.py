@@ -1,7 +1,7 @@
 """Catalog, prior state and observations → a plan: the ordered steps that a run would take.
 
-Pure: the planner changes nothing that it is given and reads the system only through ``PlannerQueries``. Destroying is
-the plan of the empty manifest, and ``--noop`` a plan that is not applied: no mode must enter here.
+Pure: the planner changes none of its arguments and reads the system only through ``PlannerQueries``. Destroying is
+the plan of the empty manifest, and ``--noop`` a plan that is not applied.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.graph import reverse
+from resource_api.catalog.targets import matching
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.report import SUMMARY_FIELDS, Summary
-from resource_api.model.step import SAME, Decision, Operation, PlanContext, Step
+from resource_api.model.step import SAME, Decision, Operation, PlanContext, Replacement, ReplacementReason, Step
 from resource_api.model.values import expression
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem
@@ -23,15 +24,24 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import UNKNOWN, is_unknown
 from resource_api.plan import operation_order as ordering
 from resource_api.plan import unknowns
-from resource_api.plan.bulk_decisions import BulkDecisions, decide_in_bulk
-from resource_api.plan.decide import decide, effective_should, left_by_earlier_run, reason_to_forget
-from resource_api.plan.decision_inputs import DecisionInputs, InputCollector
-from resource_api.plan.drift import find_drift, is_corrective
-from resource_api.plan.replacement import (
-    check_untargeted_dependents,
-    fail_with_untargeted_dependents,
-    forget_hosted,
+from resource_api.plan.decide import (
+    BulkDecisions,
+    decide,
+    decide_in_bulk,
+    effective_should,
+    left_by_earlier_run,
+    reason_to_forget,
 )
+from resource_api.plan.diff import DecisionInputs, find_drift, is_corrective
+from resource_api.plan.partial_runs import check_untargeted_dependents, fail_with_untargeted_dependents
+from resource_api.plan.replacement import (
+    cannot_outlive_source,
+    fail_with_lost_providers,
+    forget_hosted,
+    host_of,
+    trigger_entries,
+)
+from resource_api.plan.unknowns import output_changes
 from resource_api.prior.match import rematch
 from resource_api.prior.orphans import OrphanKind
 
@@ -45,7 +55,7 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.type_definition import FunctionCall
     from resource_api.model.values.expression import ExpressionPath
-    from resource_api.plan.drift import Drift
+    from resource_api.plan.diff import Drift
     from resource_api.prior.match import Prior
 
 
@@ -67,9 +77,9 @@ class Plan(NamedTuple):
     drift: Sequence[Drift] = ()
     #: The indexes of entries that are in sync and recorded as they are: a run does and writes nothing for them.
     in_sync: Collection[int] = ()
-    #: How many unchanged resources an earlier run has concluded about, so that the plan has no steps for them.
+    #: The number of unchanged resources without a step, because of the conclusion of an earlier run.
     cached_unchanged: int = 0
-    #: What is wrong with outputs: a function that failed, a missing key.
+    #: The problems of outputs: a function that failed, a missing key.
     problems: Sequence[Problem] = ()
 
     def __repr__(self) -> str:
@@ -83,15 +93,15 @@ class Plan(NamedTuple):
 
     @property
     def summary(self) -> Summary:
-        """How many steps there are of each kind."""
-        found = summarize(self.steps, self.blocked, noop=self.options.noop)
-        # What no step makes known does not become known.
-        outputs = [each for each in self.output_changes if found.changed or not is_unknown(each.should)]
-        return found._replace(unchanged=found.unchanged + self.cached_unchanged, outputs_changed=len(outputs))
+        """The number of steps of each kind."""
+        summary = summarize(self.steps, self.blocked, noop=self.options.noop)
+        # A value that no step makes known does not become known.
+        outputs = [change for change in self.output_changes if summary.changed or not is_unknown(change.should)]
+        return summary._replace(unchanged=summary.unchanged + self.cached_unchanged, outputs_changed=len(outputs))
 
     @property
     def blocked(self) -> Mapping[int, str]:
-        """What cannot be done because a step has failed in the plan: entry's index → reference of that step."""
+        """The entries blocked by a step that failed in the plan: entry's index → reference of that step."""
         return ordering.blocked(self.operations, self.waits, self.prior.orphans, self.pruned)
 
     def may_change(self) -> Mapping[int, int]:
@@ -106,7 +116,7 @@ class Plan(NamedTuple):
                 causes[index] = index
             elif step.decision.action is Action.SAME:
                 before = self.catalog.requires.get(index, ())
-                if (source := next((other for other in before if other in causes), None)) is not None:
+                if (source := next((required for required in before if required in causes), None)) is not None:
                     causes[index] = causes[source]
         return {index: cause for index, cause in causes.items() if index != cause}
 
@@ -164,13 +174,11 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         if dependents := planner.collector.untargeted_dependents(selected):
             steps = fail_with_untargeted_dependents(steps, dependents)
     if any(instance.pending for instance in catalog.instances.values()):
-        from resource_api.plan.lost_providers import fail_with_lost_providers
-
         steps = fail_with_lost_providers(steps, catalog, prior, queries.functions, noop=options.noop)
     operations, waits = ordering.order_operations(
         steps, catalog.requires, prior.orphans, pruned_orphans(prior, options)
     )
-    read = (each for each in entries if not (each.index in bulk.in_sync or each.instance in catalog.missing))
+    read = (entry for entry in entries if not (entry.index in bulk.in_sync or entry.instance in catalog.missing))
     drift = find_drift(prior, queries.observation, read)
     outputs, problems = planner.outputs()
     planned = Plan(
@@ -180,20 +188,18 @@ def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: Pla
         return planned._replace(problems=problems)
     if not (outputs or prior.state.outputs) or not (planned.complete and planned.applicable):
         return planned
-    from resource_api.plan.output_changes import output_changes
-
     return planned._replace(output_changes=output_changes(prior.state.outputs, outputs, prior.state.salt))
 
 
 def pruned_orphans(prior: Prior, options: Options) -> Collection[int]:
-    """Return the indexes of what ``--prune`` deletes; with ``--prune-always`` nothing keeps any of it, so none."""
+    """Return the indexes of the orphans that ``--prune`` deletes, none with ``--prune-always``: nothing keeps any."""
     if options.prune_always:
         return ()
     return {index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED}
 
 
 class _Planner:
-    """The steps planned so far, and what the next ones need of them."""
+    """The steps planned so far, and the facts about them that the next ones need."""
 
     def __init__(
         self,
@@ -211,12 +217,14 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
-        #: What is wrong with the resources whose provider cannot be made, and nothing before them changes anything.
+        #: The problems of resources whose provider cannot be made, where nothing before them changes anything.
         self.hopeless: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
-        made = {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
-        self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, made)
+        keys_in_doubt = (
+            {key for key, intent in prior.state.intents.items() if intent.makes} if options.recorded else None
+        )
+        self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, keys_in_doubt)
         self._make = partial(Step, context=self._context)
 
     def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:
@@ -271,32 +279,32 @@ class _Planner:
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:
         """Plan an orphan whose state does not matter: it is only forgotten, or its type cannot be loaded."""
         inputs = self.collector.inputs(entry, self.steps)
-        if why := reason_to_forget(entry, inputs):
+        if reason := reason_to_forget(entry, inputs):
             row = self.queries.observation(entry).row
-            return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(why,)), noop)
+            return self._make(entry, row, entry.should, Decision(Action.FORGET, reasons=(reason,)), noop)
         missing: object = self.catalog.missing.get(entry.instance)
         try:
             self.queries.functions(entry.instance)
         except DefinitionError as error:
             missing = error
         if missing:
-            why = f"cannot be deleted: {missing}; bring its type back, or forget it: state rm {entry.reference}"
-            return self._make(entry, None, entry.should, Decision(Action.DELETE, error=why), noop)
+            reason = f"cannot be deleted: {missing}; bring its type back, or forget it: state rm {entry.reference}"
+            return self._make(entry, None, entry.should, Decision(Action.DELETE, error=reason), noop)
         return None
 
     def _unmade_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         """Plan a resource whose provider cannot be made before something is installed."""
-        why = self.catalog.missing[entry.instance]
+        reason = self.catalog.missing[entry.instance]
         if not self.acting:
-            place = self.catalog.manifest.place(entry.declaration)
-            self.hopeless.append(Problem(None, why, "error", str(entry.reference), *place, code="type"))
-        return self._undecided_step(entry, should, why, unknown, noop=noop, may_help=self.acting)
+            position = self.catalog.manifest.place(entry.declaration)
+            self.hopeless.append(Problem(None, reason, "error", str(entry.reference), *position, code="type"))
+        return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=self.acting)
 
     def _undecided_step(
         self,
         entry: Entry,
         should: Mapping[str, Any],
-        why: str,
+        reason: str,
         unknown: Sequence[str] = (),
         *,
         noop: bool,
@@ -310,22 +318,22 @@ class _Planner:
         imperative = "imperative" in entry.definition.features
         action = Action.RUN if imperative else Action.READ if entry.meta.lifecycle.external else Action.UPDATE
         if not may_help:
-            return self._make(entry, None, should, Decision(action, error=why), noop)
-        return self._make(entry, None, should, Decision(action), noop, deferred=why, unknown=unknown)
+            return self._make(entry, None, should, Decision(action, error=reason), noop)
+        return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
     def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         if unknown:
-            why = "it needs values that are not yet known"
+            reason = "it needs values that are not yet known"
             noop = noop or self._needs_noop(entry, unknown)
-            return self._undecided_step(entry, should, why, unknown, noop=noop, may_help=True)
-        run, why, failure = self.queries.due(entry, should)
-        left = () if failure else left_by_earlier_run(self.prior.records.get(entry.index))
+            return self._undecided_step(entry, should, reason, unknown, noop=noop, may_help=True)
+        run, reason, failure = self.queries.due(entry, should)
+        repairs = () if failure else left_by_earlier_run(self.prior.records.get(entry.index))
         if failure:
             return self._undecided_step(entry, should, failure, noop=noop, may_help=self.acting)
-        reasons = (why, *left) if why else left
-        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run or left else SAME, noop)
+        reasons = (reason, *repairs) if reason else repairs
+        return self._make(entry, None, should, Decision(Action.RUN, reasons=reasons) if run or repairs else SAME, noop)
 
     def _with_record(self, step: Step) -> Step:
         """Add the record, the former title, and whether the step corrects drift."""
@@ -337,13 +345,13 @@ class _Planner:
             predecessor = self.prior.predecessors.get(index)
             if predecessor is None:
                 return step
-            other = predecessor.instance != step.definition.instance
-            old_definition = self.queries.functions(predecessor.instance).definition if other else None
+            changed_instance = predecessor.instance != step.definition.instance
+            old_definition = self.queries.functions(predecessor.instance).definition if changed_instance else None
             return step._replace(record=predecessor, old_definition=old_definition)
         same_title = record.title == step.entry.title and record.parent == step.entry.parent
         previous = "" if same_title else str(record.reference)
-        known = would_change(step) and not step.deferred
-        corrective = known and is_corrective(step, record, self.prior.state.salt)
+        decided = would_change(step) and not step.deferred
+        corrective = decided and is_corrective(step, record, self.prior.state.salt)
         return step._replace(record=record, previous=previous, corrective=corrective)
 
     def _with_refresh(self, step: Step) -> Step:
@@ -362,14 +370,14 @@ class _Planner:
         return self.catalog.scope.resolver(self._value_of, self._call)
 
     def _known_should(self, entry: Entry) -> tuple[Mapping[str, Any], Sequence[str], str]:
-        """Return ``should`` with the values that are known, the attributes that are not, and what is wrong."""
+        """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
             try:
-                found = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
+                value_now = self.catalog.scope.attribute_value(entry, name, value, self._resolve)
             except ValueError as error:
                 return entry.should, (), unknowns.with_location(self.catalog, entry, str(error))
-            values[name] = found
+            values[name] = value_now
         unmade = entry.instance in self.catalog.missing
         functions = ProviderFunctions(entry.definition, {}) if unmade else self.queries.functions(entry.instance)
         should, problem = unknowns.complete_should(entry, values, functions)
@@ -420,7 +428,7 @@ class _Planner:
         return any(source.noop and would_change(source) for source in sources)
 
     def outputs(self) -> tuple[dict[str, Any], list[Problem]]:
-        """Return the manifest's outputs with ``UNKNOWN`` for values that are not known yet, and what is wrong."""
+        """Return the manifest's outputs with ``UNKNOWN`` for values that are not known yet, and their problems."""
         return unknowns.outputs(self.catalog, self._resolve)
 
 
@@ -437,12 +445,134 @@ def is_refreshable(step: Step) -> bool:
 
 
 def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) -> Summary:
-    """Return how many steps there are of each kind; those of ``blocked`` entries count as skipped.
+    """Return the number of steps of each kind; those of ``blocked`` entries count as skipped.
 
-    Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as what a run without it would do.
+    Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as in a run without noop.
     """
     totals = dict.fromkeys(Summary._fields[:-1], 0)
     for step in steps:
         kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
         totals["failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind] += 1
     return Summary(**totals)  # type: ignore[arg-type] # counts only
+
+
+_TRIGGERING = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
+
+
+class InputCollector:
+    """Collects the inputs of each decision, in the order of planning."""
+
+    def __init__(self, catalog: Catalog, prior: Prior, options: Options, selected: Collection[int] | None) -> None:
+        """Find the resources of ``--replace``. Raises ``UsageError`` if a pattern matches nothing."""
+        self._catalog = catalog
+        self._prior = prior
+        self._noop, self._destroy = options.noop, options.destroy
+        self._requested: set[int] = set()
+        if options.replace:
+            self._requested = matching(options.replace, catalog, "--replace", prior.undeclared)
+        #: The references of resources of which an interrupted run has left the former one, which this run deletes.
+        self._superseded = {
+            str(prior.state.records[catalog.entries[index].key].reference)
+            for index, kind in prior.orphans.items()
+            if kind is OrphanKind.SUPERSEDED and (selected is None or index in selected)
+        }
+        #: The steps that replace a resource, by the index of their entry.
+        self._replaced: dict[int, Step] = {}
+
+    def add_replacement(self, step: Step) -> None:
+        """Take account of a replacement that was planned: it may be a reason for later ones."""
+        stays = step.entry.meta.lifecycle.retain or (step.noop and not self._noop)
+        if not (step.decision.error or stays):
+            self._replaced[step.entry.index] = step
+
+    def inputs(self, entry: Entry, steps: Mapping[int, Step]) -> DecisionInputs:
+        """Return the inputs for an entry; ``steps`` are those planned before it, by the index of their entry."""
+        index, prior = entry.index, self._prior
+        if (kind := prior.orphans.get(index)) is not None:
+            record, salt = prior.state.records[entry.key], prior.state.salt
+            return DecisionInputs(record, salt=salt, orphan=kind, destroyed=self._destroy)
+        replacement = self._own_reason(entry)
+        conditional = False
+        if replacement is None:
+            replacement, conditional = self._reason_elsewhere(entry, steps)
+        lost, uncertain = self._lost_sources(entry) if self._replaced and entry.definition.ensurable else ({}, ())
+        return DecisionInputs(
+            prior.records.get(index),
+            prior.predecessors.get(index),
+            prior.state.salt,
+            replacement,
+            lost_sources=lost,
+            conditional_sources=uncertain,
+            conditional=conditional,
+        )
+
+    def _own_reason(self, entry: Entry) -> Replacement | None:
+        """Return the reason for a replacement that does not depend on other resources."""
+        if entry.index in self._requested:
+            return Replacement(ReplacementReason.REQUESTED)
+        record = self._prior.records.get(entry.index)
+        if record is not None and record.status == "tainted":
+            return Replacement(ReplacementReason.TAINTED)
+        predecessor = self._prior.predecessors.get(entry.index)
+        if predecessor is not None and (reason := self._prior.instances.replaced.get(predecessor.instance)):
+            return Replacement(ReplacementReason.PROVIDER_CONFIGURATION, (reason,))
+        return None
+
+    def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
+        """Return the replacement for the sake of another resource, and whether it is conditional."""
+        triggering = (
+            steps[trigger.index] for trigger in trigger_entries(self._catalog, entry) if trigger.index in steps
+        )
+        triggers = [step for step in triggering if step.action in _TRIGGERING and self._is_carried_out(step)]
+        if triggers:
+            step = min(triggers, key=_may_change_nothing)
+            return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)
+        return self._replacement_with_host(entry)
+
+    def _replacement_with_host(self, entry: Entry) -> tuple[Replacement | None, bool]:
+        """Return the replacement of a resource that goes with its host, in this run or for an interrupted one."""
+        name = entry.meta.lifecycle.deleted_with
+        if not name or not (self._replaced or self._superseded) or not entry.definition.ensurable:
+            return None, False
+        host = host_of(self._catalog, entry)
+        superseded = entry.index in self._prior.records and name in self._superseded
+        if host is None or not (host.index in self._replaced or superseded):
+            return None, False
+        conditional = not superseded and self._replaced[host.index].decision.conditional
+        return Replacement(ReplacementReason.HOST_REPLACED, (str(host.reference),)), conditional
+
+    def _is_carried_out(self, step: Step) -> bool:
+        """Return whether a step is carried out; in a noop run, whether a run without noop would do it."""
+        return not (step.decision.error or step.is_noop(noop_run=self._noop))
+
+    def _lost_sources(self, entry: Entry) -> tuple[dict[str, str], set[str]]:
+        """Return attribute → the source that is deleted, and the attributes for which that is not certain."""
+        lost_sources, conditional = {}, set()
+        for name, sources in entry.sources.items():
+            steps = [self._replaced[source.index] for source in sources if source.index in self._replaced]
+            if lost := [step for step in steps if not step.create_first]:
+                step = min(lost, key=lambda step: step.decision.conditional)
+                lost_sources[name] = str(step.reference)
+                if step.decision.conditional:
+                    conditional.add(name)
+        return lost_sources, conditional
+
+    def untargeted_dependents(self, selected: Collection[int]) -> dict[int, str]:
+        """Return replaced entry → a resource that is not ``selected`` and cannot stay while that one is away."""
+        dependents = {}
+        for entry in self._catalog.entries if self._replaced else ():
+            record = self._prior.records.get(entry.index)
+            if entry.index in selected or record is None or not exists(record.is_):
+                continue
+            for name, sources in entry.sources.items():
+                for source in sources if cannot_outlive_source(entry, name) else ():
+                    if (step := self._replaced.get(source.index)) is not None and not step.create_first:
+                        dependents[source.index] = str(entry.reference)
+        return dependents
+
+
+def _may_change_nothing(step: Step) -> bool:
+    """Return whether a step may find, at its turn, that nothing is to be done."""
+    differences = step.decision.differences
+    updates = step.action is Action.UPDATE and all(difference.undecided for difference in differences)
+    return updates or step.decision.conditional or bool(step.deferred)

@@ -1,11 +1,13 @@
-"""Replacements: whether a resource is replaced, and what that means for others; deletions that follow from others.
+"""Replacements: whether a resource is replaced, and the effect on others; deletions that follow from others.
 
-A resource is replaced where what can only be set at creation differs, where its manifest or provider demands it, and
-for the sake of another resource, which triggers it, takes it with it, or is where one of its values comes from. Pure.
+A resource is replaced where a value that can only be set at creation differs, where its manifest or provider demands
+it, and for the sake of another resource, which triggers it, takes it with it, or is the source of one of its values.
+It is not replaced while it is protected, nor where a provider would lose resources with its configuration. Pure.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import descendants
@@ -15,22 +17,23 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.step import Decision, Replacement, ReplacementReason
 from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.nested import at_place, attribute_of, parse_place
+from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
-from resource_api.plan.diff import compare
-from resource_api.plan.provider_plan import predict
-from resource_api.prior.match import recorded_dependents
+from resource_api.plan import unknowns
+from resource_api.plan.diff import compare, predict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import Record
+    from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.model.record import Record, RecordKey
     from resource_api.model.step import Step
-    from resource_api.plan.decision_inputs import DecisionInputs
+    from resource_api.plan.diff import DecisionInputs
     from resource_api.prior.match import Prior
 
     Resource = Mapping[str, Any]
@@ -44,34 +47,32 @@ _TRANSIENT: Final = frozenset({ReplacementReason.TAINTED, ReplacementReason.TRIG
 def decide_replacement(
     entry: Entry,
     is_: Resource,
-    wanted: Resource,
+    expected: Resource,
     functions: ProviderFunctions,
     inputs: DecisionInputs,
     *,
-    found: Sequence[Difference],
+    differences: Sequence[Difference],
     planned: Planned,
 ) -> Decision | None:
-    """Return the decision to replace a resource that exists; None: it is not replaced.
+    """Return the decision to replace a resource that exists, or None.
 
-    ``found`` are its differences from what is ``wanted``, and ``planned`` what its provider plans for them.
+    ``differences`` are between its present and its ``expected`` values, ``planned`` is its provider's plan for them.
     """
-    replacing = _replacing_attributes(entry, found, planned, inputs)
+    replacing = _replacing_attributes(entry, differences, planned, inputs)
     if inputs.lost_sources and not replacing.certain:
-        replacing = _replacing_without_sources(entry, is_, wanted, functions, inputs)
+        replacing = _replacing_without_sources(entry, is_, expected, functions, inputs)
     if not (replacing.all or inputs.replacement):
         return None
-    decision = _checked_replacement(entry, found, replacing, inputs)
+    decision = _checked_replacement(entry, differences, replacing, inputs)
     if planned.delete_first and entry.meta.lifecycle.replace == "create_first":
         decision = decision._replace(error="cannot be replaced create_first: its provider must delete first")
     if not (replacing.certain or (inputs.replacement and not inputs.conditional)):
-        decision = _conditional(decision, found, replacing, inputs)
+        decision = _conditional(decision, differences, replacing, inputs)
     return decision
 
 
 def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacement | None) -> Decision:
     """Return the decision to replace the resource that had the same title, and other namevars."""
-    from resource_api.plan.protection import replacement_refusal
-
     differences = _namevar_differences(entry, predecessor)
     decision = _replace(differences, tuple(difference.attribute for difference in differences), replacement)
     if error := replacement_refusal(entry, predecessor):
@@ -82,7 +83,7 @@ def replace_predecessor(entry: Entry, predecessor: Record, replacement: Replacem
 
 
 def _namevar_differences(entry: Entry, record: Record) -> tuple[Difference, ...]:
-    old, new = (each if isinstance(each, tuple) else (each,) for each in (record.name, entry.name))
+    old, new = (name if isinstance(name, tuple) else (name,) for name in (record.name, entry.name))
     pairs = zip(entry.definition.namevars, old, new, strict=True)
     return tuple(Difference(name, before, after) for name, before, after in pairs if before != after)
 
@@ -105,43 +106,38 @@ class _ReplacingAttributes(NamedTuple):
 
 
 def _replacing_attributes(
-    entry: Entry, found: Sequence[Difference], planned: Planned, inputs: DecisionInputs
+    entry: Entry, differences: Sequence[Difference], planned: Planned, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
     """Return which of the differences replace the resource.
 
     A value that is not yet known counts only if replacing is allowed or its source is deleted first.
     """
-    from resource_api.model.values.nested import attribute_of
-
     attributes, lifecycle, fixed = entry.definition.attributes, entry.meta.lifecycle, {}
 
-    def counts(attribute: str, difference: Difference) -> bool:
+    def counts(attribute: str, change: Difference) -> bool:
         allowed = lifecycle.replace in _ALLOWING or attribute in inputs.lost_sources
-        return allowed or not difference.undecided
+        return allowed or not change.undecided
 
-    for each in found:
-        attribute = each.attribute
-        source = inputs.lost_sources.get(attribute) if is_unknown(each.should) else None
-        if attributes[attribute].kind != "init_only" or not counts(attribute, each):
+    for change in differences:
+        attribute = change.attribute
+        source = inputs.lost_sources.get(attribute) if is_unknown(change.should) else None
+        if attributes[attribute].kind != "init_only" or not counts(attribute, change):
             continue
         if source is not None:
             fixed[attribute] = f"'{attribute}' comes from {source}, which is replaced"
         else:
-            fixed[attribute] = _fixed(each)
-    declared = _changed_places(found, lifecycle.replace_on_changes)
+            fixed[attribute] = _fixed(change)
+    declared = _changes_at(differences, lifecycle.replace_on_changes)
     provided = [
-        each
-        for each in _changed_places(found, planned.replace)
-        if attributes[name := attribute_of(each.attribute)].kind != "init_only" and counts(name, each)
+        change
+        for change in _changes_at(differences, planned.replace)
+        if attributes[name := attribute_of(change.attribute)].kind != "init_only" and counts(name, change)
     ]
     lost = inputs.lost_sources.keys() - set(inputs.conditional_sources)
-    certain = any(
-        not each.undecided or attribute_of(each.attribute) in lost
-        for each in (*(each for each in found if each.attribute in fixed), *declared, *provided)
-    )
-    return _ReplacingAttributes(
-        fixed, [each.attribute for each in declared], [each.attribute for each in provided], certain
-    )
+    replacing = (*(change for change in differences if change.attribute in fixed), *declared, *provided)
+    certain = any(not change.undecided or attribute_of(change.attribute) in lost for change in replacing)
+    names = [change.attribute for change in provided]
+    return _ReplacingAttributes(fixed, [change.attribute for change in declared], names, certain)
 
 
 def _fixed(difference: Difference) -> str:
@@ -149,89 +145,86 @@ def _fixed(difference: Difference) -> str:
     return f"'{difference.attribute}' can only be set at creation: it is {is_} and should be {should}"
 
 
-def _refusal(entry: Entry, why: Iterable[str]) -> str:
-    """Return the error of a resource that would have to be replaced, with what allows it."""
+def _refusal(entry: Entry, reasons: Iterable[str]) -> str:
+    """Return the error of a resource that would have to be replaced, with the option that allows it."""
     never = entry.meta.lifecycle.replace == "never"
-    return f"{'; '.join(why)}; lifecycle.replace{' is never' if never else ': delete_first would replace it'}"
+    return f"{'; '.join(reasons)}; lifecycle.replace{' is never' if never else ': delete_first would replace it'}"
 
 
-def possible_failure(entry: Entry, found: Sequence[Difference], planned: Planned) -> Sequence[str]:
-    """Return that an update fails if a value that is not known yet is not that of the creation; empty: it cannot.
+def possible_failure(entry: Entry, differences: Sequence[Difference], planned: Planned) -> Sequence[str]:
+    """Return the warning that an update fails if a value that is not known yet differs from the one at creation, or ().
 
-    ``found`` are its differences, and ``planned`` what its provider plans for them.
+    ``differences`` are those of the resource, ``planned`` is its provider's plan for them.
     """
-    if entry.meta.lifecycle.replace in _ALLOWING or not any(each.undecided for each in found):
+    if entry.meta.lifecycle.replace in _ALLOWING or not any(change.undecided for change in differences):
         return ()
     attributes = entry.definition.attributes
-    fixed = [each for each in found if attributes[each.attribute].kind == "init_only"]
-    provided = [each for each in _changed_places(found, planned.replace) if each.attribute not in attributes]
-    provided += [each for each in found if each.attribute in planned.replace and each not in fixed]
-    undecided = [each for each in (*fixed, *provided) if each.undecided]
+    fixed = [change for change in differences if attributes[change.attribute].kind == "init_only"]
+    provided = [change for change in _changes_at(differences, planned.replace) if change.attribute not in attributes]
+    provided += [change for change in differences if change.attribute in planned.replace and change not in fixed]
+    undecided = [change for change in (*fixed, *provided) if change.undecided]
     if not undecided:
         return ()
-    names = ", ".join(dict.fromkeys(each.attribute for each in undecided))
-    why = [_fixed(each) if each in fixed else f"the provider replaces for {each.attribute}" for each in undecided]
-    condition = "only if" if len(undecided) == len(found) else "if"
-    return f"{condition} {names} changes", f"fails then: {_refusal(entry, why)}"
+    names = ", ".join(dict.fromkeys(change.attribute for change in undecided))
+    reasons = [
+        _fixed(change) if change in fixed else f"the provider replaces for {change.attribute}" for change in undecided
+    ]
+    condition = "only if" if len(undecided) == len(differences) else "if"
+    return f"{condition} {names} changes", f"fails then: {_refusal(entry, reasons)}"
 
 
-def _changed_places(found: Sequence[Difference], places: Iterable[str]) -> list[Difference]:
-    """Return the differences at those of the ``places`` where one is, named by the place."""
-    from resource_api.model.values.nested import at_place, parse_place
-
-    by_attribute = {difference.attribute: difference for difference in found}
+def _changes_at(differences: Sequence[Difference], key_paths: Iterable[str]) -> list[Difference]:
+    """Return the differences at any of the ``key_paths``, named by the path."""
+    by_attribute = {change.attribute: change for change in differences}
     changed = []
-    for text in dict.fromkeys(places):
+    for text in dict.fromkeys(key_paths):
         attribute, path = parse_place(text)
-        if (difference := by_attribute.get(attribute)) is not None:
-            pairs = at_place(difference.is_, difference.should, path) if path else ()
+        if (change := by_attribute.get(attribute)) is not None:
+            pairs = at_place(change.is_, change.should, path) if path else ()
             differing = [Difference(text, *pair) for pair in pairs if not same_value(*pair)]
             # One that is certain decides.
-            differing.sort(key=lambda each: each.undecided)
-            changed += differing[:1] if path else [difference._replace(attribute=text)]
+            differing.sort(key=lambda change: change.undecided)
+            changed += differing[:1] if path else [change._replace(attribute=text)]
     return changed
 
 
 def _replacing_without_sources(
-    entry: Entry, is_: Resource, wanted: Resource, functions: ProviderFunctions, inputs: DecisionInputs
+    entry: Entry, is_: Resource, expected: Resource, functions: ProviderFunctions, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return what replaces a resource if values from deleted sources are taken as unknown.
+    """Return the attributes that replace a resource if values from deleted sources are taken as unknown.
 
     While its source does not exist, a resource that was created from it cannot stay; one that can be updated stays.
     """
-    unknown = {**wanted, **dict.fromkeys(inputs.lost_sources.keys() & wanted.keys(), UNKNOWN)}
+    unknown = {**expected, **dict.fromkeys(inputs.lost_sources.keys() & expected.keys(), UNKNOWN)}
     ignored = entry.meta.lifecycle.ignore_changes
-    found = [each for each in compare(entry, is_, unknown, functions, inputs) if each.attribute not in ignored]
-    planned = predict(entry, is_, unknown, functions) if found else Planned()
-    return _replacing_attributes(entry, found, planned, inputs)
+    differences = [
+        change for change in compare(entry, is_, unknown, functions, inputs) if change.attribute not in ignored
+    ]
+    planned = predict(entry, is_, unknown, functions) if differences else Planned()
+    return _replacing_attributes(entry, differences, planned, inputs)
 
 
 def _checked_replacement(
-    entry: Entry, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
+    entry: Entry, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
     """Replace if the manifest allows it, with ``lifecycle.replace`` or by requesting it; otherwise fail."""
-    from resource_api.plan.protection import (
-        replacement_refusal,
-        untaint_hint,
-    )
-
     lifecycle, order = entry.meta.lifecycle, entry.meta.lifecycle.replace
     lost = [name for name in replacing.all if name in inputs.lost_sources]
     requested = order is None and bool(inputs.replacement or replacing.declared)
     if replacing.fixed and order not in _ALLOWING and not requested:
         # With a lost source this step would be a replacement, so that the replacement of the source is not begun.
         action = Action.REPLACE if lost else Action.UPDATE
-        return Decision(action, found, error=_refusal(entry, replacing.fixed.values()))
+        return Decision(action, differences, error=_refusal(entry, replacing.fixed.values()))
     replacement = inputs.replacement or _implied_replacement(replacing, inputs, lost)
-    decision = _replace(found, replacing.all, replacement)
+    decision = _replace(differences, replacing.all, replacement)
     if order == "never":
-        why = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
-        return decision._replace(error=why + untaint_hint(entry, inputs.record))
+        error = f"would be replaced ({replacement or ''}), and lifecycle.replace is never"
+        return decision._replace(error=error + untaint_hint(entry, inputs.record))
     if not entry.definition.ensurable:
         return decision._replace(error="cannot be replaced: its type cannot delete and create it")
     if order == "create_first" and inputs.predecessor is None:
-        why = "cannot be replaced create_first: the new one would have the same name as the old one"
-        return decision._replace(error=why)
+        error = "cannot be replaced create_first: the new one would have the same name as the old one"
+        return decision._replace(error=error)
     if error := replacement_refusal(entry, inputs.record):
         return decision._replace(error=error)
     if lifecycle.retain:
@@ -240,9 +233,9 @@ def _checked_replacement(
 
 
 def _conditional(
-    decision: Decision, found: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
+    decision: Decision, differences: Sequence[Difference], replacing: _ReplacingAttributes, inputs: DecisionInputs
 ) -> Decision:
-    """Return a replacement that is carried out only if it turns out to be needed; what forbids it counts only then."""
+    """Return a replacement that is carried out only if it turns out to be needed; its error counts only then."""
     conditions = []
     if inputs.replacement is not None:
         verb = "changes" if inputs.replacement.reason is ReplacementReason.TRIGGERED else "is replaced"
@@ -254,14 +247,16 @@ def _conditional(
     reasons = [f"only if {' or '.join(conditions)}"]
     if decision.error:
         reasons.append(f"fails then: {decision.error}")
-    return _replace(found, replacing.all, inputs.replacement)._replace(
+    return _replace(differences, replacing.all, inputs.replacement)._replace(
         reasons=tuple(reasons), conditional=True, forbidden=decision.error
     )
 
 
-def _replace(found: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None) -> Decision:
+def _replace(
+    differences: Sequence[Difference], attributes: tuple[str, ...], replacement: Replacement | None
+) -> Decision:
     reasons = (str(replacement),) if replacement is not None else ()
-    return Decision(Action.REPLACE, found, reasons, replaces_because=attributes, replacement=replacement)
+    return Decision(Action.REPLACE, differences, reasons, replaces_because=attributes, replacement=replacement)
 
 
 def _implied_replacement(
@@ -280,8 +275,8 @@ def _implied_replacement(
 def trigger_entries(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
     """Return the entries in ``replace_triggered_by``; for a component, all that it has made."""
     for text in entry.meta.lifecycle.replace_triggered_by:
-        wanted = reference.parse(text)
-        component, target = catalog.components.get(wanted), catalog.find(wanted)
+        trigger = reference.parse(text)
+        component, target = catalog.components.get(trigger), catalog.find(trigger)
         yield from component.members if component is not None else [] if target is None else [target]
 
 
@@ -320,16 +315,16 @@ def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
-    found: dict[int, list[Entry]] = {}
+    dependents: dict[int, list[Entry]] = {}
     for index in prior.records.keys() - failed:
         entry = catalog.entries[index]
-        for other in trigger_entries(catalog, entry) if _is_replaceable(entry) else ():
-            found.setdefault(other.index, []).append(entry)
+        for trigger in trigger_entries(catalog, entry) if _is_replaceable(entry) else ():
+            dependents.setdefault(trigger.index, []).append(entry)
     for step in steps:
         recorded = step.entry.index in prior.records
         if recorded and has_transient_reason(step) and (host := host_of(catalog, step.entry)) is not None:
-            found.setdefault(host.index, []).append(step.entry)
-    return found
+            dependents.setdefault(host.index, []).append(step.entry)
+    return dependents
 
 
 def _is_replaceable(entry: Entry) -> bool:
@@ -355,10 +350,10 @@ def conditional_groups(steps: Iterable[Step]) -> Mapping[int, Mapping[int, Colle
     groups: dict[int, dict[int, Collection[int]]] = {}
     for index, step in conditional.items():
         names = step.decision.replaces_because
-        found = {source.index for name in names for source in step.entry.sources.get(name, ())}
+        indexes = {source.index for name in names for source in step.entry.sources.get(name, ())}
         if step.decision.forbidden:
-            found.add(by_reference.get(step.entry.meta.lifecycle.deleted_with or "", index))
-        sources[index] = found & conditional.keys() - {index}
+            indexes.add(by_reference.get(step.entry.meta.lifecycle.deleted_with or "", index))
+        sources[index] = indexes & conditional.keys() - {index}
         groups[index] = {index: sources[index]}
     for index, before in sources.items():
         for source in before:
@@ -374,11 +369,11 @@ def conditional_requirements(members: Iterable[int], after: Mapping[int, Iterabl
     ``after`` is entry → the entries that require it. Where one of them turns out to be forbidden, a resource that
     requires it could be deleted but not be created again.
     """
-    found: dict[int, list[int]] = {}
+    required: dict[int, list[int]] = {}
     for member in members:
         for index in descendants([member], after) - {member}:
-            found.setdefault(index, []).append(member)
-    return found
+            required.setdefault(index, []).append(member)
+    return required
 
 
 def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step]:
@@ -398,48 +393,16 @@ def forget_hosted(steps: Mapping[int, Step], *, noop: bool) -> Mapping[int, Step
     }
     if not hosts:
         return steps
-    found = dict(steps)
+    result = dict(steps)
     for index in hosts:
-        host, seen = index, {index}
-        while host in hosts and hosts[host] not in seen:
+        host, passed = index, {index}
+        while host in hosts and hosts[host] not in passed:
             host = hosts[host]
-            seen.add(host)
+            passed.add(host)
         if host not in hosts:  # otherwise the chain is a circle
-            why = f"deleted with {steps[index].entry.meta.lifecycle.deleted_with}"
-            found[index] = steps[index]._replace(decision=Decision(Action.FORGET, reasons=(why,)))
-    return found
-
-
-def check_untargeted_dependents(
-    catalog: Catalog, prior: Prior, steps: Mapping[int, Step], selected: Collection[int]
-) -> None:
-    """Refuse to delete what is no longer declared under recorded dependents that are not ``selected``.
-
-    Raises ``UsageError``, which names all that depend on it, through others too.
-    """
-    deleted = [
-        index
-        for index in steps.keys() & prior.orphans.keys()
-        if steps[index].decision.action is Action.DELETE and not steps[index].decision.error
-    ]
-    dependents = recorded_dependents(catalog, prior) if deleted else {}
-    for index in sorted(deleted):
-        if left := sorted(descendants([index], dependents) - set(selected)):
-            name, names = catalog.entries[index].reference, [str(catalog.entries[each].reference) for each in left]
-            msg = (
-                f"deleting {name} would leave {', '.join(names)} without what they need;"
-                f" add them with --with-dependents, or leave out {name} too"
-            )
-            raise UsageError(msg)
-
-
-def fail_with_untargeted_dependents(steps: Iterable[Step], dependents: Mapping[int, str]) -> list[Step]:
-    """Fail the steps of ``dependents``: entry's index → a resource outside of the targets that cannot stay then."""
-    errors = {
-        index: f"would take {dependent} along, which is not among the targets; --with-dependents adds it"
-        for index, dependent in dependents.items()
-    }
-    return [fail(step, errors[step.entry.index]) if step.entry.index in errors else step for step in steps]
+            reason = f"deleted with {steps[index].entry.meta.lifecycle.deleted_with}"
+            result[index] = steps[index]._replace(decision=Decision(Action.FORGET, reasons=(reason,)))
+    return result
 
 
 def fail(step: Step, error: str) -> Step:
@@ -448,3 +411,97 @@ def fail(step: Step, error: str) -> Step:
         reasons = (*step.decision.reasons, f"fails then: {error}")
         return step._replace(decision=step.decision._replace(reasons=reasons, forbidden=error))
     return step._replace(decision=step.decision._replace(error=error))
+
+
+#: A protection that is recorded outlives the line that has declared it.
+_HINT: Final = "set lifecycle.protect to false first"
+
+
+def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
+    """Return why a protected resource is not deleted; empty: it is not protected.
+
+    ``declared``: whether a manifest declares it; an orphan has to be declared again first.
+    """
+    if not entry.is_protected(record):
+        return ""
+    if declared:
+        return f"is protected and would be deleted; {_HINT}"
+    return "is protected and would be deleted; declare it with lifecycle.protect: false first"
+
+
+def replacement_refusal(entry: Entry, record: Record | None) -> str:
+    """Return why a protected resource is not replaced; empty: it is not protected. ``record``: of the old one."""
+    if not entry.is_protected(record):
+        return ""
+    return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record)}"
+
+
+def untaint_hint(entry: Entry, record: Record | None) -> str:
+    """Return how to keep a tainted resource, to be added to a refusal; empty where it is not tainted."""
+    tainted = record is not None and record.status == "tainted"
+    return f", or keep it as it is: state untaint {entry.reference}" if tainted else ""
+
+
+def fail_with_lost_providers(
+    steps: Sequence[Step],
+    catalog: Catalog,
+    prior: Prior,
+    functions: Callable[[str], ProviderFunctions],
+    *,
+    noop: bool,
+) -> list[Step]:
+    """Fail the replacements that would put the resources of a provider out of reach; ``noop``: the run is noop.
+
+    ``functions`` returns the functions of a provider instance. A resource ``deleted_with`` the source of its provider's
+    configuration is created anew, unless the provider itself compares configurations: then it refuses the new one.
+    """
+    replaced = {
+        step.entry.index: step
+        for step in steps
+        if step.action is Action.REPLACE and not (step.decision.error or step.is_noop(noop_run=noop))
+    }
+    pending = [instance for instance in catalog.instances.values() if instance.pending] if replaced else []
+    lost = {}
+    for instance in pending:
+        for step in _sources(instance, catalog, replaced):
+            compares = functions(instance.name).diff_config is not None
+            excepted = () if compares else _hosted(step, catalog, prior)
+            if resource := next(_created(instance, prior, excepted), ""):
+                lost[step.entry.index] = _error(instance, step, resource, compares=compares)
+    return [fail(step, lost[step.entry.index]) if step.entry.index in lost else step for step in steps]
+
+
+def _sources(instance: ProviderInstance, catalog: Catalog, replaced: dict[int, Step]) -> Iterator[Step]:
+    """Yield the replacements that change a value of a configuration, as far as is known."""
+    for path in catalog.scope.paths(dict(instance.pending)):
+        entry = catalog.find(path.root) if isinstance(path.root, Reference) else None
+        if entry is not None and (step := replaced.get(entry.index)) is not None:
+            with suppress(ValueError):
+                if not is_unknown(unknowns.predicted_value(path, step)):
+                    continue
+            yield step
+
+
+def _hosted(source: Step, catalog: Catalog, prior: Prior) -> set[RecordKey]:
+    """Return the keys of the recorded resources that are gone with the source."""
+    return {
+        record.key
+        for index, record in prior.records.items()
+        if catalog.entries[index].meta.lifecycle.deleted_with == str(source.reference)
+    }
+
+
+def _created(instance: ProviderInstance, prior: Prior, hosted: Collection[RecordKey]) -> Iterator[str]:
+    """Yield the resources created by an instance, apart from ``hosted`` ones."""
+    for key, record in prior.state.records.items():
+        if record.instance == instance.name and record.owned and exists(record.is_) and key not in hosted:
+            yield str(record.reference)
+
+
+def _error(instance: ProviderInstance, source: Step, resource: str, *, compares: bool) -> str:
+    name = split_instance(instance.name)[1] or instance.name
+    hosted = f"; if it is gone with that, declare 'lifecycle: {{deleted_with: \"{source.reference}\"}}' there"
+    return (
+        f"cannot be replaced: the provider '{name}' is configured with it, and {resource}, which that has made, would"
+        f" be out of reach; delete {resource} before{'' if compares else hosted}"
+    )

@@ -1,4 +1,4 @@
-"""Which side effects of a change are forbidden: those that undo what is declared, or remove what is not ours.
+"""Forbidden side effects of a change: those that undo a declaration, or remove resources of other owners.
 
 The same rule holds for the plan and right before a change is made. Pure.
 """
@@ -30,7 +30,7 @@ class SideEffectRule:
     """Decides about the side effects of the steps of one plan."""
 
     def __init__(self, plan: Plan, functions: Callable[[str], ProviderFunctions]) -> None:
-        """Take a plan, and what returns the pure functions of a provider instance."""
+        """Take a plan, and a getter of the pure functions of a provider instance."""
         self._plan = plan
         self._functions = functions
 
@@ -43,53 +43,52 @@ class SideEffectRule:
         return {step.entry.index: step for step in self._plan.steps}
 
     def refusal(self, step: Step, effect: SideEffect) -> str:
-        """Return why a step with this side effect must not be carried out; empty: it may be.
+        """Return the reason to refuse a step with this side effect, or "".
 
-        What is declared otherwise is forbidden to every step. A deletion that nobody declared (``destroy``,
-        ``--prune``) removes nothing but what the same run deletes too.
+        No step may contradict a declaration. A deletion that nobody declared (``destroy``, ``--prune``) removes only
+        resources that the same run deletes too.
         """
         entries = list(self._concerned(step, effect))
         orphans = self._plan.prior.orphans
         way_out = f"to leave {step.reference} as it is, take its declaration away and list it under 'removed:'"
         for entry in entries:
             if entry.index not in orphans and self._contradicts(step, entry, effect):
-                place = self._plan.catalog.manifest.place(entry.declaration)
-                where = f" ({place.file}:{place.line})" if place.file else ""
-                declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{where}"
+                position = self._plan.catalog.manifest.place(entry.declaration)
+                location = f" ({position.file}:{position.line})" if position.file else ""
+                declared = f"{entry.reference} declares {'as present' if effect.removes else 'otherwise'}{location}"
                 if effect.asked:
                     return f"would {effect.action} {effect}, which {declared}"
                 return f"would also {effect.action} {effect}, which {declared}; {way_out}"
         if not effect.removes or effect.asked or step.entry.index not in orphans or self._came_with(effect, entries):
             return ""
         recorded = not self.keys(step, effect).isdisjoint(self._plan.prior.state.records)
-        why = "which this run is not to delete" if recorded else "which is not ours"
-        return f"would also {effect.action} {effect}, {why}; {way_out}"
+        reason = "which this run is not to delete" if recorded else "which is not ours"
+        return f"would also {effect.action} {effect}, {reason}; {way_out}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
         """Return the identities of the thing that a side effect happens to.
 
         It belongs to each provider of its type that leads to the same place as that of the step.
         """
-        own = step.definition.instance
         instances = self._instances.get(effect.type or step.definition.name, ())
-        names = (effect.name, *effect.aliases)
-        return {(instance, name) for instance in instances if self._same_place(own, instance) for name in names}
+        reached = [instance for instance in instances if self._same_place(step.definition.instance, instance)]
+        return {(instance, name) for instance in reached for name in (effect.name, *effect.aliases)}
 
     @cached_property
     def _instances(self) -> Mapping[str, Collection[str]]:
         """The providers of resources that are declared or recorded, by type."""
-        found: dict[str, set[str]] = {}
+        instances: dict[str, set[str]] = {}
         for instance, _ in (*self._entries, *self._plan.prior.state.records):
-            found.setdefault(split_instance(instance)[0], set()).add(instance)
-        return found
+            instances.setdefault(split_instance(instance)[0], set()).add(instance)
+        return instances
 
-    def _same_place(self, own: str, other: str) -> bool:
+    def _same_place(self, instance: str, candidate: str) -> bool:
         """Return whether two providers may lead to the same place, as the second one compares configurations."""
-        if own == other:
+        if instance == candidate:
             return True
-        ours, theirs = self._config(own), self._config(other)
-        compare_configs = self._functions(other).diff_config if ours and theirs else None
-        return compare_configs is None or not compare_configs(ours or {}, theirs or {})
+        config, candidate_config = self._config(instance), self._config(candidate)
+        compare_configs = self._functions(candidate).diff_config if config and candidate_config else None
+        return compare_configs is None or not compare_configs(config or {}, candidate_config or {})
 
     def _config(self, instance: str) -> Mapping[str, Any] | None:
         """Return the configuration of a provider; None if it has none, or it is not known."""
@@ -99,7 +98,7 @@ class SideEffectRule:
         return None if recorded is None else recorded.should
 
     def goes_anyway(self, step: Step, effect: SideEffect) -> bool:
-        """Return whether the run deletes for itself what a side effect removes."""
+        """Return whether the run deletes the resource that a side effect removes anyway."""
         entries = (self._entries.get(key) for key in self.keys(step, effect) if effect.removes)
         return any(entry is not None and self._is_deleted(entry) for entry in entries)
 

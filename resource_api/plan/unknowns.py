@@ -1,4 +1,4 @@
-"""Values of references into other resources: known from the plan, read, or unknown until a step has been carried out.
+"""Values of references into other resources and of outputs: planned, read, or unknown until a step was carried out.
 
 Pure; the transaction uses the same functions once the values are known.
 """
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize
 from resource_api.model.action import Action
-from resource_api.model.change import exists
+from resource_api.model.change import Difference, exists
 from resource_api.model.implied_secrets import mark_secrets, referred_value
+from resource_api.model.sealed_secrets import seal_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
-from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown
+from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -71,27 +72,27 @@ def outputs(catalog: Catalog, resolve: Callable[[ExpressionPath], Any]) -> tuple
     values, problems = {}, []
     for name, value in catalog.manifest.outputs.items():
         try:
-            found = expression.evaluate(value, resolve)
+            result = expression.evaluate(value, resolve)
         except expression.EvaluationError as error:
-            found, place = UNKNOWN, catalog.manifest.place(("outputs", name))
-            problems.append(Problem(None, f"output '{name}': {error}", "error", "", *place, code="output"))
+            result, position = UNKNOWN, catalog.manifest.place(("outputs", name))
+            problems.append(Problem(None, f"output '{name}': {error}", "error", "", *position, code="output"))
         except ValueError:
-            found = UNKNOWN
-        secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(found)
-        values[name] = Sensitive(found) if secret else found
+            result = UNKNOWN
+        secret = is_secret(catalog.scope.inputs.get(name)) and not is_unknown(result)
+        values[name] = Sensitive(result) if secret else result
     return values, problems
 
 
 def with_location(catalog: Catalog, entry: Entry, text: str) -> str:
     """Return a problem with the file and line in which the resource is declared."""
-    place = catalog.manifest.place(entry.declaration)
-    return f"{text}; at {place.file}:{place.line}" if place.line else text
+    position = catalog.manifest.place(entry.declaration)
+    return f"{text}; at {position.file}:{position.line}" if position.line else text
 
 
 def complete_should(
     entry: Entry, values: Mapping[str, Any], functions: ProviderFunctions
 ) -> tuple[Mapping[str, Any], str]:
-    """Return ``should`` with ``values`` that have become known, checked and canonical; and what is wrong with it."""
+    """Return ``should`` with ``values`` that became known, checked and canonical, and an error or ""."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
     (canonical,), problems = canonicalize.canonicalize(functions, [filled], lambda _place: entry.pending)
@@ -99,3 +100,23 @@ def complete_should(
     if not errors and functions.check_policies is not None:
         return canonical, functions.check_policies(entry, canonical)
     return canonical, "; ".join(errors)
+
+
+_NONE = object()
+
+
+def output_changes(recorded: Mapping[str, Any], outputs: Mapping[str, Any], salt: bytes) -> Sequence[Difference]:
+    """Return each output that will be recorded or forgotten, with both values, or None for a missing one.
+
+    In the order of the manifest, forgotten outputs last. A value that is not known yet counts as another one.
+    """
+    changes = []
+    for name, value in outputs.items():
+        before = recorded.get(name, _NONE)
+        if is_unknown(value) or not _is_recorded(before, value, salt):
+            changes.append(Difference(name, None if before is _NONE else before, value))
+    return [*changes, *(Difference(name, value, None) for name, value in recorded.items() if name not in outputs)]
+
+
+def _is_recorded(before: Any, value: Any, salt: bytes) -> bool:
+    return before is not _NONE and same_value(before, seal_secrets(value, salt))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from resource_api.model.report import Report, StepReport, Summary
     from resource_api.model.step import Step
     from resource_api.model.values.errors import Problem
-    from resource_api.plan.drift import Drift
+    from resource_api.plan.diff import Drift
     from resource_api.plan.planner import Plan
 
 FORMAT_VERSION = 1

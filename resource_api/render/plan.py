@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from resource_api.model.change import Difference
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.plan.drift import Drift
+    from resource_api.plan.diff import Drift
     from resource_api.plan.planner import Plan
 
 #: Colours that can be read on a dark and on a light ground; only the sign of a step has one.

@@ -171,14 +171,14 @@ class Planning:
         with self._log.bind(phase="observe"):
             if selected is None or not self.options.excludes:
                 return observe(catalog, prior, selected, self.snapshot), selected
-            from resource_api.plan import exclusion
+            from resource_api.plan import partial_runs
 
             excluded = targets.excluded(catalog, self.options, prior.undeclared)
-            needed = exclusion.needed(catalog, excluded, selected)
+            needed = partial_runs.needed(catalog, excluded, selected)
             assumed = self._environment.assumed
             needed = {index for index in needed if str(catalog.entries[index].reference) not in assumed}
             queries = observe(catalog, prior, selected | needed, self.snapshot)
-            if (left_out := exclusion.leave_out(catalog, prior, needed, selected, queries)) is None:
+            if (left_out := partial_runs.leave_out(catalog, prior, needed, selected, queries)) is None:
                 return queries, selected
             self._warn(str(left_out), "exclude")
             return queries, selected.difference(entry.index for entry in left_out.entries)

@@ -22,9 +22,9 @@ from resource_api.model.values.expression import EvaluationError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
-from resource_api.plan import drift as drifting
-from resource_api.plan.drift import Drift
-from resource_api.plan.output_changes import output_changes
+from resource_api.plan import diff as drifting
+from resource_api.plan.diff import Drift
+from resource_api.plan.unknowns import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.schema_upgrade import rename, upgrade
 from resource_api.snapshot.configure_providers import configure_instances

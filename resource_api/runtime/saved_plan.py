@@ -31,7 +31,7 @@ from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
-from resource_api.plan.drift import Drift
+from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
 from resource_api.runtime.environment import read_saved_plan
 from resource_api.runtime.planning import Plan

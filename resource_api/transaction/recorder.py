@@ -240,7 +240,7 @@ class Recorder:
         state = self._plan.prior.state
         if outputs is None or not (outputs or state.outputs):
             return ()
-        from resource_api.plan.output_changes import output_changes
+        from resource_api.plan.unknowns import output_changes
 
         return output_changes(state.outputs, outputs, state.salt)
 

@@ -16,7 +16,7 @@ from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, Reco
 from resource_api.model.sealed_secrets import Sealed, count_digests, digest_secret, map_sealed, seal_secrets
 from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
-from resource_api.plan.bulk_decisions import required_references
+from resource_api.plan.decide import required_references
 from resource_api.plan.replacement import has_transient_reason
 from resource_api.transaction.operation_run import Status
 

@@ -24,8 +24,7 @@ from resource_api.model.values.text import show
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.decide import decide, effective_should, left_by_earlier_run
-from resource_api.plan.diff import equal_places
-from resource_api.plan.drift import is_corrective
+from resource_api.plan.diff import equal_indexes, is_corrective
 from resource_api.plan.replacement import (
     conditional_groups,
     conditional_requirements,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Operation, Step
     from resource_api.model.type_definition import FunctionCall, Name
     from resource_api.model.values.expression import ExpressionPath
-    from resource_api.plan.decision_inputs import DecisionInputs
+    from resource_api.plan.diff import DecisionInputs
     from resource_api.plan.planner import Plan
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
@@ -127,7 +126,7 @@ class Reevaluation:
             readable = type(row) is dict and exists(row) and exists(run.should)
             if readable and run.step.decision is SAME and self._holds_if_same(run):
                 pairs.append((run, row))
-        positions = equal_places([(run.step.entry, row) for run, row in pairs], self._providers.functions(instance))
+        positions = equal_indexes([(run.step.entry, row) for run, row in pairs], self._providers.functions(instance))
         equal = [pairs[position] for position in positions]
         for run, row in equal:
             if row != run.is_:

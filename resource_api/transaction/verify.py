@@ -15,7 +15,7 @@ from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
-from resource_api.plan.diff import ComparisonError, compare, equal_places
+from resource_api.plan.diff import ComparisonError, compare, equal_indexes
 from resource_api.snapshot.settling import read_until_settled
 from resource_api.transaction.provider_call import SettlingProgress
 
@@ -138,7 +138,7 @@ def _verified(
 ) -> dict[int, Mapping[str, Any]]:
     """Return, by number, the rows that certainly have the requested state, compared all at once; else ``_missing``."""
     pairs = list(_comparable(runs, rows))
-    positions = equal_places([(run.step.entry, row) for run, row in pairs], functions)
+    positions = equal_indexes([(run.step.entry, row) for run, row in pairs], functions)
     return {run.number: _shared(row, run.should) for run, row in (pairs[position] for position in positions)}
 
 

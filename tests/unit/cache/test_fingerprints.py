@@ -170,7 +170,7 @@ def test_code_that_is_replaced_during_a_run_is_not_relied_on(site: CachedSite) -
 
 
 def _after(happens: Callable[[], None]) -> Callable[..., Any]:
-    from resource_api.plan.bulk_decisions import decide_in_bulk
+    from resource_api.plan.decide import decide_in_bulk
 
     def then(*arguments: Any) -> Any:
         happens()

@@ -16,9 +16,8 @@ from resource_api.model.entry import Entry
 from resource_api.model.provider_functions import ProviderFunctions
 from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.values import UNKNOWN, is_flat
-from resource_api.plan.bulk_decisions import BulkDecisions
-from resource_api.plan.decision_inputs import DecisionInputs
-from resource_api.plan.diff import ComparisonError, compare, equal_places
+from resource_api.plan.decide import BulkDecisions
+from resource_api.plan.diff import ComparisonError, DecisionInputs, compare, equal_indexes
 from resource_api.state.store import MemoryStore
 from tests.lifecycle.world import Bench
 from tests.registries import registry_of
@@ -130,10 +129,10 @@ def _inconsistent(_name: str, attribute: str, is_: Mapping[str, Any], should: Ma
 def test_equal_resources_have_no_difference(
     insync: Callable[..., Any] | None, drawn: list[tuple[dict[str, Any], Any]]
 ) -> None:
-    """``equal_places`` finds exactly the resources without a difference, except for unknown values."""
+    """``equal_indexes`` finds exactly the resources without a difference, except for unknown values."""
     pairs = [(entry(should), {**should, "size": value}) for should, value in drawn]
     asked = functions(insync)
-    found = set(equal_places(pairs, asked))
+    found = set(equal_indexes(pairs, asked))
     for place, (each, row) in enumerate(pairs):
         if each.should["size"] is not UNKNOWN:
             assert (place in found) != _differs(each, row, asked)
@@ -157,7 +156,7 @@ def test_a_comparison_cannot_change_its_arguments() -> None:
         return is_[attribute] == should[attribute]
 
     pairs: Sequence[tuple[Entry, dict[str, Any]]] = [(entry({"name": "n", "size": 1}), {"name": "n", "size": 2})]
-    assert list(equal_places(pairs, functions(writing))) == []
+    assert list(equal_indexes(pairs, functions(writing))) == []
     assert pairs[0][1] == {"name": "n", "size": 2}
 
 
