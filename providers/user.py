@@ -102,9 +102,12 @@ class Provider(BaseProvider):
         return list(context.accepted(rows))
 
     def preflight(self, _context: Context, changes: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Problem]]:
-        """Yield what is missing for a user: groups, and the program that is the shell."""
+        """Yield what is missing for a user: groups, and the program that is the shell; and a home that stays."""
         from lib import prerequisites
 
+        removed = {name: should for name, should in changes.items() if should.get("managehome")}
+        homes = {user.pw_name: user.pw_dir.rstrip("/") for user in _entries(removed) if user.pw_dir.strip("/")}
+        yield from prerequisites.kept_by_mounts({name: removed[name] for name in homes}, homes.__getitem__)
         for name, should in prerequisites.present(changes).items():
             missing = [
                 *prerequisites.missing_group("gid", should.get("gid")),

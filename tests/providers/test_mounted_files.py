@@ -245,6 +245,39 @@ def test_a_plan_says_that_a_mount_point_cannot_be_removed(kind: str, tmp_path: P
     assert report.exit_code == 1 or place.exists()
 
 
+@pytest.mark.usefixtures("private_system")
+@pytest.mark.parametrize("kind", ["apt_pin", "logrotate_rule", "sudo_rule", "systemd_unit"])
+def test_a_plan_says_that_a_mounted_file_of_a_directory_cannot_be_removed(kind: str, tmp_path: Path) -> None:
+    """As for files that are declared by their path."""
+    title, declared, place, _ = PLACES[kind]
+    path = Path(place)
+    converge({title: declared})
+    mount_file(tmp_path, path, path.read_bytes())
+    (tmp_path / "outside").chmod(path.stat().st_mode & 0o777)
+    try:
+        said = warned({title: {**declared, "ensure": "absent"}})
+        assert f"'{path}' is a mount point, so it cannot be removed before it is unmounted" in said
+    finally:
+        unmount(place)
+        path.unlink()
+
+
+@pytest.mark.usefixtures("private_system")
+def test_a_plan_says_that_a_mounted_home_cannot_be_removed(tmp_path: Path) -> None:
+    """Only where the home goes with the user, which ``managehome`` declares."""
+    home, real = tmp_path / "home", tmp_path / "real"
+    real.mkdir()
+    converge({"User[ra-mounted-home]": {"home": str(home), "managehome": True}})
+    bind(real, str(home))
+    try:
+        absent = {"User[ra-mounted-home]": {"ensure": "absent", "managehome": True}}
+        assert warned(absent) == [f"'{home}' is a mount point, so it cannot be removed before it is unmounted"]
+        assert warned({"User[ra-mounted-home]": {"ensure": "absent"}}) == []
+    finally:
+        unmount(str(home))
+        converge({"User[ra-mounted-home]": {"ensure": "absent", "managehome": True}})
+
+
 @pytest.mark.usefixtures("machine")
 def test_a_mounted_file_that_is_declared_absent_fails(tmp_path: Path) -> None:
     """The message says that it is a mount point."""
