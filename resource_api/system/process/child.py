@@ -1,7 +1,6 @@
-"""What a program is started with, and what a forked child does until it executes it.
+"""The invocation of a program, and the steps of a forked child until it executes it.
 
-A program of another user is executed by the child after it has changed its identity. How a child is forked must not
-enter here.
+``spawn`` and ``fork`` fork the child.
 """
 
 from __future__ import annotations
@@ -78,8 +77,10 @@ def above_standard_streams(fd: int) -> int:
     """
     if fd > _LAST_STANDARD_STREAM:
         return fd
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_STREAM + 1)
-    os.close(fd)
+    moved, null = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_STREAM + 1), os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, fd)  # not closed: the next descriptor of ``sh`` would take the number
+    if null > _LAST_STANDARD_STREAM:
+        os.close(null)
     return moved
 
 
@@ -103,13 +104,20 @@ def enter(parent: int, handled: Sequence[int]) -> None:
 
 
 def execute(
-    invocation: Invocation, report: int, parent: int, handled: Sequence[int], streams: Sequence[int] = ()
+    invocation: Invocation,
+    report: int,
+    parent: int,
+    handled: Sequence[int],
+    streams: Sequence[int] = (),
+    *,
+    go: int | None = None,
 ) -> NoReturn:
     """Execute the program in the child, perhaps as another user; never return.
 
     With ``streams``, which become its standard streams, it gets a session of its own first. An error goes to
-    ``report``, as a number. Before a change of identity all descriptors of this process are closed, except that: also
-    the one that ``sh`` would wait for. The directory is entered with the user's rights only.
+    ``report``, as a number. All other descriptors of this process are closed before a change of identity, also the one
+    that ``sh`` waits for. The directory is entered with the user's rights only. With ``go``, the child waits until its
+    parent has written there, and ends if that closes it instead.
     """
     try:
         if streams:
@@ -118,7 +126,11 @@ def execute(
             os.dup2(stream, standard)
         if invocation.guard is not None:
             parent = _fork_guarded(invocation.guard, parent)
-        close_all_but({0, 1, 2, report})
+        close_all_but({0, 1, 2, report, go})
+        if go is not None:
+            if not os.read(go, 1):
+                os._exit(255)
+            os.close(go)
         if invocation.identity is not None:
             identity.assume(invocation.identity)
         os.chdir(invocation.cwd)
@@ -147,10 +159,10 @@ def _fork_guarded(guard: Callable[[int], NoReturn], parent: int) -> int:
     return guardian
 
 
-def close_all_but(kept: Container[int]) -> None:
-    """Close all descriptors of this process but some."""
+def close_all_but(descriptors: Container[int | None]) -> None:
+    """Close all descriptors of this process except ``descriptors``."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
+        if int(name) not in descriptors:
             with suppress(OSError):  # that of the listing is closed already
                 os.close(int(name))
 

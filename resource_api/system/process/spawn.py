@@ -1,13 +1,12 @@
-"""Start a program with ``sh``, which forks and sets up the child; the only module that uses ``sh``.
+"""Start a program with ``sh``, which forks and reaps; the only module that uses ``sh``.
 
-Side effects of ``sh`` on the process that imports it, and what it leaves behind after a failure, are undone here.
-A program that only reads is started by ``fork`` instead: most runs start no others, and need not import ``sh``.
-Waiting, reading and killing must not enter here.
+The child executes the program itself (``child.execute``), because it changes its identity, dies with its parent and
+reports errors by number. A program that only reads is started by ``fork`` instead: most runs start no other kind, and
+need not import ``sh``, which takes 80 ms.
 """
 
 from __future__ import annotations
 
-import codecs
 import errno
 import gc
 import os
@@ -26,16 +25,18 @@ if TYPE_CHECKING:
 
     from resource_api.system.process.child import Invocation
 
-_CODEC: Final = "resource_api_argv"
+#: The descriptors that one start needs at most at once.
+_DESCRIPTORS: Final = 12
+#: Exit codes that ``sh`` raises no exception for, those of signals included.
+_ANY_EXIT_CODE: Final = range(-64, 256)
 
 
 def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], Any]:
     """Return a function that starts a program with descriptors for its stdout, its stderr, and the child's report.
 
-    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when the program cannot be
-    started. A child that executes the program itself writes the number of that error into its report instead: one that
-    only reads, and one with an ``identity``, whose user may delay the start, and this process must not wait for it
-    without a limit.
+    The function returns an object with ``pid`` and ``wait()``, and raises ``OSError`` when there can be no child. A
+    child that cannot execute the program writes the number of the error into its report: the program's user may delay
+    the start, and this process must not wait for it without a limit.
     Call this before creating the descriptors: the import of ``sh`` may open some.
     """
     start = fork.start if reading else partial(_spawn, _sh())
@@ -43,7 +44,7 @@ def starter(*, reading: bool = False) -> Callable[[Invocation, int, int, int], A
 
 
 def _in_lasting_thread(start: Callable[[], Any]) -> Any:
-    """Return what ``start`` returns, called in a thread that lasts as long as this process.
+    """Return the result of ``start``, called in a thread that lasts as long as this process.
 
     The kernel kills a program when the thread that has started it ends (``process_tree.end_with``), and threads of
     providers and of ``--parallel`` may end before the program.
@@ -81,7 +82,7 @@ def _start_programs(tasks: SimpleQueue[Any]) -> None:
 
 @cache
 def _sh() -> Any:
-    """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs arguments."""
+    """Import ``sh`` without its side effects: it replaces ``glob.glob``, and logs commands."""
     import glob
     import logging
 
@@ -91,7 +92,6 @@ def _sh() -> Any:
     if first:
         glob.glob = original
     logging.getLogger("sh").setLevel(logging.CRITICAL + 1)
-    codecs.register(_codec)
     return sh
 
 
@@ -107,75 +107,46 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)
 
 
-def _codec(name: str) -> codecs.CodecInfo | None:
-    """Return a codec that encodes surrogate escapes as bytes; ``sh`` always encodes with strict errors."""
-
-    def encode(text: str, _errors: str = "strict") -> tuple[bytes, int]:
-        return text.encode("utf-8", "surrogateescape"), len(text)
-
-    return codecs.CodecInfo(encode, codecs.utf_8_decode, name=name) if name == _CODEC else None
+def _check_descriptors() -> None:
+    """Raise ``OSError`` if there are fewer descriptors than ``sh`` opens: it leaves those of a failed start open."""
+    probes: list[int] = []
+    try:
+        probes.extend(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) for _ in range(_DESCRIPTORS))
+    finally:
+        for fd in probes:
+            os.close(fd)
 
 
 def _spawn(sh: Any, invocation: Invocation, out: int, err: int, report: int) -> Any:
+    """Start a program, whose child waits until ``sh`` has returned: if that fails, the child ends and runs nothing.
+
+    A fork that fails, at the limit of processes, costs the descriptors that ``sh`` has opened by then.
+    """
+    _check_descriptors()
     child.prepare(invocation)
     _open_standard_streams()
-    cwd = invocation.cwd
-    parent, handled = os.getpid(), child.handled_signals()
-    enter: Callable[[], Any] = partial(child.enter, parent, handled)
-    if invocation.identity is not None:
-        cwd, enter = "/", partial(child.execute, invocation, report, parent, handled)
-    stdin = child.stdin(invocation)
-    options = {"in": stdin, "out": out, "err": err, "env": dict(invocation.env), "cwd": cwd}
-    options |= {"bg": 1, "bg_exc": False, "new_session": True, "preexec_fn": enter, "encoding": _CODEC}
+    stdin, collects = child.stdin(invocation), gc.isenabled()
+    go, release = map(child.above_standard_streams, os.pipe2(os.O_CLOEXEC))
+    handled = (*child.handled_signals(), signal.SIGHUP)  # ``sh`` ignores that in the background
+    execute = partial(child.execute, invocation, report, os.getpid(), handled, go=go)
+    options: dict[str, Any] = {"_in": stdin, "_out": out, "_err": err, "_bg": True, "_bg_exc": False}
+    options |= {"_new_session": True, "_preexec_fn": execute, "_ok_code": _ANY_EXIT_CODE}
     try:
-        command = sh.Command(invocation.path)
-        return _process(command(*invocation.arguments, **{f"_{name}": value for name, value in options.items()}))
+        running = sh.Command(invocation.path)(**options)
+        os.write(release, b"!")
     except sh.CommandNotFound:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
-    except BaseException as error:
-        _clean_up(error)
-        number = 0
-        if isinstance(error, sh.ForkException):  # its text is the child's traceback
-            number = int(str(error).rpartition("[Errno ")[2].partition("]")[0] or errno.EINVAL)
-        elif isinstance(error, RuntimeError):  # no thread for the reaper
-            number = errno.EAGAIN
-        if number:
-            raise OSError(number, os.strerror(number)) from None
-        raise
+    except RuntimeError:  # no thread for the reaper of ``sh``
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from None
+    else:
+        # Without the references of the two to each other, their memory is free at the end of the program.
+        process, running.process = running.process, None
+        return process
     finally:
-        os.close(stdin)
-
-
-def _process(running: Any) -> Any:
-    """Return the process of what ``sh`` has started, without their references to each other.
-
-    With that cycle their memory would be free only after some thousands of programs, each a fork of a larger process.
-    """
-    process, running.process = running.process, None
-    return process
-
-
-def _clean_up(error: BaseException) -> None:
-    """Undo what ``sh`` leaves after a failure: open descriptors, the child, a disabled garbage collector."""
-    trace = error.__traceback__
-    while trace and type(trace.tb_frame.f_locals.get("self")).__name__ != "OProc":
-        trace = trace.tb_next
-    if trace is None:
-        return
-    local = trace.tb_frame.f_locals
-    started, pid = local["self"], getattr(local["self"], "pid", None)
-    left: list[int | None] = []
-    if pid is not None:
-        kill(pid)
-        if type(error).__name__ == "ForkException":
-            left = [local["session_pipe_read"], local["session_pipe_write"]]
-    elif isinstance(error, OSError):
-        left = [local.get(f"{name}_pipe_{end}") for name in ("session", "exc") for end in ("read", "write")]
-        left += [getattr(started, f"_{name}_child_fd", None) for name in ("stdin", "stdout", "stderr")]
-        if local.get("gc_enabled"):
+        for fd in (stdin, go, release):
+            os.close(fd)
+        if collects:  # ``sh`` leaves it disabled after a failure
             gc.enable()
-    for fd in filter(None, left):
-        os.close(fd)
 
 
 def kill(pid: int) -> None:
