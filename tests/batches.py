@@ -52,14 +52,14 @@ _COUNTED: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped)\b")
 class Hooks:
     """What pytest does in a batch beside what it does otherwise."""
 
-    def __init__(self, *, sampled: bool) -> None:
-        """Run all tests, or a sample of those that repeat others."""
-        self._sampled = sampled
+    def __init__(self, seed: int | None) -> None:
+        """Run the sample ``seed`` of the tests, or all of them."""
+        self._seed = seed
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Leave out what is not in the sample."""
-        if self._sampled:
-            items[:], left_out = sampling.sample(items)
+        if self._seed is not None:
+            items[:], left_out = sampling.sample(items, self._seed)
             config.hook.pytest_deselected(items=left_out)
 
     def pytest_collection_finish(self) -> None:
@@ -156,14 +156,17 @@ def main() -> int:
     place = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     parser = argparse.ArgumentParser(prog="python -m tests.batches")
     parser.add_argument("--jobs", type=int, default=2 * (os.cpu_count() or 1), help="how many batches side by side")
-    parser.add_argument("--sampled", action="store_true", help="run a third of the tests that repeat others")
+    parser.add_argument("--sampled", action="store_true", help="run a sample: one case of each law")
     parser.add_argument("--ignore", action="append", default=[], metavar="FILE", help="a file to leave out")
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories; else tests and examples")
     arguments = parser.parse_args(sys.argv[1:place])
     os.chdir(command.ROOT)
     began = time.monotonic()
     names = [name for name in files(arguments.paths or ("tests", "examples")) if name not in arguments.ignore]
-    hooks = Hooks(sampled=arguments.sampled)
+    seed = sampling.seed() if arguments.sampled else None
+    hooks = Hooks(seed)
+    if seed is not None:
+        print(f"The sample is that of SAMPLE={seed}.", flush=True)  # noqa: T201 - a command
     with workspace() as directory:
         command.share()
         begin = partial(start, options=sys.argv[place + 1 :], hooks=hooks, directory=directory)

@@ -286,7 +286,7 @@ def test_a_program_of_another_user_gets_nothing_of_root() -> None:
 def test_before_it_is_executed_its_user_can_neither_read_nor_delay_it(tmp_path: Path) -> None:
     """The child still contains the memory of root: it is held here after its change of identity, and looked at."""
     program = "from resource_api import Command; Command('true', timeout=2)(user='games', cwd='/tmp')"
-    watch = ["-f", "-o", str(tmp_path / "trace"), "-e", "trace=chdir", "-e", "inject=chdir:delay_enter=6s:when=2"]
+    watch = ["-f", "-o", str(tmp_path / "trace"), "-e", "trace=chdir", "-e", "inject=chdir:delay_enter=6s:when=1"]
     argv = ["strace", *watch, sys.executable, "-c", program]
     with subprocess.Popen(argv, env={"PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE, text=True) as running:
         games, top, child = pwd.getpwnam("games").pw_uid, psutil.Process(running.pid), None
