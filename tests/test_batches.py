@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -62,3 +63,23 @@ def test_nothing_is_left_of_files_in_memory(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     written = Path(place.read_text())
     assert not any(each.exists() for each in (written, *written.parents[:3]))
+
+
+@pytest.mark.process
+def test_a_sample_tries_each_law_and_all_samples_try_all_cases(tmp_path: Path) -> None:
+    """Of a law with three cases one is tried, another one by the next sample; what takes long is left out."""
+    ran = tmp_path / "ran"
+    (tmp_path / "test_one.py").write_text(
+        "import pytest\n"
+        "@pytest.mark.parametrize('case', 'abc')\n"
+        f"def test_law(case): open({str(ran)!r}, 'a').write(case)\n"
+        "@pytest.mark.whole\n"
+        f"def test_long(): open({str(ran)!r}, 'a').write('long')\n"
+    )
+    for seed in "012":
+        words = [sys.executable, "-m", "tests.batches", "--sampled", str(tmp_path), "--", "-o", "addopts="]
+        environment = {**os.environ, "SAMPLE": seed}
+        done = subprocess.run(words, cwd=command.ROOT, capture_output=True, text=True, check=False, env=environment)
+        assert done.stdout.splitlines()[0] == f"The sample is that of SAMPLE={seed}."
+        assert done.stdout.splitlines()[-1] == "1 passed, 0 failed, 0 skipped", done.stdout + done.stderr
+    assert sorted(ran.read_text()) == ["a", "b", "c"]
