@@ -181,6 +181,8 @@ def documents(listed: Listed) -> list[dict[str, Any]]:
 _FORM: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([=!<>~]+)\s*(.*?)\s*\Z", re.DOTALL)
 _ORDERS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _OPERATORS: Final = ("=", "!=", *_ORDERS, "~")
+#: Characters of a text that a regular expression is searched in: others may have written it, and a search may take long.
+_LONGEST: Final = 64 * 1024
 #: Operators of other languages → ours.
 _FOREIGN: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
 
@@ -206,7 +208,10 @@ class Filter(NamedTuple):
         return lambda row: not is_secret(row.get(self.attribute)) and test(row.get(self.attribute))
 
     def _pattern(self) -> Callable[[Any], bool]:
-        """Return whether the text of a value, or of one of its elements, contains the regular expression."""
+        """Return a test: whether the text of a value, or of one of its elements, contains the regular expression.
+
+        Only the beginning of a long text is searched.
+        """
         try:
             search = re.compile(self.value).search
         except re.error as error:
@@ -216,7 +221,7 @@ class Filter(NamedTuple):
         def test(value: Any) -> bool:
             if isinstance(value, list):
                 return any(map(test, value))
-            return value is not None and search(_text(value)) is not None
+            return value is not None and search(_text(value)[:_LONGEST]) is not None
 
         return test
 

@@ -70,6 +70,18 @@ def test_a_pattern_lists_the_names_that_match(widgets: Bench) -> None:
     assert "Widget[a*]" in widgets.run("resource", "widget", "x", "name=a*").out
 
 
+def test_an_expression_is_searched_in_the_beginning_of_a_long_text(widgets: Bench) -> None:
+    """Of 64 KiB, also of a member of a list: others may have written the text, and a search may take long."""
+    first, second = "near" + "x" * 65532, "far" * 1000
+    widgets.put(
+        "widget", long={"size": 1, "colour": first + second}, listed={"size": 2, "parts": ["bolt", first + second]}
+    )
+    for attribute, title in (("colour", "long"), ("parts", "listed")):
+        for word, titles in (("nearx+", [title]), ("far", []), ("x$", [title])):
+            found = widgets.run("resource", "widget", "--filter", f"{attribute} ~ {word}", "--json")
+            assert [each["title"] for each in found.document] == titles, word
+
+
 def test_several_types_are_one_manifest(widgets: Bench) -> None:
     """Each object of JSON then has its reference, and a table and CSV have it too."""
     widgets.put("pair", x={"package": "vim", "manager": "apt"})
