@@ -181,7 +181,7 @@ def documents(listed: Listed) -> list[dict[str, Any]]:
 _FORM: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([=!<>~]+)\s*(.*?)\s*\Z", re.DOTALL)
 _ORDERS: Final = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _OPERATORS: Final = ("=", "!=", *_ORDERS, "~")
-#: Characters of a text that a regular expression is searched in: others may have written it, and a search may take long.
+#: Characters of a text in which a regular expression is searched; others may have written it, and that may take long.
 _LONGEST: Final = 64 * 1024
 #: Operators of other languages → ours.
 _FOREIGN: Final = {"==": "=", "=~": "~", "<>": "!=", "=>": ">=", "=<": "<="}
