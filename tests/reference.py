@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from resource_api import Registry
-from resource_api.cli import help_text
+from resource_api.cli import help as command_help
 from resource_api.cli import main as cli
-from resource_api.cli.options import Command, Group
+from resource_api.cli.help import CommandGroup, GroupedCommand
 from resource_api.plugins.module_path import BUNDLED, ModulePath
 from resource_api.render import describe
 
@@ -64,9 +64,9 @@ def _command(context: click.Context) -> Iterator[str]:
     yield f"### {context.command_path.partition(' ')[2]}\n"
     yield f"{inspect.cleandoc(command.help or '')}\n"
     usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
-    examples = command.examples if isinstance(command, Command | Group) else ()
+    examples = command.examples if isinstance(command, GroupedCommand | CommandGroup) else ()
     yield "\n".join(["```", usage, *(["", *examples] if examples else []), "```\n"])
-    for title, options in help_text.groups(command, context).items():
+    for title, options in command_help.option_groups(command, context).items():
         yield "\n".join([f"| {title} | |", "| --- | --- |", *(_row(option, context) for option in options), ""])
     if isinstance(command, click.Group):
         for name in sorted(command.commands):

@@ -1,4 +1,4 @@
-"""What is shown of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
+"""The display of a run over many hosts: folded groups after each batch, one line of progress, or JSON objects."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ from resource_api.model.values.errors import ManifestError, ResourceAPIError
 from resource_api.model.values.version import __version__
 from resource_api.render import fleet as text
 from resource_api.render import json as documents
+from resource_api.render import plan as plan_text
+from resource_api.render import table
+from resource_api.runtime import saved_plan
 from resource_api.system.filesystem import files
 from resource_api.system.process import interactive
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 #: Seconds between two changes of the line of progress, and between two notices where there is no terminal.
 _TICK: Final = 0.1
 _NOTICE: Final = 30.0
-#: What each interrupt of the user has done.
+#: The effect of the user's first, second and third interrupt.
 _INTERRUPTED: Final = (
     "interrupted: no further host is started; press Ctrl-C again to have the running ones end after their step",
     "interrupted: the running hosts end after their step; press Ctrl-C again to leave them",
@@ -52,9 +55,9 @@ class Display:
         *,
         on_result: Callable[[str, Any], None] | None = None,
     ) -> None:
-        """Show the run with the id ``run`` of ``work``; ``out``: the directory that saved plans are written into.
+        """Show the run of ``work`` with the id ``run``; ``out``: the directory of saved plans.
 
-        ``on_result`` gets each host with the document that it has answered with.
+        ``on_result`` receives each host with the document of its answer.
         """
         self._session = session
         self._work = work
@@ -64,18 +67,18 @@ class Display:
         self._out = out
         self._on_result = on_result
         self._json = session.json and work.command != "resource"
-        #: Every line as it comes, or only groups of hosts.
+        #: Whether lines are shown as they come, and not in groups of hosts.
         self._every_line = not session.json and session.log.enabled("info")
         self._shown = 0
         self._began = self._next = time.monotonic()
         self._notice = self._began + _NOTICE
         self._live: LiveLines | None = None
         self._stdout_color = session.output.style.color
-        #: Whether the user is asked something; a signal handler that then raises ``InterruptedError`` ends the wait.
+        #: Whether a question waits for its answer; a signal handler that raises ``InterruptedError`` ends the wait.
         self.question_open = False
 
     def __enter__(self) -> Self:
-        """Begin to show progress, where there is a terminal."""
+        """Begin to show progress on a terminal."""
         if not (self._session.json or self._session.settings.get("quiet")):
             self._live = self._session.output.live_lines()
         return self
@@ -88,12 +91,12 @@ class Display:
     # The observer
 
     def host_started(self, host: Host, batch: int) -> None:
-        """Say so in JSON."""
+        """Emit the start of a host."""
         if self._json:
             self._emit("host_start", {"host": host.name, "batch": batch})
 
     def host_event(self, host: str, document: Mapping[str, Any]) -> None:
-        """Pass a document on, as it came, with its host; or show its lines at once."""
+        """Emit a document with its host, or show its lines at once."""
         kind = document["type"]
         if kind == "result" and self._out is not None:
             self._save(host, document.get("document"))
@@ -107,7 +110,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def host_ended(self, report: HostReport) -> None:
-        """Say what has become of a host in JSON, or at once where every line is shown."""
+        """Emit the outcome of a host, or show its error at once."""
         if self._json:
             body = {"host": report.name, "status": report.status, "summary": report.summary}
             seconds = round(report.seconds, 6)
@@ -117,7 +120,7 @@ class Display:
                 self._session.output.error_text(line)
 
     def batch_ended(self, batch: BatchReport) -> None:
-        """Show the groups of a batch, and its counts if another one follows or went before."""
+        """Show the groups of a batch, and its counts if there are further batches."""
         if self._json:
             self._emit("batch_end", _batch(batch))
         groups = self._merge.in_order(self._merge.groups[self._shown :])
@@ -130,7 +133,7 @@ class Display:
             self._session.output.print(text.batch(batch.number, batch.of, batch.counts, batch.left))
 
     def next_batch(self, batch: BatchReport) -> str:
-        """Return why the next batch must not begin: what the user, or the user's command, has answered."""
+        """Return the reason not to begin the next batch, from the user or the user's command, or an empty text."""
         settings = self._session.settings
         if not (settings["between"] or settings["pause"]):
             return ""
@@ -150,25 +153,25 @@ class Display:
         return "" if go_on else "the answer was no"
 
     def interrupted(self, times: int) -> None:
-        """Say what an interrupt has done, and what the next one does."""
+        """Log the effect of an interrupt, and of the next one."""
         self._session.log.write("warning", "", _INTERRUPTED[min(times, len(_INTERRUPTED)) - 1])
 
     def running(self, started: int, ended: int, failed: int) -> None:
         """Show the progress, at most ten times a second."""
-        if (now := time.monotonic()) < self._next:
+        if (time_now := time.monotonic()) < self._next:
             return
-        self._next = now + _TICK
-        line = text.progress(len(self._work.hosts), started, ended, failed, now - self._began)
+        self._next = time_now + _TICK
+        line = text.progress(len(self._work.hosts), started, ended, failed, time_now - self._began)
         if self._live is not None:
             self._live.show([line[: self._live.size[0] - 1]])
-        elif now >= self._notice and not self._session.json:
-            self._notice = now + _NOTICE
+        elif time_now >= self._notice and not self._session.json:
+            self._notice = time_now + _NOTICE
             self._session.log.write("notice", "", line)
 
     # The end
 
-    def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, left: bool) -> None:
-        """Show the counts of a run, and how its rest is done if something is ``left`` and it was recorded."""
+    def finish(self, reports: Sequence[HostReport], stop: str, code: int, *, can_rerun: bool) -> None:
+        """Show the counts of a run, and after failures the command of a rerun if it was recorded."""
         counts, seconds = self._merge.counts(), time.monotonic() - self._began
         if self._json:
             body = {**self._sums(reports), "exit_code": code, "run": self._run}
@@ -182,27 +185,34 @@ class Display:
             self._session.log.write("warning", "", f"stopped: {stop}")
         self._session.output.print(self._output_lines())
         line = text.summary(self._command, counts, seconds, noop=noop)
-        bad = any(counts[status] for status in counts if status not in SUCCEEDED)
-        self._session.output.print(line + text.rerun(self._run, remaining=left and bad))
+        failed = any(counts[status] for status in counts if status not in SUCCEEDED)
+        self._session.output.print(line + text.rerun(self._run, remaining=can_rerun and failed))
 
     def document(self, reports: Sequence[HostReport], started: float, stop: str, code: int) -> dict[str, Any]:
         """Return the document of the run, for reporters."""
         ended = time.time()
-        about = {"kind": "fleet", "format_version": 1, "tool_version": __version__, "command": self._command}
-        about |= {"run": self._run, "started": started, "ended": ended, "seconds": round(ended - started, 6)}
-        about |= {"stop": stop or None, "summary": {**self._sums(reports), "exit_code": code}}
-        about |= {"project": self._work.shown_project, "stack": self._session.settings.get("stack")}
-        found = {
-            **about,
+        document = {
+            "kind": "fleet",
+            "format_version": 1,
+            "tool_version": __version__,
+            "command": self._command,
+            "run": self._run,
+            "started": started,
+            "ended": ended,
+            "seconds": round(ended - started, 6),
+            "stop": stop or None,
+            "summary": {**self._sums(reports), "exit_code": code},
+            "project": self._work.shown_project,
+            "stack": self._session.settings.get("stack"),
             "counts": self._merge.counts(),
-            "groups": [self._group_document(each) for each in self._merge.groups],
-            "hosts": [each._asdict() for each in reports],
+            "groups": [self._group_document(group) for group in self._merge.groups],
+            "hosts": [report._asdict() for report in reports],
         }
-        masked: dict[str, Any] = self._session.log.mask.document(found)
+        masked: dict[str, Any] = self._session.log.mask.document(document)
         return masked
 
     def _group_document(self, group: Group) -> dict[str, Any]:
-        lines = [line for each in group.documents() for line in self._lines(each)]
+        lines = [line for document in group.documents() for line in self._lines(document)]
         return {"status": group.status, "hosts": host_names.fold(group.hosts), "count": len(group.hosts),
                 "error": group.reason() or None, "lines": lines, "more": group.more}  # fmt: skip
 
@@ -219,7 +229,8 @@ class Display:
     def _group_lines(self, groups: Sequence[Group]) -> Iterator[str]:
         ordered = sorted(groups, key=lambda group: text.ORDER.index(group.status))
         for group in ordered:
-            lines = [line for each in group.documents() for line in self._lines(each, color=self._stdout_color)]
+            documents = group.documents()
+            lines = [line for document in documents for line in self._lines(document, color=self._stdout_color)]
             if group.more:
                 lines.append(f"… {group.more} more")
             if reason := group.reason():
@@ -229,7 +240,7 @@ class Display:
                 yield from text.group(names, len(group.hosts), lines, self._session.output.style.paint)
 
     def _output_lines(self) -> Iterator[str]:
-        """Yield the outputs of the hosts' stacks, equal ones once."""
+        """Yield the outputs of the hosts' stacks, with equal ones folded."""
         paint = self._session.output.style.paint
         for number, group in enumerate(self._merge.in_order(self._merge.outputs)):
             lines = [line for values in group.documents() for line in text.outputs(values)]
@@ -240,7 +251,7 @@ class Display:
             yield from text.group(host_names.fold(group.hosts), len(group.hosts), lines, paint)
 
     def _lines(self, document: Mapping[str, Any], *, color: bool = False) -> Iterable[str]:
-        """Return the lines of a document, or one that says that it is none: what hosts send may be anything."""
+        """Return the lines of a document, or an error for another form: hosts may send anything."""
         try:
             return list(self._lines_of(document, color=color))
         except (*UNEXPECTED, OSError) as error:  # that of a time which the system cannot show
@@ -249,19 +260,21 @@ class Display:
     def _lines_of(self, document: Mapping[str, Any], *, color: bool) -> Iterable[str]:
         if document["type"] != "result":
             return text.document_lines(document, color=color)
-        found = document.get("document")
-        if self._command == "plan" and isinstance(found, dict):
-            return plan_lines(found, self._session.registry, self._session.output.style)
-        if self._command == "refresh" and isinstance(found, dict):
-            return _refreshed_lines(found, self._session.output.style, noop=bool(self._session.settings.get("noop")))
-        return text.result_lines(self._command, found)
+        result = document.get("document")
+        style = self._session.output.style
+        if self._command == "plan" and isinstance(result, dict):
+            return plan_lines(result, self._session.registry, style)
+        if self._command == "refresh" and isinstance(result, dict):
+            noop = bool(self._session.settings.get("noop"))
+            return plan_text.refreshed_lines(*saved_plan.refreshed(result), style, noop=noop)
+        return text.result_lines(self._command, result)
 
     def _show_table(self, reports: Sequence[HostReport]) -> None:
-        """Show resources of all hosts as one table, equal rows once; what could not be read goes to stderr."""
+        """Show the resources of all hosts as one table, with equal rows folded; errors go to stderr."""
         groups = self._merge.in_order(self._merge.groups)
         if self._session.json:
-            named = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
-            self._session.output.print_json([{"host": name, **row} for name, row in named])
+            rows = ((name, row) for group in groups for name in group.hosts for row in _rows(group, name))
+            self._session.output.print_json([{"host": name, **row} for name, row in rows])
         else:
             equal: dict[str, tuple[Mapping[str, Any], list[str]]] = {}
             for group in groups:
@@ -273,8 +286,6 @@ class Display:
                 self._session.output.error_text(text.error(f"{report.name}: {report.error or report.status}"))
 
     def _print_rows(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        from resource_api.render import table
-
         output = self._session.output
         if self._session.settings.get("form") == "csv":
             output.print(table.comma_separated(rows, terminal=output.stdout.isatty()))
@@ -294,32 +305,21 @@ class Display:
             raise ResourceAPIError(msg) from error
 
 
-def plan_lines(found: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
-    """Return the lines of the plan that a host has sent, or one that says that it is none."""
-    from resource_api.render import plan as plan_text
-    from resource_api.runtime import saved_plan
-
+def plan_lines(document: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
+    """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
-        return list(plan_text.lines(saved_plan.show(found, "plan", registry), style))
+        return list(plan_text.lines(saved_plan.show(document, "plan", registry), style))
     except ManifestError as error:
         return [text.error(str(error))]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # a value of another kind
         return [text.error(f"plan: this is not a plan as it was saved: {type(error).__name__}: {error}")]
 
 
-def _refreshed_lines(found: Mapping[str, Any], style: Style, *, noop: bool) -> Iterator[str]:
-    """Return the lines of what a host has read again."""
-    from resource_api.render import plan as plan_text
-    from resource_api.runtime import saved_plan
-
-    return plan_text.refreshed_lines(*saved_plan.refreshed(found), style, noop=noop)
-
-
 def _rows(group: Group, host: str = "") -> Iterator[Mapping[str, Any]]:
-    """Yield the resources that each host of a group has answered with."""
+    """Yield the resources in the answers of a group's hosts."""
     for document in group.documents(host):
-        found = document.get("document") if document["type"] == "result" else ()
-        yield from (row for row in (found if isinstance(found, list) else ()) if isinstance(row, dict))
+        rows = document.get("document") if document["type"] == "result" else ()
+        yield from (row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, dict))
 
 
 def _batch(batch: BatchReport) -> dict[str, Any]:

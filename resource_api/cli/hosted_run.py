@@ -16,6 +16,7 @@ from resource_api.cli import exit_codes, hosted_work
 from resource_api.cli.hosted_display import Display
 from resource_api.cli.output import threshold
 from resource_api.fleet import merge, payload, python_runtimes, rollout, sent_manifest
+from resource_api.fleet.carriers.ssh_carrier import SshCarrier, connection_limit
 from resource_api.fleet.job import CHANGING, Job, for_host, with_id
 from resource_api.fleet.ledger import Ledger, digest_of
 from resource_api.fleet.merge import Merge
@@ -44,31 +45,69 @@ if TYPE_CHECKING:
 
     V = TypeVar("V")
 
+#: The number of interrupts of the user that ends this process at once.
+_LAST_INTERRUPT: Final = 4
+#: The counts of a destruction that its question is about.
+_COUNTED: Final = ("deleted", "forgotten", "updated")
 
-#: Which of the user's interrupts ends this process at once.
-_LAST: Final = 4
 
+def run(
+    session: Session,
+    command: str,
+    manifest: str | None = None,
+    *,
+    out: str | None = None,
+    confirm: Callable[[str], bool] | None = None,
+    **arguments: Any,
+) -> int:
+    """Run a command on the selected hosts, show the outcome of each, and return the exit code.
 
-def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
-    """Return a carrier that uses these transports. Raise ``ResourceError`` where a library is not installed."""
-    from resource_api.fleet.carriers import ssh_carrier
-
-    runtimes = Runtimes(python_runtimes.directory(os.environ))
-    return ssh_carrier.SshCarrier(
-        payloads, connections=settings["at_once"], runtime=runtimes.find, transports=transports
-    )
+    ``out``: the directory of saved plans. ``confirm`` of ``destroy`` is called with a question about the hosts' plans,
+    and returns whether to go on. ``arguments``: those that only this command has, by name.
+    """
+    settings = session.settings
+    _check_options(settings)
+    if out is not None:
+        arguments["save"] = True
+        _make_directory(out)
+    is_recorded = command in CHANGING and not settings.get("noop")
+    with ExitStack() as stack:
+        ledger: Ledger | None = None
+        if is_recorded or settings.get("rerun"):
+            ledger = stack.enter_context(closing(Ledger(_directory())))
+        earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
+        hosts = hosted_work.select_hosts(session, manifest, earlier)
+        work = hosted_work.prepare(session, command, manifest, hosts, arguments)
+        archive, modules = _archives(session)
+        key = ledger.key if ledger else b""
+        digest = hosted_work.digest(session, work, modules.digest if modules else "", key)
+        if earlier is not None:
+            hosted_work.check_earlier(earlier, work, digest, key)
+        hosted_run = HostedRun(session, archive, modules)
+        if confirm is not None:
+            plans = ShownPlans()
+            planning = work._replace(command="plan", options={**work.options, "empty": True})
+            code = hosted_run.run(planning, on_result=plans.add)
+            if not (exit_codes.is_planned(code) and plans.summary.changed):
+                return code
+            if not confirm(plans.question(settings["stack"])):
+                return 1
+            # A host without a plan, because an unreachable one is ignored, is left alone.
+            hosts = {name: inventory for name, inventory in work.hosts.items() if name in plans.confirmed}
+            work = work._replace(hosts=hosts, confirmed=plans.confirmed)
+        return hosted_run.run(work, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
 
 
 class HostedRun:
     """Runs over hosts, with one archive of this package."""
 
     def __init__(self, session: Session, package: Archive, modules: Archive | None) -> None:
-        """Send the archives of this package and of the user's modules, None for none."""
+        """Send the archives of this package and, unless None, of the user's modules."""
         self._session = session
         self._package = package
         self._modules = modules
 
-    def go(
+    def run(
         self,
         work: Work,
         record: tuple[Ledger, str] | None = None,
@@ -77,40 +116,30 @@ class HostedRun:
     ) -> int:
         """Run over the hosts of ``work`` and return the exit code.
 
-        ``record``: the ledger that the run is recorded in, with its digest. ``out``: the directory that saved plans are
-        written into. ``on_result`` gets each host with the document that it has answered with.
+        ``record``: the ledger that records the run, with its digest. ``out``: the directory of saved plans.
+        ``on_result`` receives each host with the document of its answer.
         """
         session, settings = self._session, self._session.settings
-        plan = _rollout(settings, len(work.hosts))
+        rollout_plan = _rollout(settings, len(work.hosts))
         generation = record[0].next_generation(work.project) if record else int(time.time() * 1000)
-        run, key = self._begin(work, record)
+        run_id, key = self._begin(work, record)
         merge = Merge(threshold(settings), session.log.mask)
-        shared = Job(
-            work.command,
-            generation,
-            payload=self._package.digest,
-            modules=self._modules.digest if self._modules is not None else None,
-            documents=[sent_manifest.to_fields(each) for each in work.documents],
-            files=work.files,
-            options=work.options,
-            traceparent=os.environ.get("TRACEPARENT"),
-        )
         started = time.time()
-        display = Display(session, work, run, merge, out, on_result=on_result)
-        job_for = partial(self._job, work, with_id(shared, key), key)
+        display = Display(session, work, run_id, merge, out, on_result=on_result)
+        job_for = partial(self._job, work, with_id(self._shared_job(work, generation), key), key)
         ignored = ("unreachable",) if settings["unreachable"] == "ignore" else ()
         transports = {inventory.transport(name) for name, inventory in work.hosts.items()}
         self._check_limit(min(settings["at_once"], len(work.hosts)), transports)
         with closing(make_carrier(Payloads(self._package, self._modules), settings, transports)) as carrier:
-            gc.freeze()  # what is there now stays until the end: carriers free what hosts leave, and need not search it
+            gc.freeze()  # present objects stay until the end: the collector need not search them
             fleet = FleetRun(
                 list(work.hosts),
-                plan,
+                rollout_plan,
                 carrier,
                 job_for,
                 merge=merge,
                 observer=display,
-                record=(record[0], run) if record else None,
+                record=(record[0], run_id) if record else None,
                 host_timeout=settings["host_timeout"],
                 ignored=ignored,
             )
@@ -119,8 +148,8 @@ class HostedRun:
         reports = [merge.reports[name] for name in work.hosts]
         detailed = bool(settings.get("detailed_exitcodes"))
         code = exit_codes.of_hosts(work.command, reports, detailed=detailed, ignored=ignored, signals=signals)
-        session.reported(display.document(reports, started, stop, code))
-        display.finish(reports, stop, code, left=record is not None)
+        session.set_document(display.document(reports, started, stop, code))
+        display.finish(reports, stop, code, can_rerun=record is not None)
         return code
 
     def _begin(self, work: Work, record: tuple[Ledger, str] | None) -> tuple[str, bytes]:
@@ -128,38 +157,57 @@ class HostedRun:
         if record is None:
             return secrets.token_hex(8), b""
         ledger, digest = record
-        key, known = ledger.key, dict[int, bytes]()
-        for each in work.inputs.values():
-            if id(each) not in known:
-                known[id(each)] = digest_of(each, key)
-        about = {"on": list(self._session.settings["on"]) or [",".join(work.hosts)], "command": work.command}
-        about["hosts_file"] = self._session.settings["hosts_file"]
-        hosts = ((name, known[id(work.inputs[name])]) for name in work.hosts)
-        return ledger.begin(about, digest, hosts), key
+        settings, key = self._session.settings, ledger.key
+        # Hosts without inputs of their own share one mapping.
+        digests = {id(inputs): digest_of(inputs, key) for inputs in {id(i): i for i in work.inputs.values()}.values()}
+        fields = {
+            "on": list(settings["on"]) or [",".join(work.hosts)],
+            "command": work.command,
+            "hosts_file": settings["hosts_file"],
+        }
+        return ledger.begin(fields, digest, ((name, digests[id(work.inputs[name])]) for name in work.hosts)), key
 
-    def _check_limit(self, wanted: int, transports: Collection[str]) -> None:
+    def _check_limit(self, hosts: int, transports: Collection[str]) -> None:
         """Warn where fewer connections can be open than the number of hosts to work on in parallel."""
-        from resource_api.fleet.carriers.ssh_carrier import connection_limit
+        if (limit := connection_limit(hosts, transports)) < hosts:
+            text = f"only {limit} hosts side by side: this process may not open more files; see ulimit -n"
+            self._session.console.show_problem(Problem(None, text, "warning"))
 
-        if (found := connection_limit(wanted, transports)) < wanted:
-            text = f"only {found} hosts side by side: this process may not open more files; see ulimit -n"
-            self._session.report_problem(Problem(None, text, "warning"))
+    def _shared_job(self, work: Work, generation: int) -> Job:
+        """Return the part of the job that all hosts have in common."""
+        return Job(
+            work.command,
+            generation,
+            payload=self._package.digest,
+            modules=self._modules.digest if self._modules is not None else None,
+            documents=[sent_manifest.to_fields(document) for document in work.documents],
+            files=work.files,
+            options=work.options,
+            traceparent=os.environ.get("TRACEPARENT"),
+        )
 
     def _job(self, work: Work, shared: Job, key: bytes, name: str) -> tuple[Host, Job]:
+        """Return a host and its job."""
         host = work.hosts[name].host(name)
         if (seconds := self._session.settings["connect_timeout"]) is not None:
             host = host._replace(connect_timeout=seconds)
-        given = {"saved_plan": work.plans[name]} if work.plans else {}
-        given |= {"confirmed": work.confirmed[name]} if work.confirmed else {}
-        about = {"name": name, "groups": list(host.groups), "address": host.address or name}
-        return host, for_host(shared, about, work.inputs[name], given, key)
+        options = {"saved_plan": work.plans[name]} if work.plans else {}
+        options |= {"confirmed": work.confirmed[name]} if work.confirmed else {}
+        fields = {"name": name, "groups": list(host.groups), "address": host.address or name}
+        return host, for_host(shared, fields, work.inputs[name], options, key)
+
+
+def make_carrier(payloads: Payloads, settings: Mapping[str, Any], transports: Collection[str]) -> Carrier:
+    """Return a carrier that uses these transports. Raise ``ResourceError`` where a library is not installed."""
+    runtimes = Runtimes(python_runtimes.directory(os.environ))
+    return SshCarrier(payloads, connections=settings["at_once"], runtime=runtimes.find, transports=transports)
 
 
 def _rollout(settings: Mapping[str, Any], total: int) -> Rollout:
     """Return the rollout that the options describe. Raise ``UsageError``."""
-    given = _parsed("--batches", settings["batches"], rollout.batches)
+    batches = _parsed("--batches", settings["batches"], rollout.batches)
     bound = _parsed("--stop-after", settings["stop_after"], rollout.share)
-    return rollout.rollout(total, settings["at_once"], given, bound)
+    return rollout.rollout(total, settings["at_once"], batches, bound)
 
 
 def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | None:
@@ -172,74 +220,31 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], V]) -> V | Non
 
 @contextmanager
 def _interruptible(run: FleetRun, display: Display) -> Iterator[list[int]]:
-    """Have signals end a run in an orderly way; the value yielded has the signals that came."""
-    came = list[int]()
+    """Let signals end a run in an orderly way; the yielded list receives their numbers."""
+    signals = list[int]()
 
     def handle(number: int, _frame: object) -> None:
-        came.append(number)
-        if len(came) >= _LAST:
+        signals.append(number)
+        if len(signals) >= _LAST_INTERRUPT:
             os._exit(128 + number)
         run.interrupt()
         if display.question_open:
             raise InterruptedError
 
     before: dict[int, Any] = {}
-    for each in SIGNALS:
-        if (handler := signal.getsignal(each)) is not signal.SIG_IGN:
-            before[each] = handler
-            signal.signal(each, handle)
+    for kind in SIGNALS:
+        if (handler := signal.getsignal(kind)) is not signal.SIG_IGN:
+            before[kind] = handler
+            signal.signal(kind, handle)
     try:
-        yield came
+        yield signals
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-#: The counts of a destruction that its question is about.
-_COUNTED: Final = ("deleted", "forgotten", "updated")
-
-
-def carry(session: Session, command: str, manifest: str | None = None, **special: Any) -> int:
-    """Carry out a command on the selected hosts, show what has become of each, and return the exit code.
-
-    ``special``: what only this command has, by name; ``confirm`` of ``destroy`` is called with a question about its
-    plan, and returns whether to go on.
-    """
-    out, confirm = special.pop("out", None), special.pop("confirm", None)
-    settings = session.settings
-    _check_options(settings)
-    if out is not None:
-        special["save"] = True
-        _make_directory(out)
-    with ExitStack() as stack:
-        ledger: Ledger | None = None
-        if (command in CHANGING and not settings.get("noop")) or settings.get("rerun"):
-            ledger = stack.enter_context(closing(Ledger(_directory())))
-        earlier = ledger.find(settings["rerun"]) if ledger is not None and settings.get("rerun") else None
-        hosts = hosted_work.select_hosts(session, manifest, earlier)
-        wanted = hosted_work.prepare(session, command, manifest, hosts, special)
-        archive, modules = _archives(session)
-        key = ledger.key if ledger else b""
-        digest = hosted_work.digest(session, wanted, modules.digest if modules else "", key)
-        if earlier is not None:
-            hosted_work.check_earlier(earlier, wanted, digest, key)
-        run = HostedRun(session, archive, modules)
-        if confirm is not None:
-            shown = ShownPlans()
-            empty = wanted._replace(command="plan", options={**wanted.options, "empty": True})
-            code = run.go(empty, on_result=shown.add)
-            if not (exit_codes.is_planned(code) and shown.summary.changed):
-                return code
-            if not confirm(shown.question(session.settings["stack"])):
-                return 1
-            # A host that has shown no plan, because it does not matter that it is unreachable, is left alone.
-            hosts = {name: inventory for name, inventory in wanted.hosts.items() if name in shown.confirmed}
-            wanted = wanted._replace(hosts=hosts, confirmed=shown.confirmed)
-        return run.go(wanted, (ledger, digest) if ledger is not None and command in CHANGING else None, out)
-
-
 class ShownPlans:
-    """The plans of a destruction that hosts have sent: what they would do, and by what each is known again."""
+    """The plans of a destruction that hosts have sent: their counts, and the identity of each."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -249,24 +254,25 @@ class ShownPlans:
         self._acting = 0
 
     def add(self, host: str, plan: Any) -> None:
-        """Take the plan of a host; what it has sent may be anything."""
+        """Add the plan of a host; the document that it has sent may have any form."""
         if not isinstance(plan, dict):
             return
         self.confirmed[host] = saved_plan.confirmation(plan)
-        counts = plan.get("summary")
-        found = {name: merge.count(counts.get(name)) for name in _COUNTED} if isinstance(counts, dict) else {}
-        self._acting += any(found.values())
-        self.summary = self.summary._replace(**{n: getattr(self.summary, n) + count for n, count in found.items()})
+        summary = plan.get("summary")
+        counts = {name: merge.count(summary.get(name)) for name in _COUNTED} if isinstance(summary, dict) else {}
+        self._acting += any(counts.values())
+        totals = {name: getattr(self.summary, name) + count for name, count in counts.items()}
+        self.summary = self.summary._replace(**totals)
         if isinstance(project := plan.get("project"), str):
             self._projects[project] = None
 
     def question(self, stack: str) -> str:
-        """Return the question whether all this is to be done."""
+        """Return the question whether to destroy all this."""
         return destroy_question(self.summary, ", ".join(self._projects), stack, f", on {hosts_of(self._acting)}")
 
 
 def _check_options(settings: Mapping[str, Any]) -> None:
-    """Raise ``UsageError`` for options that contradict each other, that nobody could answer, or no host could use."""
+    """Raise ``UsageError`` for options that contradict each other, or that need a terminal which there is not."""
     if settings.get("state") is not None:
         open_store(settings["state"])
     if settings["pause"] and settings["between"]:
@@ -278,7 +284,7 @@ def _check_options(settings: Mapping[str, Any]) -> None:
 
 
 def _make_directory(path: str) -> None:
-    """Make a directory that nobody else can open; one that exists stays as it is. Raise ``UsageError``."""
+    """Make a directory that only its owner can open; an existing one stays as it is. Raise ``UsageError``."""
     try:
         os.stat(os.path.dirname(os.path.abspath(path)))
         directories.make_directory(path)
@@ -290,10 +296,10 @@ def _make_directory(path: str) -> None:
 def _archives(session: Session) -> tuple[payload.Archive, payload.Archive | None]:
     """Return the archives of this package and of the user's modules."""
     package = payload.package(f"{_directory()}/payloads")
-    modules = [each for each in session.registry.directories if each != BUNDLED]
+    modules = [directory for directory in session.registry.directories if directory != BUNDLED]
     return package, payload.modules(modules, session.registry.trust.read)
 
 
 def _directory() -> str:
-    """Return where the ledger and what is sent to hosts are kept. Raise ``UsageError``."""
+    """Return the directory of the ledger and of the archives for hosts. Raise ``UsageError``."""
     return os.environ.get("RESOURCE_API_FLEET") or state_directory(os.environ)

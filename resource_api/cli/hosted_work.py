@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.document import Document
 
 
-#: Parameters of commands that a job has as options, as they are, beside those of ``options.run_options``.
+#: Parameters of commands that a job has as options, beside those of ``options.run_options``.
 _PASSED: Final = (
     *("isolate", "state", "stack", "project", "lock_timeout"),
     *("every_type", "filters", "provider", "config"),
@@ -38,7 +38,7 @@ _PASSED: Final = (
 
 
 class Work(NamedTuple):
-    """What all jobs of a run have in common, and what each host has of its own."""
+    """The common part of all jobs of a run, and each host's own part."""
 
     command: str
     hosts: Mapping[str, Inventory]
@@ -48,56 +48,64 @@ class Work(NamedTuple):
     inputs: Mapping[str, Mapping[str, Any]]
     #: The options of the command on a host.
     options: Mapping[str, Any]
-    #: Host → its saved plan, where one is carried out.
+    #: Host → its saved plan, where one is applied.
     plans: Mapping[str, Mapping[str, Any]]
-    #: What generations are counted for; of a program that is given none, its last file.
+    #: The project for which generations are counted; for a program without one, its last file.
     project: str
     #: Whether the manifest is a program, which only the hosts execute.
     is_program: bool = False
-    #: Host → by what the plan that was shown of it is known again, where somebody has been asked.
+    #: Host → the identity of its plan that the user has confirmed.
     confirmed: Mapping[str, Mapping[str, Any]] = {}
 
     @property
     def shown_project(self) -> str | None:
-        """The project as reports have it; None where only the hosts know it."""
-        if given := self.options.get("project"):
-            return str(given)
+        """The project in reports, or None where only the hosts know it."""
+        if project := self.options.get("project"):
+            return str(project)
         return None if self.is_program else self.project or None
 
 
 def prepare(
-    session: Session, command: str, manifest: str | None, found: Mapping[str, Inventory], special: Mapping[str, Any]
+    session: Session, command: str, manifest: str | None, hosts: Mapping[str, Inventory], arguments: Mapping[str, Any]
 ) -> Work:
-    """Return what the hosts are to do. Raise ``ManifestError`` and ``UsageError`` before any is touched."""
-    given, nothing = _given(session), dict[str, Any]()
-    passed = {name: session.settings[name] for name in _PASSED if name in session.settings}
-    passed |= {**options.run_options(session.settings), **special}
-    if trusted := [path for path in session.settings.get("trust_path") or () if path.startswith("/")]:
-        passed["trust_path"] = trusted
-    passed["log_level"] = threshold(session.settings)
-    if (key := session.settings.get("key")) is not None:
-        passed["key"] = key.url
-    bare = Work(command, found, (), {}, given, dict.fromkeys(found, nothing), _plain(passed), {}, "")
+    """Return the work of the hosts. Raise ``ManifestError`` and ``UsageError`` before any is contacted.
+
+    ``arguments``: the options that only this command has.
+    """
+    settings, inputs = session.settings, _given_inputs(session)
+    job_options = {name: settings[name] for name in _PASSED if name in settings}
+    job_options |= {**options.run_options(settings), **arguments}
+    if trusted := [path for path in settings.get("trust_path") or () if path.startswith("/")]:
+        job_options["trust_path"] = trusted
+    job_options["log_level"] = threshold(settings)
+    if (key := settings.get("key")) is not None:
+        job_options["key"] = key.url
+    empty = dict[str, Any]()
+    work = Work(command, hosts, (), {}, inputs, dict.fromkeys(hosts, empty), _plain(job_options), {}, "")
     if manifest is None:
-        return bare
-    if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, found)) is not None:
+        return work
+    if command == "apply" and manifest != "-" and (plans := _saved_plans(session, manifest, hosts)) is not None:
         project = str(next(iter(plans.values())).get("project"))
-        return bare._replace(plans=plans, project=project, options={**bare.options, "file": manifest})
+        return work._replace(plans=plans, project=project, options={**work.options, "file": manifest})
     documents = _documents(session, manifest)
-    is_program = any(each.file.endswith(".py") for each in documents)
+    is_program = any(document.file.endswith(".py") for document in documents)
     declared = None if is_program else assemble(documents)
     if declared is not None and declared.problems:
         raise ManifestError(declared.problems)
-    inputs = HostInputs(declared, given).of_all(found.items())
-    for each in {id(each): each for each in inputs.values()}.values():
-        session.log.mask.add_inputs(each)
-    files = manifest_files.contents(documents, {**given.weaker, **given.stronger})
-    project = _project(session, declared, documents)
-    return bare._replace(documents=documents, files=files, inputs=inputs, project=project, is_program=is_program)
+    host_inputs = HostInputs(declared, inputs).of_all(hosts.items())
+    for values in {id(values): values for values in host_inputs.values()}.values():
+        session.log.mask.add_inputs(values)
+    return work._replace(
+        documents=documents,
+        files=manifest_files.contents(documents, {**inputs.weaker, **inputs.stronger}),
+        inputs=host_inputs,
+        project=_project(session, declared, documents),
+        is_program=is_program,
+    )
 
 
-def _given(session: Session) -> Given:
-    """Return the inputs that the command was given: an inventory's win over those of the stack's file alone."""
+def _given_inputs(session: Session) -> Given:
+    """Return the inputs of the command: an inventory's win over those of the stack's file alone."""
     weaker, stronger, stack = dict[str, Any](), dict[str, Any](), given_inputs.stack_file(session.settings)
     for number, (values, _) in enumerate(given_inputs.by_source(session.settings)):
         (weaker if stack is not None and number == 0 else stronger).update(values)
@@ -112,99 +120,102 @@ def _documents(session: Session, manifest: str) -> Sequence[Document]:
 
 
 def _project(session: Session, declared: Manifest | None, documents: Sequence[Document]) -> str:
-    if given := session.settings.get("project"):
-        return str(given)
+    if project := session.settings.get("project"):
+        return str(project)
     return project_name(declared) if declared is not None else documents[-1].file
 
 
-def _saved_plans(session: Session, path: str, found: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
-    """Return the saved plan of each host, from the directory that ``plan -o`` has written; None for a manifest."""
+def _saved_plans(session: Session, path: str, hosts: Mapping[str, Inventory]) -> Mapping[str, Mapping[str, Any]] | None:
+    """Return the saved plan of each host from the directory of ``plan -o``, or None for a manifest."""
     if not Path(path).is_dir():
         if read_saved_plan(path) is not None:
             msg = f"{path} is the plan of one machine; plan with --on and -o DIR, then apply DIR"
             raise UsageError(msg)
         return None
     plans: dict[str, Mapping[str, Any]] = {}
-    missing: list[Problem] = []
-    for name in found:
+    problems: list[Problem] = []
+    for name in hosts:
         try:
             plans[name] = saved_plan.load(f"{path.rstrip('/')}/{name}.json")
         except ManifestError as error:
-            missing += error.problems
-    if missing:
-        raise ManifestError(missing)
+            problems += error.problems
+    if problems:
+        raise ManifestError(problems)
     options.saved_plan_options(session.settings, next(iter(plans.values())))
     return plans
 
 
 def _plain(value: Any) -> Any:
-    """Return options as a job can have them."""
+    """Return options as JSON data."""
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in sorted(value) if each] if isinstance(value, (set, frozenset)) else value
+        return {name: _plain(member) for name, member in value.items()}
+    return [_plain(member) for member in sorted(value) if member] if isinstance(value, (set, frozenset)) else value
 
 
 def digest(session: Session, work: Work, modules: str, key: bytes) -> str:
-    """Return the digest of what a run does, whatever its hosts are."""
-    settings = session.settings
-    stronger = {name: each for name, each in work.given.stronger.items() if not isinstance(each, EnvironmentInput)}
+    """Return the digest of the run's content, independent of its hosts."""
+    stronger = {name: value for name, value in work.given.stronger.items() if not isinstance(value, EnvironmentInput)}
     digest = hashlib.sha256()
-    for each in work.documents:
-        digest.update(hashlib.sha256(each.raw).digest())
+    for document in work.documents:
+        digest.update(hashlib.sha256(document.raw).digest())
     for name, content in sorted(work.files.items()):
         digest.update(name.encode(errors="surrogateescape") + hashlib.sha256(content).digest())
-    about = (work.command, modules, settings.get("stack"), work.project)
-    digest.update(repr(about).encode() + digest_of([work.given.weaker, stronger], key))
+    fields = (work.command, modules, session.settings.get("stack"), work.project)
+    digest.update(repr(fields).encode() + digest_of([work.given.weaker, stronger], key))
     return digest.hexdigest()
 
 
 def check_earlier(earlier: Recorded, work: Work, digest: str, key: bytes) -> None:
-    """Raise ``ManifestError`` unless a run does what the earlier one has done; ``key`` is that of digests."""
-    other = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.left[name]]
-    if digest != earlier.digest or other:
-        what = "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {other[0]}"
-        message = f"--rerun {earlier.id}: {what} is not what that run had; without --rerun, --on names the hosts"
+    """Raise ``ManifestError`` unless a run has the content of the earlier one; ``key`` is that of digests."""
+    changed = [name for name in work.hosts if digest_of(work.inputs[name], key) != earlier.left[name]]
+    if digest != earlier.digest or changed:
+        subject = (
+            "the manifest, an input or the module path" if digest != earlier.digest else f"an input of {changed[0]}"
+        )
+        message = f"--rerun {earlier.id}: {subject} is not what that run had; without --rerun, --on names the hosts"
         raise ManifestError([Problem(None, message, code="rerun")])
 
 
-#: How many addresses that no inventory names are compared with its names.
+#: The number of undeclared addresses that are compared with the names of inventories.
 _COMPARED: Final = 20
 
 
 def select_hosts(session: Session, manifest: str | None, earlier: Recorded | None) -> Mapping[str, Inventory]:
-    """Return the hosts and the inventory of each; of an earlier run those that it has left."""
+    """Return the selected hosts with the inventory of each; with ``earlier`` only those that this run has left."""
     settings, trust = session.settings, session.registry.trust
-    where = settings["on"] or (earlier.about["on"] if earlier is not None else ())
+    patterns = settings["on"] or (earlier.about["on"] if earlier is not None else ())
     file = settings["hosts_file"] or (earlier.about["hosts_file"] if earlier is not None else None)
     selection = Selection(file or beside(manifest), trust)
-    found = selection.find(where)
+    hosts = selection.find(patterns)
     for path in selection.files:
-        if why := trust.who_can_change(path):
-            session.report_problem(Problem(None, f"others can change this inventory: {why}", "warning", file=path))
-    _warn_of_addresses(session, selection, found)
-    _warn_of_unused(session, selection, where)
+        if writers := trust.who_can_change(path):
+            problem = Problem(None, f"others can change this inventory: {writers}", "warning", file=path)
+            session.console.show_problem(problem)
+    _warn_of_addresses(session, selection, hosts)
+    _warn_of_unused(session, selection, patterns)
     if earlier is None:
-        return found
-    left = {name: of for name, of in found.items() if name in earlier.left}
-    if not left:
+        return hosts
+    remaining = {name: inventory for name, inventory in hosts.items() if name in earlier.left}
+    if not remaining:
         msg = f"--rerun {earlier.id}: that run has left none of these hosts"
         raise UsageError(msg)
-    return left
+    return remaining
 
 
-def _warn_of_addresses(session: Session, selection: Selection, found: Mapping[str, Inventory]) -> None:
-    """Warn once of the addresses that are nearly the same name of an inventory."""
+def _warn_of_addresses(session: Session, selection: Selection, hosts: Mapping[str, Inventory]) -> None:
+    """Warn of addresses that are similar to a name of an inventory, once for each name."""
     by_hint: dict[str, list[str]] = {}
-    for name, known in islice(selection.suggestions(found), _COMPARED):
-        if near := nearest(name, known):
-            by_hint.setdefault(near, []).append(name)
-    for near, names in by_hint.items():
-        words = "is in no inventory and taken as an address" if len(names) == 1 else "are in no inventory: addresses"
-        session.log.write("warning", "", f"'{','.join(host_names.fold(names))}' {words}; {near}")
+    for address, names in islice(selection.suggestions(hosts), _COMPARED):
+        if suggestion := nearest(address, names):
+            by_hint.setdefault(suggestion, []).append(address)
+    for suggestion, addresses in by_hint.items():
+        one = len(addresses) == 1
+        words = "is in no inventory and taken as an address" if one else "are in no inventory: addresses"
+        session.log.write("warning", "", f"'{','.join(host_names.fold(addresses))}' {words}; {suggestion}")
 
 
-def _warn_of_unused(session: Session, selection: Selection, where: Sequence[str]) -> None:
-    """Warn of what is to leave hosts out and is likely mistyped: the hosts that were meant are not left out."""
-    for name, known in islice(selection.unused(where), _COMPARED):
-        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{hint(name, known)}"
+def _warn_of_unused(session: Session, selection: Selection, patterns: Sequence[str]) -> None:
+    """Warn of exclusions without effect, which are likely mistyped."""
+    for name, names in islice(selection.unused(patterns), _COMPARED):
+        text = f"--on: '{name}' after ! or & is neither in an inventory nor selected{hint(name, names)}"
         session.log.write("warning", "", text)

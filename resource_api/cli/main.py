@@ -45,7 +45,7 @@ COMMAND_GROUPS: Final = {
     },
     "Many machines": {
         "hosts": "List hosts, trust their keys, keep a Python for them.",
-        "agent": "Apply a signed manifest again and again, by itself.",
+        "agent": "Apply a signed manifest periodically (agent mode).",
         "bundle": "Pack a manifest and its modules, sign the bundle, verify it.",
     },
     "What is recorded": {

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from resource_api.cli import help_text
+from resource_api.cli import help as command_help
 from resource_api.cli import main as cli
 from resource_api.cli.exit_codes import MEANINGS
-from resource_api.cli.options import Command, Group
+from resource_api.cli.help import CommandGroup, GroupedCommand
 from resource_api.model.values.version import __version__
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def _main_page() -> Iterator[str]:
 
 def _command_page(context: click.Context) -> Iterator[str]:
     command = context.command
-    examples = command.examples if isinstance(command, Command | Group) else ()
-    summary = help_text.summary(command)
+    examples = command.examples if isinstance(command, GroupedCommand | CommandGroup) else ()
+    summary = command_help.summary(command)
     name = context.command_path.replace(" ", "-")
     yield from (".SH NAME", f"{_escape(name)} \\-", *_text(summary[:1].lower() + summary[1:]))
     yield from (".SH SYNOPSIS", f".B {_escape(context.command_path)}")
@@ -99,10 +99,10 @@ def _command_page(context: click.Context) -> Iterator[str]:
     yield ".SH DESCRIPTION"
     for number, paragraph in enumerate(inspect.cleandoc(command.help or "").split("\n\n")):
         yield from ([".PP"] if number else []) + _text(paragraph)
-    if isinstance(command, Group):
+    if isinstance(command, CommandGroup):
         yield ".SH COMMANDS"
         for each, inner in sorted(command.commands.items()):
-            yield from _term(f"\\fB{_escape(each)}\\fR", f"{help_text.summary(inner)}.")
+            yield from _term(f"\\fB{_escape(each)}\\fR", f"{command_help.summary(inner)}.")
     yield from _options(command, context)
     yield from (".SH EXAMPLES", ".EX", *map(_escape, examples), ".EE")
     yield from (".SH SEE ALSO", f".BR {_escape(_PROGRAM)} (1)")
@@ -110,7 +110,7 @@ def _command_page(context: click.Context) -> Iterator[str]:
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the options in the groups of the help, and the variables that some of them have."""
-    grouped = help_text.groups(command, context)
+    grouped = command_help.option_groups(command, context)
     if grouped:
         yield ".SH OPTIONS"
     for title, options in grouped.items():

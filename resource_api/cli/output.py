@@ -1,7 +1,7 @@
 """The command's streams: results on stdout, log lines and errors on stderr, secrets masked in both.
 
-What a provider prints goes to stderr as lines of the log; so does what is written directly to descriptors, as child
-processes do, on a terminal and from the first secret on. A closed pipe or a full log never stops a run.
+Prints of a provider go to stderr as log lines. So does text that child processes write directly to descriptors, on a
+terminal, and elsewhere from the first secret on. A closed pipe or a full log never stops a run.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from resource_api.render.changes import Style
     from resource_api.system.process.output_filter import OutputFilter
 
-#: Characters that are shown of a problem in one line.
+#: The longest problem in one line, in characters.
 _LONGEST_PROBLEM: Final = 4000
-#: How many lines of what a program has written an error quotes at most.
+#: The most lines of a program's output that an error quotes.
 _QUOTED: Final = 5
 #: The end of an error: where its resource is declared.
 _PLACE: Final = regex(r" \([^()]*:[0-9]+(?:, (?:[^()]*:[0-9]+|…))*\)\Z")
@@ -41,7 +41,7 @@ _SEVERAL_LINES: Final = frozenset({"definition", "provider", "resource", "type"}
 
 
 class _OwnStream(io.TextIOWrapper):
-    """A stream for a copy of a standard descriptor; before each write, what others have written to it is waited for.
+    """A stream for a copy of a standard descriptor; each write waits until earlier text of child processes is written.
 
     ``cleared`` returns a context for a write to a terminal, in which its live lines are hidden. The streams below are
     the interpreter's own: a signal may interrupt Python code there after a write, which would then be repeated.
@@ -56,7 +56,7 @@ class _OwnStream(io.TextIOWrapper):
         self._cleared = cleared if self.isatty() else nullcontext
 
     def write(self, text: str, /) -> int:
-        """Write and flush: where stdout and stderr are one file, what is logged later also stands later."""
+        """Write and flush, so that text and log lines stand in order where stdout and stderr are one file."""
         self._drain()
         with self._cleared():
             length = super().write(text)
@@ -67,8 +67,10 @@ class _OwnStream(io.TextIOWrapper):
 class Output:
     """The streams of one command; from its creation on, stdout belongs to the command alone."""
 
-    def __init__(self, settings: Mapping[str, Any], *, stream: bool) -> None:
-        """Use the options about output; ``stream``: write JSON as one object per line, log lines among them."""
+    def __init__(self, settings: Mapping[str, Any], *, runs: bool) -> None:
+        """Use the options about output; JSON of a command that ``runs`` is one object per line, with its log lines."""
+        self.json = bool(settings.get("json"))
+        self.streams = runs and self.json
         _open_closed_streams()
         self._filter: OutputFilter | None = None
         self._live: LiveLines | None = None
@@ -76,24 +78,24 @@ class Output:
         os.dup2(2, 1)  # for everything that child processes print
         if os.isatty(2):
             process_guard.before_provider_code(self._start_filter)
-        #: Why stdout cannot be written to; empty: it can, or its reader has closed it.
+        #: The error of a write to stdout, or empty; a reader that has closed it is none.
         self.write_error = ""
         #: Log lines come from any thread of a provider.
         self._lock = RLock()
         self._json_log = settings.get("log_format") == "json"
         self._color = _colored(settings.get("color", "auto"), self.stdout)
         self._diff = settings.get("diff") or "short"
-        #: Whether the log has shown a failure, and how many lines since.
+        #: Whether the log has shown a failure, and the number of lines since.
         self._failed, self.lines_after_failure = False, 0
         #: The subject of the last warnings in a row, and their texts.
         self._warned: tuple[str, list[str]] = ("", [])
-        #: The subject of the last diff in the log, and how many lines its diffs had.
+        #: The subject of the last diff in the log, and the number of lines of its diffs.
         self._diffs = ("", 0)
         self.log = Log(threshold(settings), self._sink(settings))
         sys.stdout, sys.stderr = (
             line_stream(self._provider_printed, descriptor, self.log.mask) for descriptor in (1, 2)
         )
-        if stream:
+        if self.streams:
             from resource_api.render import json as documents
 
             self.log.sinks.append(lambda line: self.emit(documents.log(line)))
@@ -111,29 +113,29 @@ class Output:
         from resource_api.render.changes import SCREEN, log_lines
 
         # All texts of one resource together have the lines of a screen.
-        subject, used = self._diffs
-        used = used if subject == event.subject else 0
-        shown = log_lines(event, self.style._replace(color=color), max(0, SCREEN - used))
-        self._diffs = event.subject, used + shown.count("\n")
-        return shown
+        subject, before = self._diffs
+        before = before if subject == event.subject else 0
+        lines = log_lines(event, self.style._replace(color=color), max(0, SCREEN - before))
+        self._diffs = event.subject, before + lines.count("\n")
+        return lines
 
     def _select(self, events: Sequence[LogEvent]) -> Sequence[LogEvent]:
-        """Return the events that are shown, and count those after the first failure."""
-        shown = []
+        """Return the events without repeated texts, and count those after the first failure."""
+        selected = []
         for event in events:
             self.lines_after_failure += self._failed
             if event.level in {"warning", "err"}:
-                shown.append(self._without_repetition(event))
+                selected.append(self._without_repetition(event))
                 self._failed = self._failed or event.level == "err"
             else:
-                shown.append(event)
-        return shown
+                selected.append(event)
+        return selected
 
     def _without_repetition(self, event: LogEvent) -> LogEvent:
         """Return an error without its end where that repeats the warnings about the same resource right before it."""
         subject, warned = self._warned
         if event.level == "warning":
-            # Errors quote what programs have written without indentation and empty lines.
+            # Errors quote the output of programs without indentation and empty lines.
             lines = [*(warned if subject == event.subject else []), event.text.strip()]
             self._warned = event.subject, list(filter(None, lines))[-_QUOTED:]
             return event
@@ -141,19 +143,19 @@ class Output:
         if event.level != "err" or event.subject != subject:
             return event
         ends = (": " + "; ".join(warned[first:]) for first in range(len(warned)))
-        place = found[0] if (found := _PLACE.search(event.text)) else ""
-        reason = event.text.removesuffix(place)
-        end = next((each for each in ends if reason.endswith(each)), "")
-        return event._replace(text=reason.removesuffix(end) + place)
+        position = match[0] if (match := _PLACE.search(event.text)) else ""
+        reason = event.text.removesuffix(position)
+        end = next((end for end in ends if reason.endswith(end)), "")
+        return event._replace(text=reason.removesuffix(end) + position)
 
     @property
     def on_one_terminal(self) -> bool:
-        """Whether people see what is printed and what is logged in the same place."""
+        """Whether stdout and stderr are terminals, on which results and log lines mix."""
         return not self._json_log and self.stdout.isatty() and self.stderr.isatty()
 
     @property
     def style(self) -> Style:
-        """How changes are shown on stdout."""
+        """The style of changes on stdout."""
         from resource_api.render.changes import Style
 
         return Style(self._color, self._diff, self.log.mask)
@@ -167,7 +169,7 @@ class Output:
     def live_lines(self) -> LiveLines | None:
         """Return lines that are replaced on stderr, above which all other output is written from now on.
 
-        None unless it is a terminal that can show them, for a person who looks at it.
+        Return None unless stderr is an interactive terminal that can replace lines.
         """
         if not (self._json_log or _is_dumb() or os.environ.get("CI")) and self.stderr.isatty():
             from resource_api.cli.progress import LiveLines
@@ -180,11 +182,11 @@ class Output:
 
     @property
     def columns(self) -> int | None:
-        """How wide the terminal is to which stdout is written; None: it is none, or its size is not known."""
+        """The width of the terminal of stdout, or None without one or where its size is unknown."""
         return os.get_terminal_size(self.stdout.fileno()).columns or None if self.stdout.isatty() else None
 
     def confirmed(self, question: str) -> bool:
-        """Ask on the terminal; every answer but ``yes`` is no, the end of the input too."""
+        """Ask on the terminal; every answer but ``yes`` means no, also the end of the input."""
         self.stderr.write(f"{question} Only 'yes' is accepted [no]: ")
         self.flush()
         answer = b""
@@ -202,9 +204,9 @@ class Output:
         return (self.stdout.fileno(), self.stderr.fileno(), *more)
 
     def mask_descriptors(self, secret: str, *, declared: bool) -> None:
-        """Mask a new secret in what is written directly to the standard descriptors; the first one starts the filter.
+        """Mask a new secret in direct writes to the standard descriptors; the first one starts the filter.
 
-        Raises ``ResourceAPIError`` if it cannot be started.
+        Raise ``ResourceAPIError`` if it cannot be started.
         """
         with self._lock:
             if self._filter is not None:
@@ -226,7 +228,7 @@ class Output:
                 raise ResourceAPIError(msg) from error
 
     def _foreign_line(self, text: str) -> str:
-        """Return a line that others have written as one of the log; it is masked."""
+        """Return a log line for a masked line that a child process has written."""
         from resource_api.system import log_renderers
 
         event = LogEvent("notice", "", text)
@@ -284,15 +286,15 @@ class Output:
             self.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
 
     def _note(self, error: Exception) -> None:
-        """Keep why stdout cannot be written to, unless its reader has closed it."""
+        """Record the error of a write to stdout, unless its reader has closed it."""
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError):
             self.write_error = f"{error.strerror}"
 
     def problem(self, problem: Problem, source: Sequence[str] = ()) -> None:
         """Write an error or a warning to stderr, in the form of the log; its ``source`` line stands under it."""
         if self._json_log:
-            about = {"reference": problem.reference, "attribute": problem.attribute}
-            fields = {name: value for name, value in about.items() if value}
+            pairs = (("reference", problem.reference), ("attribute", problem.attribute))
+            fields = {name: value for name, value in pairs if value}
             level = "err" if problem.severity == "error" else "warning"
             self.log.sinks[0](self.log.event(level, problem.reference, str(problem), **fields))
             return
@@ -316,13 +318,13 @@ class Output:
         else:
             self.log.sinks[0](self.log.event("notice", context.type.name if context else "", text))
 
-    def give_back_stdout(self) -> None:
-        """Let descriptor 1 be stdout again, for another command of this process, which takes it for itself."""
+    def restore_stdout(self) -> None:
+        """Make descriptor 1 stdout again, for another command of this process."""
         self.flush()
         os.dup2(self.stdout.fileno(), 1)
 
     def flush(self) -> None:
-        """Write out what is buffered; a reader that has closed the stream is no error."""
+        """Flush all streams; a reader that has closed one is no error."""
         for stream in (sys.stdout, sys.stderr):
             with suppress(OSError, ValueError):
                 stream.flush()
@@ -350,7 +352,7 @@ def _open_closed_streams() -> None:
 
 
 def _pager() -> str:
-    """Return the command of the pager; empty: there is to be none."""
+    """Return the command of the pager, or an empty text for none."""
     if _is_dumb():
         return ""
     command = os.environ.get("PAGER", "less").strip()
@@ -375,6 +377,6 @@ def _is_dumb() -> bool:
 
 
 def threshold(settings: Mapping[str, Any]) -> str:
-    """Return the lowest level of log lines that are shown."""
+    """Return the lowest level of visible log lines."""
     levels = {"debug": "debug", "verbose": "info", "quiet": "err"}
     return next((level for option, level in levels.items() if settings.get(option)), "notice")

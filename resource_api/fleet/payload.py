@@ -45,7 +45,6 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/html",
         "resource_api/render/manifest_schema.py",
         "resource_api/render/run_reports.py",
-        "resource_api/runtime/reporters.py",
         "resource_api/system/overlay",
         "resource_api/testing",
         "structlog/_greenlets.py",

@@ -47,16 +47,18 @@ if TYPE_CHECKING:
 
 
 class RunOption(NamedTuple):
-    """An option of runs: its values, the phase of a run that it decides, and how a command line has it."""
+    """An option of runs: its values, the phase of a run that it decides, and its form on a command line."""
 
     #: ``flag``, ``number``, ``references``, ``tags`` or ``strict``.
     kind: str
-    #: ``selection``: which resources; ``changes``: what is done with declared and undeclared ones; ``strictness``: how
-    #: broken promises of providers count; ``execution``: how a plan is applied.
+    #: ``selection``: the resources; ``changes``: the actions on declared and undeclared ones; ``strictness``: the
+    #: treatment of providers that break their declaration; ``execution``: the way in which a plan is applied.
     phase: str
     help: str
-    #: The variable of the environment that gives it, or an empty text.
-    variable: str = ""
+    #: The variable of the environment that gives it, or None.
+    variable: str | None = None
+    #: Whether the help leaves it out unless all options are requested.
+    rare: bool = False
 
 
 #: Name → option, for every field of ``Options`` that the caller sets, in the order of the help.
@@ -64,18 +66,24 @@ RUN_OPTIONS: Final[Mapping[str, RunOption]] = {
     "noop": RunOption("flag", "execution", "Change nothing; show what would be done.", "RESOURCE_API_NOOP"),
     "targets": RunOption("references", "selection", "Exactly these resources; * and ? are wild."),
     "excludes": RunOption("references", "selection", "All but these resources."),
-    "with_dependencies": RunOption("flag", "selection", "Also what the targets depend on."),
-    "with_dependents": RunOption("flag", "selection", "Also what depends on the targets."),
+    "with_dependencies": RunOption("flag", "selection", "Also what the targets depend on.", rare=True),
+    "with_dependents": RunOption("flag", "selection", "Also what depends on the targets.", rare=True),
     "tags": RunOption("tags", "selection", "Only resources with one of these tags."),
-    "skip_tags": RunOption("tags", "selection", "No resources with one of these tags."),
+    "skip_tags": RunOption("tags", "selection", "No resources with one of these tags.", rare=True),
     "replace": RunOption("references", "changes", "Replace even if nothing differs."),
     "prune": RunOption("flag", "changes", "Delete what is recorded as ours and no longer declared."),
-    "prune_always": RunOption("flag", "changes", "As --prune, even if something declared fails or is skipped."),
-    "strict": RunOption(
-        "strict", "strictness", "What happens when a provider breaks its type's declaration.", "RESOURCE_API_STRICT"
+    "prune_always": RunOption(
+        "flag", "changes", "As --prune, even if something declared fails or is skipped.", rare=True
     ),
     "parallel": RunOption("number", "execution", "Run up to N calls side by side.", "RESOURCE_API_PARALLEL"),
     "fail_fast": RunOption("flag", "execution", "Start nothing after the first failure."),
+    "strict": RunOption(
+        "strict",
+        "strictness",
+        "What happens when a provider breaks its type's declaration.",
+        "RESOURCE_API_STRICT",
+        rare=True,
+    ),
 }
 
 

@@ -45,7 +45,6 @@ ONE_OF: Final = frozenset({"_sha2", "_sha256"})
 NEVER: Final = frozenset(
     {
         ("resource_api/__main__.py", "resource_api.cli.main"),
-        ("resource_api/runtime/preflight.py", "resource_api.runtime.reporters"),
     }
 )
 LIMIT: Final = 800 * 1024

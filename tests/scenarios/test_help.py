@@ -11,7 +11,7 @@ import click
 import pytest
 
 from resource_api.cli import main as cli
-from resource_api.cli.options import Command, Group
+from resource_api.cli.help import CommandGroup, GroupedCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_help_fits_on_a_screen(screen: Screen, name: str) -> None:
 def test_every_command_has_examples_and_says_how_to_see_all_options(screen: Screen, name: str) -> None:
     """What ``--help`` leaves out is shown by ``help COMMAND --all``, with its environment variable."""
     command = COMMANDS[name]
-    assert isinstance(command, Command | Group)
+    assert isinstance(command, GroupedCommand | CommandGroup)
     short, everything = screen.shown(*name.split(), "-h"), screen.shown("help", *name.split(), "--all")
     assert command.examples
     assert all(f"\n  {example}\n" in short for example in command.examples)

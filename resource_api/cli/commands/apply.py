@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from resource_api.cli import given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
 from resource_api.render import text
@@ -30,7 +31,7 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
     if settings["explain"] and not settings["noop"]:
         msg = "--explain needs --noop: it shows a plan"
         raise UsageError(msg)
-    if (code := session.carried("apply", manifest)) is not None:
+    if (code := run_on_hosts(session, "apply", manifest)) is not None:
         return code
 
     def on_plan(plan: Plan) -> None:
@@ -38,14 +39,14 @@ def apply(session: Session, manifest: str, **settings: Any) -> int:
         gc.freeze()
         gc.enable()
         if settings["noop"]:
-            session.show_noop(plan)
+            session.console.show_noop(plan)
 
     source = session.source(manifest)
     if isinstance(source, str) and (document := read_saved_plan(source)) is not None:
         from resource_api.runtime.saved_plan import SavedPlan
 
         execution = options.saved_plan_options(settings, document)
-        session.source_time = os.stat(source).st_mtime
+        session.console.source_time = os.stat(source).st_mtime
         report = session.runtime.apply_saved(SavedPlan(document, manifest, session.runtime.key), execution, on_plan)
     else:
         inputs, run_options = given_inputs.inputs(session.settings), options.run_options(settings)

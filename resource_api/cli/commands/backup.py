@@ -51,7 +51,7 @@ def list_(session: Session, path: str | None, directory: str | None, **_settings
     place = _place(directory)
     found = list(_copies(place, path))
     of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
-    session.show_list(
+    session.console.show_list(
         lambda: [_row(each) for each in found],
         lambda: _lines(found) if found else (),
         f"there is no copy{of} in {place}",
@@ -87,7 +87,9 @@ def restore(session: Session, path: str, at: str | None, directory: str | None, 
     except OSError as error:
         msg = f"{copy.path}: {describe_error(error, copy.path)}"
         raise ResourceError(msg) from error
-    session.show(lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN]}")
+    session.console.show(
+        lambda: _row(copy), lambda: f"restored {copy.path} as of {time_of(copy.time)}: {copy.sha256[:_SHOWN]}"
+    )
 
 
 def _place(directory: str | None) -> str:

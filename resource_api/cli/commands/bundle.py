@@ -93,7 +93,7 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
         made = made._replace(generation=before.generation + 1)
     if before is None or made.raw != before.raw:
         files.write_output(out, made.raw, 0o644)
-    session.show(lambda: _document(out, made), lambda: _line(out, made))
+    session.console.show(lambda: _document(out, made), lambda: _line(out, made))
 
 
 def _existing(path: str, shown: str) -> Bundle | None:
@@ -123,7 +123,7 @@ def sign(session: Session, path: str, signing_key: str, **_settings: Any) -> Non
     with _naming(path):
         found = bundles.read(raw)
     files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)
-    session.show(lambda: _document(path, found), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, found)}")
+    session.console.show(lambda: _document(path, found), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, found)}")
 
 
 @_command("verify", "resource-api bundle verify site.bundle --signers signers")
@@ -142,7 +142,9 @@ def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
         raw, signature = signing.read_signed(os.path.realpath(path))
         signer = signing.verify(raw, signature, allowed)
         found = bundles.read(raw)
-    session.show(lambda: {**_document(path, found), "signer": signer}, lambda: f"{_line(path, found)}, by {signer}")
+    session.console.show(
+        lambda: {**_document(path, found), "signer": signer}, lambda: f"{_line(path, found)}, by {signer}"
+    )
 
 
 @contextmanager

@@ -37,7 +37,7 @@ def show(session: Session, shell: str | None, **_settings: Any) -> None:
     from resource_api.cli.completion import SCRIPTS
 
     name = shell or _login_shell()
-    session.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
+    session.console.show(lambda: {"shell": name, "script": SCRIPTS[name]}, lambda: SCRIPTS[name].rstrip("\n"))
 
 
 @completion.command("install", examples=("resource-api completion install zsh",))
@@ -58,7 +58,7 @@ def install(session: Session, shell: str | None, **_settings: Any) -> None:
     except OSError as error:
         msg = f"cannot write {path}: {error.strerror}"
         raise ResourceAPIError(msg) from error
-    session.show(
+    session.console.show(
         lambda: {"shell": name, "written": [str(path)], "remark": remark},
         lambda: [str(path), remark or "Every shell that is started from now on uses it."],
     )

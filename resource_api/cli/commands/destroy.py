@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.commands.plan import out_option, show_plan
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError
@@ -52,15 +53,15 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
             raise UsageError(msg)
         return show_plan(session, manifest, out, destroy=True)
     confirm = None if yes or noop else _asker(session)
-    if (code := session.carried("destroy", manifest, confirm=confirm)) is not None:
+    if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
         return code
     inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
         if noop:
-            session.show_noop(planned)
+            session.console.show_noop(planned)
         elif not (yes or session.json):
-            session.output.print(session.plan_lines(planned))
+            session.output.print(session.console.plan_lines(planned))
         if confirm is not None and planned.summary.changed:
             question = destroy_question(planned.summary, *session.runtime.name(planned.catalog))
             if not confirm(question):

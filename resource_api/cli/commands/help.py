@@ -1,10 +1,11 @@
-"""``help``: show the help of a command, of all its options where asked for."""
+"""``help``: show the help of a command, with ``--all`` of all its options."""
 
 from __future__ import annotations
 
 import click
 
-from resource_api.cli import help_text, options
+from resource_api.cli import options
+from resource_api.cli.help import ALL
 
 
 @options.command(examples=("resource-api help apply --all", "resource-api help state mv"))
@@ -13,14 +14,14 @@ from resource_api.cli import help_text, options
 @click.pass_context
 def help(context: click.Context, names: tuple[str, ...], *, everything: bool) -> None:  # noqa: A001 - the command's name
     """Show what COMMAND does, its most used options and examples; without COMMAND, list the commands."""
-    shown = context.find_root()
-    shown.meta[help_text.ALL] = everything
+    target = context.find_root()
+    target.meta[ALL] = everything
     for name in names:
-        group = shown.command
+        group = target.command
         if not isinstance(group, click.Group):
-            msg = f"{shown.command_path} has no commands"
+            msg = f"{target.command_path} has no commands"
             raise click.UsageError(msg, context)
-        _, command, _ = group.resolve_command(shown, [name])
+        _, command, _ = group.resolve_command(target, [name])
         if command is not None:
-            shown = click.Context(command, parent=shown, info_name=name)
-    click.echo(shown.get_help(), color=context.color)
+            target = click.Context(command, parent=target, info_name=name)
+    click.echo(target.get_help(), color=context.color)

@@ -31,7 +31,7 @@ def history(context: click.Context, /, **settings: Any) -> int | None:
 def show_runs(session: Session, **_settings: Any) -> None:
     """Print the finished runs of the stacks that a command's options select."""
     runs = [] if none_recorded(session) else Runs(session).all
-    session.show_list(lambda: runs, lambda: _history_lines(session, runs), "no run is recorded yet")
+    session.console.show_list(lambda: runs, lambda: _history_lines(session, runs), "no run is recorded yet")
 
 
 def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -53,7 +53,7 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Itera
 def show_run(session: Session, run: str | None, **_settings: Any) -> None:
     """Show what RUN did, its failures first; without RUN the last one that changed or failed something."""
     found = Runs(session).document(run)
-    session.show(lambda: found, lambda: run_text.run(found, session.output.style))
+    session.console.show(lambda: found, lambda: run_text.run(found, session.output.style))
 
 
 @history.command("diff", examples=("resource-api history diff last-1 last",))
@@ -67,7 +67,7 @@ def diff(session: Session, first: str, second: str, **_settings: Any) -> None:
     """Show what was different between the runs A and B: references, outcomes and attributes."""
     runs = Runs(session)
     found = run_text.differences(runs.document(first), runs.document(second))
-    session.show(lambda: found, lambda: run_text.difference_lines(found))
+    session.console.show(lambda: found, lambda: run_text.difference_lines(found))
 
 
 _REPORT_FORMS: Final = ("text", "json", "html")

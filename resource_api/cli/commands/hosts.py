@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
 from resource_api.fleet import inventory, python_runtimes
 from resource_api.fleet.carriers.carrier import LIBRARY
@@ -46,7 +47,7 @@ def hosts() -> None:
 def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
     found = _select(session, where, settings["hosts_file"])
-    session.show(lambda: [_document(host) for host in found], lambda: _table(found, session.output.columns))
+    session.console.show(lambda: [_document(host) for host in found], lambda: _table(found, session.output.columns))
 
 
 @hosts.command(
@@ -89,14 +90,14 @@ def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Se
     if recorded:
         _record([each.key for each in wanted if each.key is not None])
         shown = [each._replace(status="recorded") if each.status == "unknown" else each for each in shown]
-    session.show(
+    session.console.show(
         lambda: [each.document() for each in shown],
         lambda: [f"Recorded {len(wanted)} key{'s' if len(wanted) != 1 else ''}."] if recorded else [],
     )
     return int(any(each.status not in {"known", "recorded"} for each in shown))
 
 
-@hosts.group("runtime", cls=options.Group, examples=("resource-api hosts runtime list",))
+@hosts.group("runtime", cls=CommandGroup, examples=("resource-api hosts runtime list",))
 def runtime() -> None:
     """Keep Python interpreters that are sent to hosts without Python 3.11 or later."""
 
@@ -115,7 +116,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
     except OSError as error:
         msg = f"{error.filename or file}: {error.strerror}"
         raise ResourceError(msg) from error
-    session.show(added.document, lambda: _runtime_line(added))
+    session.console.show(added.document, lambda: _runtime_line(added))
 
 
 @runtime.command("list", examples=("resource-api hosts runtime list",))
@@ -124,7 +125,7 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 def list_runtimes(session: Session, **_settings: Any) -> None:
     """List the interpreters that were added, the newest first."""
     found = _runtimes().all()
-    session.show(lambda: [each.document() for each in found], lambda: map(_runtime_line, found))
+    session.console.show(lambda: [each.document() for each in found], lambda: map(_runtime_line, found))
 
 
 class _Key(NamedTuple):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from resource_api.cli import given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
 from resource_api.model.values.errors import ResourceAPIError, hint
@@ -36,12 +37,12 @@ if TYPE_CHECKING:
 @with_session()
 def validate(session: Session, manifest: str, **_settings: Any) -> int:
     """Check everything in MANIFEST that can be checked without touching the system."""
-    if (code := session.carried("validate", manifest)) is not None:
+    if (code := run_on_hosts(session, "validate", manifest)) is not None:
         return code
     catalog = session.runtime.validate(session.source(manifest), given_inputs.inputs(session.settings))
     count, file = len(catalog.entries), catalog.manifest.file
-    session.show(
-        lambda: {"valid": True, "resources": count, "diagnostics": session.warnings()},
+    session.console.show(
+        lambda: {"valid": True, "resources": count, "diagnostics": session.console.warnings()},
         lambda: f"{file} is valid: {count} resource{'' if count == 1 else 's'}.",
     )
     return 0
@@ -65,7 +66,7 @@ def inputs() -> None:
 def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
     found = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
-    session.show(lambda: [_input_document(each) for each in found], lambda: _input_lines(found))
+    session.console.show(lambda: [_input_document(each) for each in found], lambda: _input_lines(found))
 
 
 def _input_document(found: InputValue) -> dict[str, Any]:
@@ -98,9 +99,9 @@ def eval(session: Session, expression: str, manifest: str | None, **_settings: A
     found = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
     value = plain(found)
     if is_unknown(found):
-        session.show(lambda: value, lambda: "(known after apply)")
+        session.console.show(lambda: value, lambda: "(known after apply)")
     else:
-        session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+        session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
 
 def _without_manifest(session: Session) -> Source:
@@ -118,9 +119,9 @@ def facts(session: Session, name: str | None, **_settings: Any) -> None:
     """Show the facts about this machine, or the one called NAME, as in ${facts.NAME}."""
     value = _all_facts() if name is None else _find_fact(name)
     if isinstance(value, dict):
-        session.show(lambda: value, lambda: _fact_lines(value, name or ""))
+        session.console.show(lambda: value, lambda: _fact_lines(value, name or ""))
     else:
-        session.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
+        session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
 
 
 def _all_facts() -> dict[str, Any]:

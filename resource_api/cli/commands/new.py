@@ -58,7 +58,7 @@ def component(session: Session, name: str, directory: str, **_settings: Any) -> 
 
 def _show_written(session: Session, paths: Sequence[Path]) -> None:
     written = list(map(str, paths))
-    session.show(lambda: {"written": written}, lambda: written)
+    session.console.show(lambda: {"written": written}, lambda: written)
 
 
 @new.command("key", examples=("resource-api new key state.key",))
@@ -70,7 +70,7 @@ def key(session: Session, path: str, **_settings: Any) -> None:
     from resource_api.state.encryption import keys
 
     keys.create_key_file(path)
-    session.show(
+    session.console.show(
         lambda: {"written": [path], "key": f"file:{path}"},
         lambda: [path, "Keep a copy elsewhere: without it what it encrypts is lost."],
     )

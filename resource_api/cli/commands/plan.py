@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import exit_codes, given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.options import run_option_names
 from resource_api.model.values.errors import UsageError
@@ -42,7 +43,7 @@ out_option = click.option(
 @options.command(examples=("resource-api plan site.yaml -o later.json", "resource-api plan site.yaml --destroy"))
 @options.manifest
 @out_option
-@click.option("--destroy", is_flag=True, help="Show what destroy would do.")
+@options.rare("--destroy", is_flag=True, help="Show what destroy would do.")
 @options.explain
 @options.full_run
 @options.hosted
@@ -57,7 +58,7 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
     settings = session.settings
     if destroy:
         _refuse_changes(settings)
-    if (code := session.carried("plan", manifest, out=out, empty=destroy)) is not None:
+    if (code := run_on_hosts(session, "plan", manifest, out=out, empty=destroy)) is not None:
         return code
     gc.disable()
     plan = _make_plan(session, manifest, destroy=destroy)
@@ -66,16 +67,16 @@ def show_plan(session: Session, manifest: str, out: str | None, *, destroy: bool
 
         sources = (document.file for document in plan.catalog.manifest.documents)
         saved_plan.check_target(out, (*sources, *settings["input_files"]))
-    if session.has_reporters:
+    if session.reporting is not None:
         run = {"kind": "plan", "command": "plan", "ended": time.time()}
-        session.reported(session.log.mask.document({**run, **plan.to_dict()}))
-    session.show(plan.to_dict, lambda: session.plan_lines(plan))
+        session.set_document(session.log.mask.document({**run, **plan.to_dict()}))
+    session.console.show(plan.to_dict, lambda: session.console.plan_lines(plan))
     if out is not None:
         saved_plan.write(plan, out, session.runtime.key)
     report_findings(plan, session.log, session.runtime.store)
-    session.log_plan_errors(plan)
+    session.console.log_plan_errors(plan)
     for problem in plan.problems:
-        session.report_problem(problem)
+        session.console.show_problem(problem)
     return exit_codes.of_plan(plan, detailed=settings["detailed_exitcodes"])
 
 
@@ -87,7 +88,7 @@ def _make_plan(session: Session, manifest: str, *, destroy: bool) -> Plan:
             run_options.pop(name, None)
         return session.runtime.plan_destroy(source, inputs, **run_options)
     # A plan that is saved, explained or reported must have all resources.
-    whole = settings.get("out") is not None or bool(settings.get("explain")) or session.has_reporters
+    whole = settings.get("out") is not None or bool(settings.get("explain")) or session.reporting is not None
     return session.runtime.plan(source, inputs, use_cache=session.use_cache and not whole, **run_options)
 
 
@@ -113,9 +114,9 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
 
     document = saved_plan.load(plan)
     shown_plan = saved_plan.show(document, plan, session.registry)
-    session.show(
+    session.console.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
-        lambda: session.plan_lines(shown_plan),
+        lambda: session.console.plan_lines(shown_plan),
     )
     if reason := saved_plan.find_stale(document, session.runtime.store):
         session.log.write("warning", "", f"{plan}: the plan is stale: {reason}; plan again")

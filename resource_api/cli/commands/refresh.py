@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import exit_codes, given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.text import escape
 from resource_api.render import json as documents
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 @options.manifest
 @options.noop
 @options.targets
-@click.option("--detailed-exitcodes", is_flag=True, help="2: state has changed.")
+@options.shared("detailed_exitcodes", help="2: state has changed.")
 @options.manifest_inputs
 @options.reports
 @options.provider_calls
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 @with_session()
 def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **settings: Any) -> int:
     """Read everything that is recorded for MANIFEST's project again; write state; change nothing else."""
-    if (code := session.carried("refresh", manifest)) is not None:
+    if (code := run_on_hosts(session, "refresh", manifest)) is not None:
         return code
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
     given = given_inputs.inputs(session.settings)
     found = refreshing.read_again(session.runtime, session.source(manifest), given, **selection)
-    session.show(
+    session.console.show(
         lambda: documents.refresh(found.resources, found.outputs),
         lambda: plan_text.refresh_lines(found.resources, found.outputs, session.output.style, noop=settings["noop"]),
     )
@@ -55,7 +56,7 @@ def import_(session: Session, manifest: str, reference: str, name: str | None, *
     summary = import_resource(
         session.runtime, session.source(manifest), reference, name, given_inputs.inputs(session.settings)
     )
-    session.show(
+    session.console.show(
         lambda: {"reference": reference, "summary": documents.summary(summary, 0)},
         lambda: f"{escape(reference)}: {'imported' if summary.imported else 'recorded as ours already'}.",
     )

@@ -42,7 +42,7 @@ def _terminal() -> int:
     )
 )
 @options.manifest
-@click.option("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
+@options.rare("--destroy", is_flag=True, help="Destroy afterwards, and report what is left.")
 @click.option(
     "--orders",
     type=click.IntRange(min=0),
@@ -61,8 +61,8 @@ def _terminal() -> int:
 @click.option(
     "--test", "tests", multiple=True, metavar="COMMAND", help="Run inside afterwards, by the shell; repeatable."
 )
-@click.option("--shell", is_flag=True, help="Open a shell inside after the runs; needs a terminal.")
-@click.option(
+@options.rare("--shell", is_flag=True, help="Open a shell inside after the runs; needs a terminal.")
+@options.rare(
     "--keep", default="", metavar="DIR", help="Keep what was written, without what --orders, --kills, --damage try."
 )
 @click.option(
@@ -71,7 +71,7 @@ def _terminal() -> int:
     default="none",
     help="host: with the network of this machine; what is done over it is real.",
 )
-@click.option(
+@options.rare(
     "--size",
     default="25%",
     metavar="SIZE",
@@ -116,5 +116,5 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         settings["keep"],
     )
     found = rehearsal.rehearse(session.runtime, request, show)
-    session.show(found.to_dict, lambda: found.lines(session.output.columns))
+    session.console.show(found.to_dict, lambda: found.lines(session.output.columns))
     return found.exit_code

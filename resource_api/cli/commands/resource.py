@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import given_inputs, options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.session import with_session
 from resource_api.model.values.errors import UsageError, hint
 from resource_api.model.values.reference import Reference, capitalize_type
@@ -72,7 +73,7 @@ def resource(
 ) -> int:
     """List resources of TYPE, show the one called NAME, or change its attributes."""
     _check_form(session)
-    if (code := session.carried("resource", type_name=type_name, name=name, changes=changes)) is not None:
+    if (code := run_on_hosts(session, "resource", type_name=type_name, name=name, changes=changes)) is not None:
         return code
     if settings["every_type"] or any(mark in (type_name or ",") for mark in ",*?"):
         return _list_types(session, type_name, several=name is None)
@@ -119,7 +120,7 @@ def _check_form(session: Session) -> None:
     if form is not None and session.json and form != "json":
         msg = f"--json and --format {form} exclude each other"
         raise UsageError(msg)
-    session.json = session.json or form == "json"
+    session.output.json = session.json or form == "json"
     if session.settings["edit"] and (form or session.json):
         msg = "--edit shows YAML; leave out --format and --json"
         raise UsageError(msg)
@@ -250,7 +251,7 @@ def _change(
     session.log.write("info", "", str(report))
     code = session.exit_code(report)
     if code not in {0, 2}:
-        session.end_failed(report, code)
+        session.console.end_failed(report, code)
     return code
 
 

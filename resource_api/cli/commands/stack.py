@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.recorded import Stack, none_recorded
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
@@ -45,7 +46,7 @@ def list_(session: Session, project: str | None, **_settings: Any) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
     found = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
-    session.show_list(
+    session.console.show_list(
         lambda: found,
         lambda: table([{**each, "last_run": time_of(each["last_run"])} for each in found], None),
         "no stack is recorded" + ("" if project is None else f" of project {project}"),
@@ -71,7 +72,7 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     to = StackName(old.project, new)
     with Stack(session, to).changing("stack rename"):
         store.rename(old, to)
-    session.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
+    session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 
 def _users(store: Store, name: StackName) -> list[str]:
@@ -101,7 +102,9 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
             )
             raise UsageError(msg)
         store.remove(found)
-    session.show(lambda: {**found._asdict(), "forgotten": count}, lambda: f"{found}: forgotten, with {count} resources")
+    session.console.show(
+        lambda: {**found._asdict(), "forgotten": count}, lambda: f"{found}: forgotten, with {count} resources"
+    )
 
 
 @options.command(examples=("resource-api output", "resource-api output checksum --json"))
@@ -113,13 +116,13 @@ def rm(session: Session, name: str, project: str | None, *, force: bool, **_sett
 @with_session()
 def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any) -> int:
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
-    if (code := session.carried("output", name=name, reveal=reveal)) is not None:
+    if (code := run_on_hosts(session, "output", name=name, reveal=reveal)) is not None:
         return code
     outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
     if name is None:
         shown = recorded_stack.revealed(outputs) if reveal else outputs
-        session.show_list(lambda: shown, lambda: text.outputs(shown), "no output is recorded")
+        session.console.show_list(lambda: shown, lambda: text.outputs(shown), "no output is recorded")
         return 0
     value = recorded_stack.find_output(outputs, name, reveal=reveal)
-    session.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
+    session.console.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))
     return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from resource_api.cli import options
+from resource_api.cli.commands import run_on_hosts
 from resource_api.cli.recorded import Stack, find_record, find_records, none_recorded, parse_reference
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
@@ -38,7 +39,7 @@ def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
 
     @wraps(function)
     def read(session: Session, **settings: Any) -> int | None:
-        code = session.carried("state", subcommand=function.__name__.rstrip("_"))
+        code = run_on_hosts(session, "state", subcommand=function.__name__.rstrip("_"))
         return function(session, **settings) if code is None else code
 
     return read
@@ -59,11 +60,11 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 def list_(session: Session, **_settings: Any) -> None:
     """List what is recorded, one reference a line."""
     if none_recorded(session):
-        session.show_list(list, list, "nothing is recorded yet")
+        session.console.show_list(list, list, "nothing is recorded yet")
         return
     stack = Stack(session)
     known = stack.state
-    session.show_list(
+    session.console.show_list(
         lambda: [recorded_stack.resource_summary(known, each) for each in known.records.values()],
         lambda: (escape(str(each.reference)) for each in known.records.values()),
         f"no resource is recorded of {stack.name}",
@@ -76,7 +77,7 @@ def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
     known = Stack(session).state
     found = find_record(known, ref)
-    session.show(
+    session.console.show(
         lambda: state_export.record_document(known, found),
         lambda: text.record(state_export.record_urn(known, found), found),
     )
@@ -107,7 +108,7 @@ def recover(session: Session, *, lock_timeout: float, **_settings: Any) -> None:
 
 
 def _show_lines(session: Session, word: str, lines: Sequence[str]) -> None:
-    session.show(lambda: {word: list(lines)}, lambda: map(escape, lines))
+    session.console.show(lambda: {word: list(lines)}, lambda: map(escape, lines))
 
 
 @_command("export", "resource-api state export > web.json")
@@ -134,7 +135,7 @@ def import_(session: Session, file: str, *, force: bool, project: str | None, st
         new = state_export.check_replacement(recorded.state, new, file, force=force)
         recorded.store.overwrite(name, new)
     count = f"{len(new.records)} resources, serial {new.serial}"
-    session.show(
+    session.console.show(
         lambda: {"project": name.project, "stack": name.stack, "serial": new.serial},
         lambda: f"imported into project {name.project}, stack {name.stack}: {count}",
     )
@@ -229,7 +230,7 @@ def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) 
         after = stack.store.commit(stack.name, commit)
     forgotten = [str(known.records[key].reference) for key in commit.drop]
     written = [str(record.reference) for record in commit.put]
-    session.show(
+    session.console.show(
         lambda: {"serial": after.serial, "forgotten": forgotten, "written": written},
         lambda: map(escape, [*(f"forgotten: {each}" for each in forgotten), *(f"written: {each}" for each in written)]),
     )
@@ -252,7 +253,7 @@ def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: 
     with stack.changing("state rekey"):
         after = stack.store.rekey(stack.name, key, drop_generations=drop_generations)
     how = f"encrypted with {key.url}" if key is not None else "not encrypted any more"
-    session.show(
+    session.console.show(
         lambda: {"serial": after.serial, "encrypted": after.encrypted},
         lambda: f"project {stack.name.project}, stack {stack.name.stack}: {how}, serial {after.serial}",
     )

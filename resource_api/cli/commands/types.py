@@ -37,7 +37,7 @@ def types(session: Session, *, notes: bool, **_settings: Any) -> None:
         each.name: session.suitability(each.name) if isinstance(each, TypeDefinition) else () for each in found
     }
     width = max((len(each.name) for each in found), default=0)
-    session.show(
+    session.console.show(
         lambda: [_list_document(session, each, providers[each.name]) for each in found],
         lambda: [
             line
@@ -97,7 +97,7 @@ def describe(session: Session, type_name: str, form: str, *, expressions: bool, 
     providers = () if component else session.suitability(found.name)
     origin = session.registry.origin(found.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
-    session.show(
+    session.console.show(
         lambda: rendering.document(found, providers, origin),
         lambda: (
             rendering.markdown(found, providers, origin, expressions=expressions)

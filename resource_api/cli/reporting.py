@@ -1,7 +1,7 @@
-"""Reporters: who gets the document of a finished run or plan, by ``--report`` and ``--metrics``.
+"""Reporters of ``--report`` and ``--metrics``, which receive the document of a finished run or plan.
 
-A reporter is a function of one document: ``report --format json`` shows what it contains. Those of this program write a
-file; any other is named as ``MODULE:FUNCTION``, and nothing is ever searched for. Imported only where one is asked for.
+A reporter is a function of one document, which ``report --format json`` prints. Those of this program write a file; any
+other is given as ``MODULE:FUNCTION``. Imported only where one is given.
 """
 
 from __future__ import annotations
@@ -17,36 +17,86 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.report import Summary
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.errors import UsageError
+from resource_api.model.values.errors import Problem, UsageError, reason
 from resource_api.model.values.text import escape_json
+from resource_api.render import json as documents
+from resource_api.render import run_document, run_reports
+from resource_api.render.fleet import as_run
+from resource_api.render.html import pages
+from resource_api.render.html.fleet import fleet as fleet_page
 from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import make_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     Document = Mapping[str, Any]
     Reporter = Callable[[Document], object]
 
 _FUNCTION: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)")
-#: How many reports of runs a directory keeps.
+#: The number of reports that a directory keeps.
 KEPT: Final = 100
 _REPORT: Final = re.compile(r"\d{8}T\d{6}\.\d{3}Z-\w+\.json")
 
 
 class Target(NamedTuple):
-    """One use of ``--report`` or ``--metrics``: what was given, and the reporter; ``path`` is empty if it has none."""
+    """One use of ``--report`` or ``--metrics``: its text, the reporter, and the file it writes, or an empty text."""
 
     text: str
     reporter: Reporter
     path: str = ""
 
 
+class Reporting:
+    """The targets of one command, and the document that they receive at its end."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        """Send the document to ``targets``."""
+        self.targets = targets
+        self.document: Mapping[str, Any] | None = None
+
+    def check(self, sources: Iterable[str]) -> None:
+        """Raise ``UsageError`` if a report would replace a file that the command reads; then nothing is reported."""
+        targets = self.detach()
+        for target in targets:
+            for source in sources:
+                with suppress(OSError):
+                    if target.path and Path(target.path).samefile(source):
+                        msg = f"{target.text}: the report would replace a file that this command reads"
+                        raise UsageError(msg)
+        self.targets = targets
+
+    def detach(self) -> Sequence[Target]:
+        """Return the targets, which receive nothing from now on."""
+        targets, self.targets = self.targets, ()
+        return targets
+
+    def send(self, failure: Callable[[], Document]) -> Iterator[Problem]:
+        """Send the document, or without one the result of ``failure``; yield a problem for each failed reporter."""
+        for target in self.targets:
+            try:
+                target.reporter(self.document or failure())
+            except Exception as error:  # noqa: BLE001 - a foreign reporter may raise anything
+                cause = error.strerror if isinstance(error, OSError) and error.strerror else reason(error)
+                yield Problem(None, f"no report to {target.text}: {cause}")
+
+
+def failure_document(
+    settings: Mapping[str, Any], command: str, began: float, code: int, problems: Iterable[Problem]
+) -> dict[str, Any]:
+    """Return the document of a run that ended before it had one."""
+    run = {"project": settings.get("project"), "stack": settings.get("stack"), "run": "", "command": command}
+    summary = {**Summary(noop=bool(settings.get("noop")))._asdict(), "exit_code": code}
+    document = run_document.history_document({**run, "started": began, "ended": time.time(), "summary": summary})
+    return {**document, "problems": list(map(documents.problem, problems))}
+
+
 def report(text: str) -> Target:
-    """Return the target of ``--report``. Raise ``UsageError`` for one that can be no report."""
-    if found := _FUNCTION.fullmatch(text):
-        return Target(text, _imported(*found.groups()))
+    """Return the target of ``--report``. Raise ``UsageError`` for an invalid one."""
+    if match := _FUNCTION.fullmatch(text):
+        return Target(text, _imported(*match.groups()))
     if Path(text).is_dir():
         return report_directory(text)
     form = next((form for suffix, form in _FORMS.items() if text.endswith(suffix)), None)
@@ -64,18 +114,8 @@ def report_directory(path: str) -> Target:
 
 def metrics(text: str) -> Target:
     """Return the target of ``--metrics``. Raise ``UsageError`` for a file that cannot be made."""
-    # The collector runs as another user; nothing but numbers is in it.
+    # The collector runs as another user; only numbers are in it.
     return _file(text, _metrics, 0o644)
-
-
-def check(targets: Iterable[Target], sources: Iterable[str]) -> None:
-    """Raise ``UsageError`` if a report would replace a file that the command reads."""
-    for target in targets:
-        for source in sources:
-            with suppress(OSError):
-                if target.path and Path(target.path).samefile(source):
-                    msg = f"{target.text}: the report would replace a file that this command reads"
-                    raise UsageError(msg)
 
 
 def _add_to_directory(directory: Path, document: Document) -> None:
@@ -94,14 +134,14 @@ def _add_to_directory(directory: Path, document: Document) -> None:
 
 def _imported(module: str, name: str) -> Reporter:
     try:
-        found = getattr(import_module(module), name)
-    except Exception as error:  # the module is another's and may raise anything
+        reporter = getattr(import_module(module), name)
+    except Exception as error:  # a foreign module may raise anything
         msg = f"{module}:{name} cannot be imported: {type(error).__name__}: {error}"
         raise UsageError(msg) from error
-    if not callable(found):
+    if not callable(reporter):
         msg = f"{module}:{name} is no function"
         raise UsageError(msg)
-    return found  # type: ignore[no-any-return] # it is called as a reporter is
+    return reporter  # type: ignore[no-any-return] # it is called as a reporter
 
 
 def _file(path: str, form: Callable[[Document], str], mode: int) -> Target:
@@ -122,34 +162,22 @@ def _json(document: Document) -> str:
 
 
 def _xml(document: Document) -> str:
-    from resource_api.render import run_reports
-
     return run_reports.junit(_as_run(document))
 
 
 def _html(document: Document) -> str:
     if document["kind"] == "fleet":
-        from resource_api.render.html.fleet import fleet
-
-        return fleet(document)
-    from resource_api.render.html import pages as html
-
-    return html.plan(document) if document["kind"] == "plan" else html.run(document)
+        return fleet_page(document)
+    return pages.plan(document) if document["kind"] == "plan" else pages.run(document)
 
 
 def _metrics(document: Document) -> str:
-    from resource_api.render import run_reports
-
     return run_reports.metrics(_as_run(document))
 
 
 def _as_run(document: Document) -> Document:
     """Return a run over hosts as a run whose steps are the hosts; any other document as it is."""
-    if document["kind"] != "fleet":
-        return document
-    from resource_api.render.fleet import as_run
-
-    return as_run(document)
+    return as_run(document) if document["kind"] == "fleet" else document
 
 
 _FORMS: Final[Mapping[str, Callable[[Document], str]]] = {".json": _json, ".xml": _xml, ".html": _html}

@@ -1,0 +1,188 @@
+"""The results, problems and progress of one command, for people or as JSON; ``output`` has its streams."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from resource_api.manifest.sections import MAPPING
+from resource_api.model.event import Diagnosed
+from resource_api.model.report import Report, Summary
+from resource_api.model.values.errors import DefinitionError, Problem
+from resource_api.render import json as documents
+from resource_api.render import text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from resource_api.cli.output import Output
+    from resource_api.cli.progress import ProgressDisplay
+    from resource_api.cli.source_lines import SourceLines
+    from resource_api.model.attribute import AttributeSet
+    from resource_api.model.event import Event
+    from resource_api.model.values.errors import ResourceAPIError
+    from resource_api.plan.planner import Plan
+    from resource_api.provider.context import RunContext
+
+#: The number of log lines after the first failure from which on the end of a run names the failures again.
+_RECAP: Final = 20
+
+
+class Console:
+    """Shows the results, problems and progress of one command by its streams."""
+
+    def __init__(
+        self,
+        output: Output,
+        run: RunContext,
+        settings: Mapping[str, Any],
+        attributes_of: Callable[[str], AttributeSet | None],
+        began: float,
+    ) -> None:
+        """Write to ``output``. ``attributes_of`` returns a type's attributes, for source lines without secrets."""
+        self._output = output
+        self._run = run
+        self._settings = settings
+        self._attributes_of = attributes_of
+        #: When the manifest was read (seconds since the epoch): no line of a file that changed later is shown.
+        self.source_time = began
+        #: The content of standard input, if it was read.
+        self.stdin = b""
+        self._warnings: list[Problem] = []
+
+    # Results
+
+    def show(self, document: Callable[[], Any], lines: Callable[[], str | Iterable[str]]) -> None:
+        """Print the result of a command: with ``--json`` the ``document``, otherwise the ``lines``."""
+        if self._output.json:
+            self._output.print_json(document())
+        else:
+            self._output.print(lines())
+
+    def show_list(self, document: Callable[[], Any], lines: Callable[[], Iterable[str]], empty: str) -> None:
+        """Print a list as ``show`` does; log ``empty`` on a terminal where it has no lines."""
+        if self._output.json:
+            self._output.print_json(document())
+            return
+        printed = list(lines())
+        self._output.print(printed)
+        if not printed and self._output.stdout.isatty():
+            self._output.log.write("notice", "", empty)
+
+    def plan_lines(self, plan: Plan) -> Iterable[str]:
+        """Return the text of a plan; with ``--explain`` only of its resources, with the reasons."""
+        if references := self._settings.get("explain"):
+            from resource_api.render import explain
+
+            return explain.lines(plan, references, self._output.style)
+        from resource_api.render import plan as plan_text
+
+        return plan_text.lines(plan, self._output.style, verbose=self._settings.get("verbose", False))
+
+    def show_noop(self, plan: Plan) -> None:
+        """Print the plan of a noop run, its only result on stdout; with ``--json`` its events are."""
+        if not self._output.json:
+            self._run.plan_is_shown = True
+            self._output.print(self.plan_lines(plan))
+            self.log_plan_errors(plan)
+
+    def log_plan_errors(self, plan: Plan) -> None:
+        """Log the resources that cannot be planned, unless plan and log appear on the same terminal."""
+        for step in plan.steps:
+            if step.decision.error and (self._output.json or not self._output.on_one_terminal):
+                reference, name = str(step.reference), step.definition.name
+                message = step.entry.declaration.place().after(step.decision.error)
+                self._output.log.write("err", reference, message, name, step.log_fields, status="failed")
+
+    def show_report(self, report: Report, code: int, *, interrupted: bool) -> None:
+        """Print the summary of a run."""
+        if self._output.json:
+            self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
+        elif not self._run.plan_is_shown or interrupted:
+            if self._output.lines_after_failure >= _RECAP and not self._settings.get("quiet"):
+
+                self._output.print(text.repeated_failures(report, self._output.style))
+            self._output.print(str(report))
+
+    def show_empty_report(self) -> None:
+        """Print the summary of a run that ended before it had one."""
+        self._output.print(text.report(Report((), self._empty_summary(), 0)))
+
+    def _empty_summary(self) -> Summary:
+        return Summary(noop=bool(self._settings.get("noop")))
+
+    # Problems
+
+    def show_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+        """Write a problem to stderr, for people with its source line below.
+
+        The line is the problem's own, or the line of a definition's file, which is its ``cause``.
+        """
+        located = problem
+        if isinstance(cause, DefinitionError):
+            file, line, column = cause.place
+            located = problem._replace(file=file, line=line, column=column)
+        has_position = located.line or located.attribute is not None
+        for_people = not self._output.json and self._settings.get("log_format") != "json"
+        source = self.source_lines.under(located) if has_position and for_people else ()
+        if source and problem.paste:
+            problem = problem._replace(hint="; ".join(filter(None, [problem.hint, f"write {problem.paste}"])))
+        if problem.file == MAPPING:
+            # A command has made it of its arguments: there is no file to open.
+            problem = problem._replace(file="", line=0, column=0)
+        self._output.problem(problem, source)
+
+    def emit_problem(self, problem: Problem, cause: ResourceAPIError | None = None) -> None:
+        """Write a problem to stderr as ``show_problem`` does, and to the JSON of a run."""
+        if self._output.streams:
+            self._output.emit(documents.line("diagnostic", documents.problem(problem)))
+        self.show_problem(problem, cause)
+
+    @cached_property
+    def source_lines(self) -> SourceLines:
+        """The lines of files that problems are about."""
+        from resource_api.cli.source_lines import SourceLines
+
+        return SourceLines(self._settings, self._attributes_of, self._output.log, self.source_time, self.stdin)
+
+    def end_json(self, problems: Sequence[Problem], code: int) -> None:
+        """Write the last line of a stream, or the only document of a command that has failed."""
+        if self._output.streams:
+            self._output.emit(documents.line("summary", documents.summary(self._empty_summary(), code)))
+        else:
+            diagnostics = [documents.problem(problem) for problem in problems]
+            self._output.print_json({"diagnostics": diagnostics, "exit_code": code})
+
+    def end_failed(self, report: Report, code: int) -> None:
+        """With ``--json``, write the only document of a command whose change has failed; the log has the reasons."""
+        if self._output.json:
+            failed = [step for step in report.steps if step.error]
+            problems = [Problem(None, step.error, reference=step.reference, code="resource") for step in failed]
+            self.end_json(problems, code)
+
+    # Events
+
+    def receive(self, event: Event) -> None:
+        """Show a warning; write an event to the JSON of a run."""
+        if isinstance(event, Diagnosed):
+            self._warnings.append(event.problem)
+            self.show_problem(event.problem)
+        if self._output.streams and (document := documents.event_line(event)) is not None:
+            self._output.emit(document)
+
+    def warnings(self) -> list[dict[str, Any]]:
+        """Return the diagnostics of the warnings that were shown about the manifest and its resources."""
+        return list(map(documents.problem, self._warnings))
+
+    @cached_property
+    def progress(self) -> ProgressDisplay:
+        """The display of the running calls of a run, loaded with the first of them."""
+        from resource_api.cli.progress import ProgressDisplay
+
+        lines = None if self._output.streams else self._output.live_lines()
+        return ProgressDisplay(lines, self._output.log.mask)
+
+    def end_progress(self, *, wait: bool = True) -> None:
+        """Erase the display of running calls; ``wait`` for its thread, which a signal handler cannot."""
+        if "progress" in self.__dict__:
+            (self.progress.close if wait else self.progress.erase)()

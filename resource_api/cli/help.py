@@ -1,0 +1,154 @@
+"""Commands whose help has examples, and options in groups; rare options only where all are requested."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: The titles of groups of options, in the order of the help; a command's own options belong to the first.
+OWN: Final = "Options"
+WHAT_TO_CHANGE: Final = "What to change"
+HOW_TO_RUN: Final = "How to run"
+MANY_HOSTS: Final = "On many hosts"
+STATE: Final = "State, types and providers"
+OUTPUT: Final = "Output"
+_GROUPS: Final = (OWN, WHAT_TO_CHANGE, HOW_TO_RUN, MANY_HOSTS, STATE, OUTPUT)
+
+#: The entry of a context's ``meta`` that is True where all options are requested.
+ALL: Final = "resource_api.help_all"
+
+
+class GroupedOption(click.Option):
+    """An option with its group in the help and its rank there; a ``rare`` one is shown with ``--all`` only."""
+
+    def __init__(self, *arguments: Any, group: str = OWN, rank: int = 0, rare: bool = False, **settings: Any) -> None:
+        """Create an option of click; one without a rank stands before those with one, in order of declaration."""
+        super().__init__(*arguments, **settings)
+        self.group = group
+        self.rank = rank
+        self.rare = rare
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows examples, and its options in groups."""
+
+    def __init__(
+        self, *arguments: Any, examples: Sequence[str] = (), rare: Iterable[str] = (), **settings: Any
+    ) -> None:
+        """Create a command of click; each of ``examples`` is a line for a shell, which a test runs.
+
+        ``rare`` are names of parameters that ``--help`` leaves out here, beside the rare options.
+        """
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+        self.rare = frozenset(rare)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Return the remaining arguments. Raise ``UsageError``, naming the variable that has a wrong value."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            option, environment = error.param, click.core.ParameterSource.ENVIRONMENT
+            if isinstance(option, click.Option) and ctx.get_parameter_source(str(option.name)) is environment:
+                name = next(flag for flag in option.opts if flag.startswith("--"))
+                error.param_hint = f"'{name}' from {option.envvar}"
+            raise
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples and the groups of options, and how to see the rare ones."""
+        _write_examples(self.examples, formatter)
+        _write_groups(self, ctx, formatter)
+
+
+class CommandGroup(click.Group):
+    """A command with subcommands, whose help shows examples."""
+
+    command_class = GroupedCommand
+
+    def __init__(self, *arguments: Any, examples: Sequence[str] = (), **settings: Any) -> None:
+        """Create a group of click; ``examples`` as for a command."""
+        super().__init__(*arguments, **settings)
+        self.examples = examples
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples, and the subcommands with their summaries."""
+        _write_examples(self.examples, formatter)
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, f"{summary(command)}.") for name, command in sorted(self.commands.items())])
+        if self.params:
+            _write_groups(self, ctx, formatter)
+        _write_line(f"Options of a command: resource-api help {_name(ctx)} COMMAND", formatter)
+
+
+def command(name: str | None = None, *, examples: Sequence[str]) -> Callable[[Callable[..., Any]], GroupedCommand]:
+    """Return a decorator that makes a function a command, called like the function unless named."""
+    return click.command(name, cls=GroupedCommand, examples=examples)
+
+
+def group(*, examples: Sequence[str], **settings: Any) -> Callable[[Callable[..., Any]], CommandGroup]:
+    """Return a decorator that makes a function a group of commands."""
+    return click.group(cls=CommandGroup, examples=examples, **settings)
+
+
+def option_groups(command: click.Command, context: click.Context) -> dict[str, list[click.Option]]:
+    """Return title → options of a command's groups, in the order of the help."""
+    help_option = command.get_help_option(context)
+    groups: dict[str, list[click.Option]] = {title: [] for title in _GROUPS}
+    for option in command.get_params(context):
+        if isinstance(option, click.Option) and not option.hidden and option is not help_option:
+            groups[option.group if isinstance(option, GroupedOption) else OWN].append(option)
+    return {title: sorted(options, key=_rank) for title, options in groups.items() if options}
+
+
+def _rank(option: click.Option) -> int:
+    return option.rank if isinstance(option, GroupedOption) else 0
+
+
+def summary(command: click.Command) -> str:
+    """Return the first sentence of a command's help, without its period."""
+    text = " ".join(inspect.cleandoc(command.help or "").split("\n\n")[0].split())
+    return text.partition("; ")[0].partition(". ")[0].removesuffix(".")
+
+
+def _write_groups(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    everything = bool(context.meta.get(ALL))
+    rare = command.rare if isinstance(command, GroupedCommand) else frozenset[str]()
+    hidden = False
+    for title, options in option_groups(command, context).items():
+        common = [option for option in options if option.name not in rare and not getattr(option, "rare", False)]
+        hidden = hidden or len(common) < len(options)
+        if printed := options if everything else common:
+            with formatter.section(title):
+                formatter.write_dl(list(_records(printed, context, everything=everything)))
+    if hidden and not everything:
+        _write_line(f"All options: resource-api help {_name(context)} --all", formatter)
+
+
+def _records(options: Sequence[click.Option], context: click.Context, *, everything: bool) -> Iterator[tuple[str, str]]:
+    for option in options:
+        flags, text = option.get_help_record(context) or ("", "")
+        yield flags, f"{text}  [{option.envvar}]" if everything and option.envvar else text
+
+
+def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples" if len(examples) > 1 else "Example"):
+            for example in examples:
+                _write_line(example, formatter, paragraph=False)
+
+
+def _write_line(text: str, formatter: click.HelpFormatter, *, paragraph: bool = True) -> None:
+    """Write a line that is not wrapped, so that it can be copied."""
+    if paragraph:
+        formatter.write_paragraph()
+    formatter.write(f"{'':>{formatter.current_indent}}{text}\n")
+
+
+def _name(context: click.Context) -> str:
+    """Return the name of a command without the program's, as ``help`` takes it."""
+    return context.command_path.partition(" ")[2]
