@@ -14,7 +14,6 @@ from resource_api.model.values.errors import Problem
 from resource_api.plan import planner
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
-from resource_api.prior.stated_implementations import stated_implementations
 from resource_api.render import text
 from resource_api.snapshot.configure_providers import configure_instances
 from resource_api.snapshot.observe import observe
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.step import Step
+    from resource_api.model.type_definition import Name
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
@@ -134,7 +134,7 @@ class Planning:
         targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
-        providers.assigned = cache(partial(stated_implementations, catalog, prior))
+        providers.assigned = cache(partial(_stated_implementations, catalog, prior))
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
@@ -232,3 +232,9 @@ def _recorded_in_sync(plan: planner.Plan, providers: ProviderPool) -> frozenset[
         if providers.implementation(entry.instance, entry.name, before) == before:
             indices.add(index)
     return frozenset(indices)
+
+
+def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
+    from resource_api.prior.stated_implementations import stated_implementations
+
+    return stated_implementations(catalog, prior, instance)
