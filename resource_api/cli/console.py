@@ -100,7 +100,6 @@ class Console:
             self._output.emit(documents.line("summary", documents.summary(report.summary, code, report.run)))
         elif not self._run.plan_is_shown or interrupted:
             if self._output.lines_after_failure >= _RECAP and not self._settings.get("quiet"):
-
                 self._output.print(text.repeated_failures(report, self._output.style))
             self._output.print(str(report))
 
