@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from lib import prerequisites
-from resource_api import BaseProvider, Command, ProviderError, ResourceError, files
+from resource_api import BaseProvider, Command, Problem, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from resource_api import Change, Context, Problem, Resource
+    from resource_api import Change, Context, Resource
 
 DIRECTORY = "/etc/alternatives"
 #: The exit code of a question about a group that does not exist.
@@ -23,13 +23,17 @@ class Provider(BaseProvider):
 
     tool = Command("update-alternatives")
 
-    def canonicalize(self, _context: Context, resources: list[Resource]) -> list[Resource]:
-        """Leave out empty mappings of further links."""
-        for resource in resources:
-            for choice in (resource.get("choices") or {}).values():
-                if isinstance(choice, dict) and not choice.get("slaves", True):
-                    del choice["slaves"]
-        return resources
+    def validate(self, _context: Context, should: Mapping[str, Any]) -> Iterator[Problem]:
+        """Yield that a further link has two places: it has one for all choices."""
+        places: dict[str, str] = {}
+        choices = should.get("choices")
+        for choice in choices.values() if isinstance(choices, dict) else ():
+            slaves = choice.get("slaves") if isinstance(choice, dict) else None
+            for name, slave in slaves.items() if isinstance(slaves, dict) else ():
+                link = slave.get("link") if isinstance(slave, dict) else None
+                if isinstance(link, str) and places.setdefault(name, link) != link:
+                    why = f"choices: the link of '{name}' is the same for all choices, not {places[name]} and {link}"
+                    yield Problem("choices", why)
 
     def insync(
         self, _context: Context, _name: str, attribute: str, is_: Mapping[str, Any], should: Mapping[str, Any]
@@ -80,7 +84,8 @@ class Provider(BaseProvider):
             path: installed[path] for path in installed if moved or path in _differing(present["choices"], installed)
         }
         for path, choice in anew.items():
-            slaves = [(each["link"], slave, each["path"]) for slave, each in choice.get("slaves", {}).items()]
+            known = present["choices"].get(path, {}).get("slaves", {})
+            slaves = [(each["link"], slave, each["path"]) for slave, each in choice.get("slaves", known).items()]
             words = [word for each in slaves for word in ("--slave", *each)]
             self.tool("--quiet", "--install", link, name, path, str(choice["priority"]), *words)
         for path in choices.keys() - installed.keys():
@@ -180,5 +185,12 @@ def _broken(group: str, link: str, used: str | None, choices: Mapping[str, Any])
 
 
 def _differing(present: Mapping[str, Any], declared: Mapping[str, Any]) -> set[str]:
-    """Return the declared choices that are not as declared."""
-    return {path for path, choice in declared.items() if present.get(path, "absent") != choice}
+    """Return the declared choices that are not as declared; further links that are not declared are as they are."""
+    return {path for path, choice in declared.items() if not _is_as_declared(present.get(path, "absent"), choice)}
+
+
+def _is_as_declared(present: Any, choice: Any) -> bool:
+    if "absent" in (present, choice):
+        return bool(present == choice)
+    slaves = present.get("slaves", {})
+    return bool(present["priority"] == choice["priority"] and choice.get("slaves", slaves) == slaves)

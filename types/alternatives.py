@@ -38,12 +38,13 @@ A link beneath a directory to which other users can write is refused.
         "choices": Attribute(
             rf"Optional[Hash[{PATH}, Variant[Enum[absent], Struct[{{priority => Integer, Optional[slaves] =>"
             rf" Hash[Pattern[/\A{NAME}\z/], Struct[{{link => {PATH}, path => {PATH}}}]]}}]]]]",
-            "Choices by path: each with its priority, and further links that change together with it; or `absent`.",
+            "Choices by path: each with its priority, and all further links that change together with it, which stay as"
+            " they are if none are declared and go with `slaves: {}`; or `absent`.",
             must_be="an absolute path",
         ),
         "used": Attribute("Optional[String]", "The choice that is used.", kind="read_only"),
         "broken": Attribute("Optional[String]", "The first link that is missing or leads elsewhere.", kind="read_only"),
     },
     autorequires={"file": "$path"},
-    features={"canonicalize", "custom_insync", "preflight", "simple_get_filter"},
+    features={"custom_insync", "preflight", "simple_get_filter", "validate"},
 )

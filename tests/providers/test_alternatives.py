@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api import ManifestError
+from resource_api import ManifestError, Runtime
+from resource_api.system.log import Log
 from resource_api.testing import ProviderCompliance
-from tests.providers.applied import reason, run
+from tests.providers.applied import REGISTRY, reason, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,6 +83,51 @@ def test_a_choice_is_added_changed_and_removed(bins: Path) -> None:
         *(f"Alternative: {bins}/three", "Priority: 99"),
     ]
     assert run(declared)[0].summary.unchanged == 1
+
+
+def pages(bins: Path) -> dict[str, str]:
+    """Return the further links of the group that are there: name → the file that it leads to."""
+    return {path.name: path.resolve().name for path in bins.iterdir() if path.is_symlink() and path.suffix}
+
+
+def test_further_links_stay_unless_others_are_declared(bins: Path) -> None:
+    """A new priority, a choice and a new place of the link keep them; one that is not among those declared goes."""
+    (bins / "two.5").touch()
+    declared = group(bins)
+    slaves = declared["choices"][f"{bins}/two"]["slaves"]
+    slaves["ra-test.5"] = {"link": f"{bins}/tool.5", "path": f"{bins}/two.5"}
+    run({"Alternatives[ra-test]": declared})
+    both = {"tool.1": "two.1", "tool.5": "two.5"}
+    for change in ({"choices": {f"{bins}/two": {"priority": 50}}}, {"path": f"{bins}/two"}, {"link": f"{bins}/moved"}):
+        assert run({"Alternatives[ra-test]": change})[0].summary.updated == 1
+        assert run({"Alternatives[ra-test]": change})[0].summary.unchanged == 1
+        assert pages(bins) == both
+    moved = {"ra-test.1": {**slaves["ra-test.1"], "link": f"{bins}/page.1"}}
+    for slaves, left in ((moved, {"page.1": "two.1"}), ({}, {})):
+        change = {"choices": {f"{bins}/two": {"priority": 50, "slaves": slaves}}}
+        assert run({"Alternatives[ra-test]": change})[0].summary.updated == 1
+        assert run({"Alternatives[ra-test]": change})[0].summary.unchanged == 1
+        assert pages(bins) == left
+
+
+def test_a_listing_has_further_links_and_plans_nothing(bins: Path) -> None:
+    """In each choice, whatever is used now, also where a page is missing or a choice has none."""
+    (bins / "two.1").unlink()
+    run({"Alternatives[ra-test]": group(bins, path=f"{bins}/one")})
+    rows = Runtime(REGISTRY, log=Log("off")).resources("alternatives")
+    (row,) = [row for row in rows if row["name"] == "ra-test"]
+    assert row["choices"] == group(bins)["choices"]
+    read_only = ("used", "broken", "title")
+    listed = {key: value for key, value in row.items() if key not in read_only}
+    assert run({"Alternatives[ra-test]": listed})[0].summary.unchanged == 1
+
+
+def test_a_further_link_has_one_place(bins: Path) -> None:
+    """The program would move it to and fro."""
+    declared = group(bins)
+    declared["choices"][f"{bins}/one"]["slaves"] = {"ra-test.1": {"link": f"{bins}/b.1", "path": f"{bins}/two.1"}}
+    with pytest.raises(ManifestError, match="is the same for all choices, not"):
+        run({"Alternatives[ra-test]": declared})
 
 
 @pytest.mark.parametrize("path", [None, "one"])
