@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 import pwd
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lib.services import short_name, unit_name
-from resource_api import Command, CommandError, ProviderError, ResourceError
+from resource_api import Command, CommandError, ProviderError, ResourceError, files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api import Resource
 
@@ -31,6 +32,10 @@ PULLS = {
     "stop": dict.fromkeys(("RequiredBy", "RequisiteOf", "BoundBy", "ConsistsOf", "PropagatesStopTo"), "stop"),
 }
 RELATED = ("Id", "LoadState", "ActiveState", *PULLS["start"], *PULLS["stop"])
+#: The properties that tell what is enabled and disabled with a unit.
+INSTALLED = ("Id", "LoadState", "ActiveState", "UnitFileState", "FragmentPath", "DropInPaths")
+#: The states of unit files that are changed by a verb.
+CHANGED_BY = {"enable": {"disabled", "linked"}, "disable": {"enabled"}}
 #: The kinds of units that only group others, or stand for a part of the machine.
 WITHOUT_PROCESSES = (".slice", ".target", ".device", ".scope")
 #: Names in one call of ``systemctl show``: far below the limit of the arguments of a program.
@@ -135,6 +140,28 @@ class Units:
     def _related(self, names: Sequence[str]) -> list[Mapping[str, str]]:
         return self.show(names, RELATED) if names and self.answers() else []
 
+    def installed_with(self, name: str, verb: str) -> Iterator[str]:
+        """Yield the other units that systemd enables or disables with a unit: those of ``Also=`` (systemd.unit(5))."""
+        seen, waiting = {unit_name(name)}, [unit_name(name)]
+        while waiting and self.answers():
+            units = self.show(waiting, INSTALLED)
+            yield from (
+                unit["Id"]
+                for unit, asked in zip(units, waiting, strict=True)
+                if asked != unit_name(name) and unit["UnitFileState"] in CHANGED_BY[verb]
+            )
+            waiting = sorted({other for unit in units for other in also(unit["Id"], self._unit_file(unit))} - seen)
+            seen.update(waiting)
+
+    def _unit_file(self, unit: Mapping[str, str]) -> Iterable[str]:
+        """Return the lines of a unit's files; none for one that is masked. A user's are read as that user."""
+        if unit["LoadState"] != "loaded":
+            return ()
+        if self._user is not None:
+            return self.systemctl("cat", "--no-pager", "--", unit["Id"]).splitlines()
+        paths = [unit["FragmentPath"], *unit["DropInPaths"].split()]
+        return [line for path in filter(None, paths) for line in ["", *files.read_lines(path)]]
+
     def set_ensure(self, name: str, unit: Mapping[str, str], should: Mapping[str, Any]) -> bool:
         """Start or stop a unit as declared, unless that is done; return whether it was started."""
         wanted = should.get("ensure")
@@ -221,9 +248,9 @@ class Units:
     def services(self) -> list[str]:
         """Return the names of all services, without templates and second names."""
         options = ("--type=service", "--output=json", "--no-pager")
-        files = json.loads(self.systemctl("list-unit-files", *options))
+        unit_files = json.loads(self.systemctl("list-unit-files", *options))
         loaded = json.loads(self.systemctl("list-units", "--all", *options)) if self.answers() else []
-        units = {each["unit_file"] for each in files if each["state"] != "alias"}
+        units = {each["unit_file"] for each in unit_files if each["state"] != "alias"}
         units |= {each["unit"] for each in loaded if each["load"] not in {"not-found", "error", "bad-setting"}}
         return sorted(short_name(unit) for unit in units if "@." not in unit and unit[0] != "-")
 
@@ -256,9 +283,28 @@ def enabled(unit: Mapping[str, str]) -> bool | str:
 def side_effects(
     units: Units, name: str, is_: Mapping[str, Any] | None, should: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Resource]]:
-    """Yield the action, the name and the state of each unit that is started or stopped besides."""
+    """Yield the action, the name and the state of each unit that is enabled, disabled, started or stopped besides."""
+    wanted, now = should.get("enable"), (is_ or {}).get("enable")
+    if isinstance(wanted, bool) and wanted != now and (wanted or now != "mask"):
+        verb = "enable" if wanted else "disable"
+        yield from ((verb, short_name(unit), {"enable": wanted}) for unit in units.installed_with(name, verb))
     wanted, now = should.get("ensure"), (is_ or {}).get("ensure")
     if wanted is None or wanted == now:
         return
     for action, unit in units.consequences(name, "start" if wanted == "running" else "stop"):
         yield action, short_name(unit), {"ensure": "running" if action == "start" else "stopped"}
+
+
+def also(name: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the units that the section ``[Install]`` of a unit's files names in ``Also=``; templates are left out."""
+    whole, _, _ = name.rpartition(".")
+    prefix, _, instance = whole.partition("@")
+    specifiers = {"n": name, "N": whole, "p": prefix, "i": instance, "%": "%"}
+    section = ""
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        key, equals, value = line.partition("=")
+        if line[:1] == "[":
+            section = line.strip()
+        elif section == "[Install]" and equals and key.strip() == "Also":
+            words = (re.sub("%(.)", lambda found: specifiers.get(found[1], found[0]), word) for word in value.split())
+            yield from (word for word in words if "@." not in word)

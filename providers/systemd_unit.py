@@ -80,7 +80,7 @@ class Provider(BaseProvider):
         yield from prerequisites.written_in_place({name: f"{DIRECTORY}/{name}" for name in changes}, follow=False)
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the services that stop because the file of their unit, or of one that they are bound to, is removed."""
+        """Yield the units that are stopped and disabled because the file of their unit is removed, and with it."""
         units = systemd_units.Units()
         for name in changes:
             if not os.path.isdir(BOOTED) or "@." in name or not _is_last(name):  # noqa: PTH112 - a text
@@ -90,6 +90,9 @@ class Provider(BaseProvider):
             stopped += [other for action, other in units.consequences(name, "stop") if action == "stop"]
             for other in stopped:
                 yield name, SideEffect(short_name(other), "stop", "service", {"ensure": "stopped"})
+            disabled = [name] if systemd_units.enabled(unit) is True else []
+            for other in [*disabled, *units.installed_with(name, "disable")]:
+                yield name, SideEffect(short_name(other), "disable", "service", {"enable": False})
 
     def _verify(self, stage: str, name: str) -> None:
         """Raise ``ResourceError`` with what is wrong with the units of a file when it is that in ``stage``.

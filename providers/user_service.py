@@ -70,7 +70,7 @@ class Provider(ServiceProvider):
             yield from ((name, problem) for problem in prerequisites.missing_user("user", name[1]))
 
     def side_effects(self, _context: Context, changes: Mapping[Name, Change]) -> Iterator[tuple[Name, SideEffect]]:
-        """Yield the units of the same user that are started and stopped besides."""
+        """Yield the units of the same user that are enabled, disabled, started and stopped besides."""
         for name, (is_, should) in changes.items():
             with suppress(KeyError):  # a user that does not exist yet has no units
                 for action, other, state in side_effects(Units(name[1]), name[0], is_, should):

@@ -26,8 +26,9 @@ With systemd the name is that of a unit: `nginx` and `nginx.service` are the sam
 `getty@tty1` are others. If a unit cannot be started, the last lines of its log are part of the error. When a unit file
 has changed, `systemctl daemon-reload` is called, once for all services that are changed together.
 
-What systemd or OpenRC starts and stops together with a service is in the plan, as far as they know the unit, and a
-service fails that would [undo another declaration](../commands.md#what-else-a-change-does).
+What systemd or OpenRC starts and stops together with a service is in the plan, as far as they know the unit, with the
+units that `Also=` enables and disables, and a service fails that would [undo another
+declaration](../commands.md#what-else-a-change-does).
 
 `resource service` lists the units of the kind `service`, without those that are only other names of a unit; or all
 scripts.

@@ -29,7 +29,7 @@ class Provider(ServiceProvider):
         return [{"name": name, **row(unit)} for name, unit in zip(wanted, self.units.show(wanted), strict=True)]
 
     def side_effects(self, _context: Context, changes: Mapping[str, Change]) -> Iterator[tuple[str, SideEffect]]:
-        """Yield the units that are started and stopped besides."""
+        """Yield the units that are enabled, disabled, started and stopped besides."""
         for name, (is_, should) in changes.items():
             for action, other, state in side_effects(self.units, name, is_, should):
                 yield name, SideEffect(other, action, state=state)

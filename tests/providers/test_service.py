@@ -38,6 +38,9 @@ UNITS = {
     "ra-part.service": UNIT.replace("[Service]", "[Unit]\nPartOf=ra-bound.service\n\n[Service]"),
     "ra-rival.service": UNIT.replace("[Service]", "[Unit]\nConflicts=ra-a.service\nWants=ra-b.service\n\n[Service]"),
     "ra-tick.timer": "[Timer]\nOnCalendar=yearly\n\n[Install]\nWantedBy=timers.target\n",
+    "ra-with.service": UNIT.replace(
+        "[Install]", "[Install]\nAlso=ra-tick.timer \\\n  ra-loop.service\nAlso=ra-many@%N.service"
+    ),
     "ra-tick.service": "[Service]\nExecStart=/bin/true\n",
 }
 #: Counts the calls of systemctl; its caller is killed before or after the one whose number is in the file ``kill``.
@@ -269,6 +272,26 @@ def test_what_is_stopped_and_started_besides_is_in_the_plan(machine: Machine) ->
     assert "would also start ra-b, which Service[ra-b] declares otherwise" in machine.apply(refused, check=False).stderr
     assert "also stops ra-a, ra-bound, ra-part" in machine.apply(rival).stderr
     assert [state(machine, unit)[0] for unit in ("ra-a", "ra-bound", "ra-part")] == ["inactive"] * 3
+
+
+def test_what_is_enabled_and_disabled_besides_is_in_the_plan(machine: Machine) -> None:
+    """What ``Also=`` names, unless it is so already or declared otherwise; a mask does nothing besides."""
+    besides = ["ra-many@ra-with", "ra-tick.timer"]
+    enable = manifest(ra_with={"enable": True})
+    assert effects(machine, enable) == {"ra-with": [("enable", name) for name in besides]}
+    refused = json.loads(enable)
+    refused["resources"] |= {"Service[ra-tick.timer]": {"enable": False}}
+    why = "would also enable ra-tick.timer, which Service[ra-tick.timer] declares otherwise"
+    assert why in machine.apply(json.dumps(refused), check=False).stderr
+    assert state(machine, "ra-with")[1] == state(machine, "ra-tick.timer")[1] == "disabled"
+    assert "also enables ra-many@ra-with, ra-tick.timer" in machine.apply(enable).stderr
+    assert [state(machine, unit)[1] for unit in ("ra-with", *besides)] == ["enabled"] * 3
+    machine.run("systemctl.real", "disable", "ra-many@ra-with")
+    disable = manifest(ra_with={"enable": False})
+    assert effects(machine, disable) == {"ra-with": [("disable", "ra-tick.timer")]}
+    machine.apply(disable)
+    assert [state(machine, unit)[1] for unit in ("ra-with", *besides)] == ["disabled"] * 3
+    assert effects(machine, manifest(cron={"enable": "mask"})) == {"cron": []}
 
 
 def test_a_refresh_reloads_where_that_is_declared(machine: Machine) -> None:

@@ -251,3 +251,28 @@ def test_a_unit_that_is_removed_says_which_services_stop(machine: Machine) -> No
         in machine.apply(kept, check=False).stderr
     )
     assert machine.run("systemctl.real", "is-active", "ra-e", "ra-f").stdout.split() == ["active", "active"]
+
+
+def test_a_unit_that_is_removed_says_what_is_disabled(machine: Machine) -> None:
+    """Its own and what ``Also=`` names; one that is declared enabled keeps it."""
+    timer = {"Timer": {"OnCalendar": "yearly"}, "Install": {"WantedBy": "timers.target"}}
+    service = {"Service": {"ExecStart": "/bin/sleep 1000"}, "Install": {"WantedBy": "multi-user.target"}}
+    service["Install"]["Also"] = "ra-h.timer"
+    resources: dict[str, Any] = {
+        "Systemd_unit[ra-h.service]": {"content": {"Service": {"ExecStart": "/bin/true"}}},
+        "Systemd_unit[ra-h.timer]": {"content": timer},
+        "Systemd_unit[ra-g.service]": {"content": service},
+        "Service[ra-g]": {"enable": True},
+    }
+    machine.apply(json.dumps({"project": "p", "resources": resources}))
+    show = ("systemctl.real", "is-enabled", "ra-g", "ra-h.timer")
+    assert machine.run(*show).stdout.split() == ["enabled"] * 2
+    absent = {"Systemd_unit[ra-g.service]": {"ensure": "absent"}}
+    plan = machine.apply(json.dumps({"project": "p", "resources": absent}), "--noop").stdout
+    assert "also disables Service[ra-g], Service[ra-h.timer]" in plan, plan
+    kept = json.dumps({"project": "p", "resources": {**absent, "Service[ra-h.timer]": {"enable": True}}})
+    why = "would also disable Service[ra-h.timer], which Service[ra-h.timer] declares otherwise"
+    assert why in machine.apply(kept, check=False).stderr
+    assert machine.run(*show).stdout.split() == ["enabled"] * 2
+    machine.apply(json.dumps({"project": "p", "resources": absent}))
+    assert machine.run("systemctl.real", "is-enabled", "ra-h.timer", check=False).stdout.split() == ["disabled"]
