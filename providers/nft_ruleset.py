@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lib import file_parts, listing, prerequisites, program_checked_files
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 FILE = "/etc/nftables.conf"
 #: The first line of an error, with its file and line.
 ERROR = re.compile(r"\S+:\d+:[\d-]+: Error: ")
+#: The package in the answer of a package manager, without its architecture.
+PACKAGE = re.compile(r"([a-z0-9][\w.+-]*)(?::[a-z0-9-]+)?(?:, [^:]+(?::[a-z0-9-]+)?)*: ", re.IGNORECASE)
 #: Differences in one message.
 SHOWN = 5
 #: Largest file in bytes.
@@ -38,6 +41,8 @@ class Provider(BaseProvider):
     nft = Command("nft")
     reading = Command("nft", read_only=True)
     unshare = Command("unshare", read_only=True)
+    dpkg_query = Command("dpkg-query", read_only=True)
+    rpm = Command("rpm", read_only=True)
 
     def __init__(self) -> None:
         """Start without the tables of any text."""
@@ -73,6 +78,8 @@ class Provider(BaseProvider):
                 file_parts.report_unreadable(context, [path], file_parts.at(path, error), names)
                 continue
             row = {"ensure": "present", "path": path, "content": content, "loaded": True}
+            if package := self._package(path):
+                row["package"] = package
             if drift := self._drift(content):
                 row |= {"loaded": False, "drift": drift}
             yield from context.accepted([row]) if names is None else [row]
@@ -105,6 +112,18 @@ class Provider(BaseProvider):
         missing = list(prerequisites.missing_program(None, "nft", needs="Package[nftables]"))
         yield from ((name, problem) for name in changes for problem in missing)
         yield from prerequisites.written_in_place({path: path for path in changes}, follow=False)
+
+    def _package(self, path: str) -> str | None:
+        """Return the package that a file belongs to, or None where it belongs to none."""
+        if set(path) & set("*?[\\"):
+            return None  # dpkg-query would read it as a pattern
+        programs = ((self.dpkg_query, "--search"), (self.rpm, "--query", "--queryformat=%{NAME}: ", "--file"))
+        for program, *options in programs:
+            with suppress(CommandError):
+                done = program.attempt(*options, "--", path, log="debug")
+                if done.exit_code == 0 and (match := PACKAGE.match(done.stdout)):
+                    return match[1]
+        return None
 
     def _verify(self, path: str, content: str) -> None:
         """Raise ``ResourceError`` for a content that another file forbids: one with its tables, or read with it."""

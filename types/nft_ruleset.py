@@ -25,7 +25,8 @@ The kernel's tables are compared with what it makes of the file in an empty netw
 that were added or removed by hand are drift, and the plan says which. So use `iifname` instead of `iif`, which needs
 the interface, and no sets whose elements other programs change.
 
-`ensure: absent` removes the file and its tables. Enable `Service[nftables]` to load /etc/nftables.conf at the start.
+`ensure: absent` removes the file and its tables; so does `destroy`, unless file and rules were there before, and did
+not come with a package that is ours. Enable `Service[nftables]` to load /etc/nftables.conf at the start.
 """,
     attributes={
         "ensure": Attribute("Enum[present, absent]", "Whether the file and its tables exist.", default="present"),
@@ -40,10 +41,12 @@ the interface, and no sets whose elements other programs change.
         "drift": Attribute(
             "Optional[Array[String]]", "In which rules the kernel differs from the file.", kind="read_only"
         ),
+        "package": Attribute("Optional[String]", "The package that the file belongs to.", kind="read_only"),
         "loaded": Attribute("Boolean", "Whether the kernel has the tables of the file.", kind="read_only"),
     },
     autorequires={"package": "nftables"},
     autobefore={"service": "nftables"},
+    brought_by={"package": "package"},
     features={
         "canonicalize",
         "custom_insync",

@@ -21,7 +21,7 @@ from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Never
 
     from resource_api.model.attribute import Attribute, Kind
@@ -66,7 +66,7 @@ _FUNCTION_KEYWORDS: Final = ("docs", "inputs", "output")
 _KEYWORDS: Final = (
     *("name", "docs", "attributes", "features", "title_patterns", "schema_version", "isolation", "timeout"),
     *("version", "config", "functions", "verbs", "settle"),
-    *("autorequires", "autobefore", "autosubscribe", "autonotify"),
+    *("autorequires", "autobefore", "autosubscribe", "autonotify", "brought_by"),
 )
 
 
@@ -134,6 +134,7 @@ class TypeDefinition(AttributeSet):
         functions: Mapping[str, Function] | None = None,
         verbs: Mapping[str, str] | None = None,
         settle: float = 0,
+        brought_by: Mapping[str, str] | None = None,
         **unknown: Never,
     ) -> None:
         """Declare the type ``name``; its file is ``types/<name>.py``."""
@@ -165,10 +166,9 @@ class TypeDefinition(AttributeSet):
         self.verbs: Mapping[str, str] = {} if verbs is None else verbs
         #: Seconds until a change must be visible to ``get``; a key ``settle`` of the configuration takes precedence.
         self.settle = settle
-        self.warnings: tuple[str, ...] = tuple(
-            f"type '{name}': unknown feature '{feature}' is ignored{_OF_PUPPET.get(feature) or hint(feature, FEATURES)}"
-            for feature in sorted(self.features - FEATURES)
-        )
+        #: Type → the read_only attribute with the name of the resource that brings those of this type, as a package.
+        self.brought_by: Mapping[str, str] = {} if brought_by is None else brought_by
+        self.warnings: tuple[str, ...] = tuple(_unknown_features(name, self.features))
         problems = [*keyword_problems(unknown, _KEYWORDS), *_type_problems(self)]
         if (features and not names) or not all(isinstance(name, str) for name in names):
             problems.append(f"features must be a set of names, such as {{'canonicalize'}}, not {features!r}")
@@ -341,6 +341,13 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
+def _unknown_features(name: str, features: Iterable[str]) -> Iterator[str]:
+    """Yield a warning for each feature that there is not."""
+    for feature in sorted(set(features) - FEATURES):
+        suggestion = _OF_PUPPET.get(feature) or hint(feature, FEATURES)
+        yield f"type '{name}': unknown feature '{feature}' is ignored{suggestion}"
+
+
 def _type_problems(definition: TypeDefinition) -> list[str]:
     """Check the whole definition, then each attribute."""
     problems = []
@@ -365,7 +372,7 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
         problems.append("no attribute is a namevar; one of the attributes must identify the resource")
     if definition.titles is not None:
         problems += definition.titles.problems(definition.namevars)
-    return [*problems, *_automatic_problems(definition)]
+    return [*problems, *_automatic_problems(definition), *_origin_problems(definition)]
 
 
 def _timeout_problems(timeout: Any) -> list[str]:
@@ -424,6 +431,17 @@ def _function_problems(name: object, function: object) -> list[str]:
     except (DataTypeError, TypeError) as error:
         problems.append(f"output {function.output!r}: {error}")
     return problems
+
+
+def _origin_problems(definition: TypeDefinition) -> list[str]:
+    """Check which resources bring those of the type."""
+    if not isinstance(definition.brought_by, dict):
+        return [f"brought_by must be a mapping such as {{'package': 'package'}}, not {definition.brought_by!r}"]
+    return [
+        f"brought_by of '{type_name}': {name!r} is not a read_only attribute"
+        for type_name, name in definition.brought_by.items()
+        if name not in definition.read_only
+    ]
 
 
 def _automatic_problems(definition: TypeDefinition) -> list[str]:

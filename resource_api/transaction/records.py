@@ -15,6 +15,7 @@ from resource_api.model.implied_secrets import conceal_like, mark_secrets
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
 from resource_api.model.sealed_secrets import Sealed, count_digests, digest_secret, map_sealed, seal_secrets
 from resource_api.model.values.columnar import are_flat
+from resource_api.model.values.reference import Reference
 from resource_api.model.values.values import is_flat, is_secret, is_unknown
 from resource_api.plan.decide import required_references
 from resource_api.plan.replacement import has_transient_reason
@@ -96,7 +97,7 @@ class Records:
         """Return whether the resource is ours: declared or recorded so, or created or run by this run or a cut one.
 
         A resource that another change of this run created, such as a package's file, is ours too if its creation was
-        planned. A resource that is declared external is not ours.
+        planned, and so is one that came with a resource of ours. A resource that is declared external is not ours.
         """
         lifecycle = run.step.entry.meta.lifecycle
         if lifecycle.owned is not None or lifecycle.external:
@@ -105,7 +106,14 @@ class Records:
         if recorded or run.action in OWNING_ACTIONS or _was_run(run) or _was_absent(run):
             return True
         cut = self._intents.get(run.step.entry.key)
-        return cut is not None and cut.makes
+        return (cut is not None and cut.makes) or (before is None and self._was_brought_by_ours(run))
+
+    def _was_brought_by_ours(self, run: OperationRun) -> bool:
+        """Return whether a declared resource that is recorded as ours has brought this one, as its type tells."""
+        origins = ((name, (run.is_ or {}).get(key)) for name, key in run.step.definition.brought_by.items())
+        entries = (self._plan.catalog.find(Reference(name, title)) for name, title in origins if title)
+        records = (self._plan.prior.records.get(entry.index) for entry in entries if entry is not None)
+        return any(record is not None and record.owned and exists(record.is_) for record in records)
 
     def differing(self, runs: Iterable[OperationRun]) -> list[Record]:
         """Return the records of unchanged resources that differ from state."""

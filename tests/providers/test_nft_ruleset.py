@@ -147,6 +147,47 @@ def test_destroy_leaves_no_rules_of_a_file_that_came_with_the_same_manifest(path
     assert (nft("list", "ruleset"), path.exists()) == ("", False)
 
 
+CONFIGURATION = Path("/etc/nftables.conf")
+#: Builds a package with a file of rules, in a database of packages of its own.
+DATABASE = """
+set -e
+mkdir -p {0}/DEBIAN {0}/etc {1}/info {1}/updates {1}/alternatives {1}/triggers
+printf 'Package: nftables\\nVersion: 9\\nArchitecture: all\\nMaintainer: x\\nDescription: x\\n' >{0}/DEBIAN/control
+echo 'table inet ra-shipped {{ chain input {{ }}; }}' >{0}/etc/nftables.conf
+dpkg-deb -Znone --root-owner-group --build {0} {0}.deb
+mount --bind {1} /var/lib/dpkg
+touch /var/lib/dpkg/status
+rm /etc/nftables.conf
+"""
+
+
+@pytest.mark.parametrize(("package_is_ours", "left"), [(True, False), (False, True)])
+def test_destroy_leaves_no_rules_of_a_file_that_came_with_a_package_of_an_earlier_run(
+    tmp_path: Path, *, package_is_ours: bool, left: bool
+) -> None:
+    """Where the package was there before, its file was too: the rules are forgotten, and stay."""
+    before = CONFIGURATION.read_text()
+    subprocess.run(["sh", "-c", DATABASE.format(tmp_path / "tree", tmp_path / "database")], check=True)
+    install = ["dpkg", "--force-all", "--install", f"{tmp_path}/tree.deb"]
+    try:
+        if not package_is_ours:
+            subprocess.run(install, check=True)
+        runtime = Runtime(REGISTRY, log=Log("off"), state="memory:")
+        package: dict[str, Any] = {"Package[nftables]": {}}
+        ruleset = {f"Nft_ruleset[{CONFIGURATION}]": {"content": f"flush ruleset\n{RULES}"}}
+        if package_is_ours:
+            subprocess.run(install, check=True)
+            package["Package[nftables]"]["lifecycle"] = {"owned": True}
+        assert runtime.apply({"project": "p", "resources": package}).exit_code == 0
+        assert runtime.apply({"project": "p", "resources": {**package, **ruleset}}).exit_code == 0
+        assert nft("list", "tables") == "table inet ra-test\n"
+        runtime.destroy({"project": "p", "resources": {**package, **ruleset}})
+        assert (nft("list", "ruleset") != "", CONFIGURATION.exists()) == (left, left)
+    finally:
+        subprocess.run(["umount", "/var/lib/dpkg"], check=True)
+        CONFIGURATION.write_text(before)
+
+
 def test_a_table_that_another_file_has_is_refused_with_its_file(path: Path) -> None:
     """The rules of the other file would be lost, until that is loaded again."""
     other = path.with_name("other.nft")

@@ -106,6 +106,14 @@ SOURCES: list[tuple[str, list[str]]] = [
         ["title_patterns[0]", "mapping", "'pattern': REGEX"],
     ),
     (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by={{'package': 'name'}})",
+        ["brought_by of 'package': 'name' is not a read_only attribute"],
+    ),
+    (
+        f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, brought_by='package')",
+        ["brought_by must be a mapping such as {'package': 'package'}, not 'package'"],
+    ),
+    (
         f"TYPE = TypeDefinition(name='odd', attributes={{{NAME}}}, autorequires={{'widget': '$nope'}})",
         ["nope"],
     ),
