@@ -146,7 +146,7 @@ class Scope:
         problem = (
             "a title cannot hold a secret"
             if is_secret(name)
-            else document.character_problem(name, key=True, what="a title")
+            else document.character_problem(name, key=True, noun="a title")
         )
         if problem:
             raise ValueError(problem)

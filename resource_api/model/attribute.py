@@ -62,7 +62,7 @@ MISSING: Final = NoDefault()
 class Attribute:
     """One attribute of a type.
 
-    It is not checked when it is made, because its name is not known then: the ``TypeDefinition`` checks it.
+    The ``TypeDefinition`` that contains it checks it, because it alone has the attribute's name.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Attribute:
 
         ``default`` is used where the manifest has no value. ``write_only``: ``get`` does not return it.
         ``derived_from``: name of the attribute from which this ``read_only`` one is computed; it is secret if that is.
-        ``must_be``: what a ``Pattern`` in the data type accepts, in words for messages: ``an absolute path``.
+        ``must_be``: the values of a ``Pattern`` in the data type, in words for messages: ``an absolute path``.
         ``stable``: an update does not change the value of this ``read_only`` attribute, only a replacement does.
         ``merged``: of the value of this property only the members that are declared are compared; others stay.
         """
@@ -145,7 +145,7 @@ class AttributeSet:
     """Attributes by name, as declared."""
 
     def __init__(self, attributes: Mapping[str, Attribute]) -> None:
-        """Keep ``attributes`` unchecked."""
+        """Store the attributes; ``attribute_problems`` checks them."""
         self.attributes = dict(attributes) if hasattr(attributes, "items") else attributes
 
     @cached_property
@@ -179,86 +179,83 @@ class AttributeSet:
         return frozenset(name for name, attribute in self.attributes.items() if attribute.datatype.holds_contents)
 
 
-def keyword_problems(unknown: Mapping[str, object], known: Iterable[str]) -> list[str]:
+def keyword_problems(unknown: Mapping[str, object], keywords: Iterable[str]) -> list[str]:
     """Return a problem for each keyword argument that a declaration does not have."""
     return [
         f"'{word}' is not a keyword here, write '{_RENAMED[word]}'"
         if word in _RENAMED
-        else f"unknown keyword '{word}'{hint(word, known)}"
+        else f"unknown keyword '{word}'{hint(word, keywords)}"
         for word in unknown
     ]
 
 
 def attribute_problems(name: object, attribute: object, reserved: Collection[str] = RESERVED) -> list[str]:
-    """Return what is wrong with the attribute called ``name``; parse its data type.
-
-    ``reserved`` are the names that it must not have.
-    """
+    """Return the problems of the attribute ``name``; parse its data type. ``reserved``: the names it must not have."""
     if not isinstance(attribute, Attribute):
         return [f"must be an Attribute(...), not {type(attribute).__name__}"]
-    found = keyword_problems(attribute.unknown, KEYWORDS)
+    problems = keyword_problems(attribute.unknown, KEYWORDS)
     if not isinstance(name, str) or not TYPE_NAME.match(name):
-        found.append("the name must be lower case letters, digits and underscores")
+        problems.append("the name must be lower case letters, digits and underscores")
     if name in reserved:
-        found.append("the name is reserved; a type must not define it")
-    found += _kind_problems(name, attribute)
+        problems.append("the name is reserved; a type must not define it")
+    problems += _kind_problems(name, attribute)
     try:
         attribute.datatype = datatypes.parse(attribute.type)
     except (DataTypeError, TypeError) as error:
-        return [*found, f"data type {attribute.type!r}: {error}"]
+        return [*problems, f"data type {attribute.type!r}: {error}"]
     if attribute.must_be and not attribute.datatype.has_pattern:
-        found.append(f"must_be says what a Pattern accepts, and there is none in its data type {attribute.type}")
-    return [*found, *_value_problems(attribute)]
+        problems.append(f"must_be says what a Pattern accepts, and there is none in its data type {attribute.type}")
+    return [*problems, *_value_problems(attribute)]
 
 
 def _kind_problems(name: object, attribute: Attribute) -> list[str]:
-    """Check the kind, and what only an attribute of a certain kind can be."""
-    found = []
+    """Check the kind, and the keywords that only some kinds may have."""
+    problems = []
     if attribute.kind is not None and attribute.kind not in KINDS:
-        meant = "; a property has none" if str(attribute.kind) == "property" else hint(attribute.kind, KINDS)
-        found.append(f"'{attribute.kind}' is not a kind{meant}; one of {', '.join(KINDS)}")
+        advice = "; a property has none" if str(attribute.kind) == "property" else hint(attribute.kind, KINDS)
+        problems.append(f"'{attribute.kind}' is not a kind{advice}; one of {', '.join(KINDS)}")
     if attribute.write_only and attribute.kind is not None:
-        found.append(f"only a property can be write_only, not a {attribute.kind}")
+        problems.append(f"only a property can be write_only, not a {attribute.kind}")
     if attribute.derived_from and attribute.kind != "read_only":
-        found.append("only a read_only attribute is derived_from another")
+        problems.append("only a read_only attribute is derived_from another")
     if attribute.stable and attribute.kind != "read_only":
-        found.append("only a read_only attribute can be stable: what is set changes when it is set")
+        problems.append("only a read_only attribute can be stable: what is set changes when it is set")
     if name == "ensure" and attribute.kind is not None:
-        found.append("ensure must be a property")
-    return found
+        problems.append("ensure must be a property")
+    return problems
 
 
 def _value_problems(attribute: Attribute) -> list[str]:
     """Check the default, and that a namevar is a single value and not secret."""
-    found: list[str] = []
+    problems: list[str] = []
     if attribute.kind == "namevar" and attribute.datatype.sensitive:
-        found.append("a namevar cannot be sensitive; it is shown in every message")
+        problems.append("a namevar cannot be sensitive; it is shown in every message")
     if attribute.kind == "namevar" and attribute.datatype.holds_collections:
-        found.append(
+        problems.append(
             f"a namevar cannot be a list or a mapping, which its data type {attribute.type} accepts; "
             "write one such as String, Integer or Scalar, or make several attributes namevars"
         )
     if attribute.default is MISSING:
-        return found
+        return problems
     if attribute.kind == "read_only":
-        found.append("a read_only attribute cannot have a default; it is never set")
+        problems.append("a read_only attribute cannot have a default; it is never set")
     elif not attribute.datatype.accepts(attribute.default):
-        shown = "given" if attribute.datatype.sensitive else repr(attribute.default)
-        found.append(f"the default {shown} is not of its data type {attribute.type}")
-    return found
+        spelling = "given" if attribute.datatype.sensitive else repr(attribute.default)
+        problems.append(f"the default {spelling} is not of its data type {attribute.type}")
+    return problems
 
 
-def input_problems(attributes: object, what: str, reserved: Collection[str] = ()) -> list[str]:
-    """Return what is wrong with attributes that are inputs only and therefore have no kind.
+def input_problems(attributes: object, noun: str, reserved: Collection[str] = ()) -> list[str]:
+    """Return the problems of attributes that are inputs only and therefore have no kind.
 
-    ``what`` names one of them in messages: ``config``, ``input``.
+    ``noun`` names one of them in messages: ``config``, ``input``.
     """
     if not isinstance(attributes, MappingABC):
-        return [f"{what} must be a mapping of Attribute(...), not {type(attributes).__name__}"]
-    found = []
+        return [f"{noun} must be a mapping of Attribute(...), not {type(attributes).__name__}"]
+    problems = []
     for name, attribute in attributes.items():
         wrong = attribute_problems(name, attribute, reserved)
         if not wrong and (attribute.kind or attribute.write_only):
             wrong = ["an input has no kind: it is given and never read back"]
-        found += [f"{what} '{name}': {problem}" for problem in wrong]
-    return found
+        problems += [f"{noun} '{name}': {problem}" for problem in wrong]
+    return problems

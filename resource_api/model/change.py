@@ -39,13 +39,13 @@ class Change(NamedTuple):
     should: Mapping[str, Any]
 
 
-def _element(change: Change, place: Any) -> Any:
+def _element(change: Change, index: Any) -> Any:
     """Return one of the pair. Raise ``TypeError`` for a key: in Puppet a change is a hash."""
-    if type(place) is str:
-        field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(place, f".should[{place!r}]")
-        msg = f"a change is a pair (is_, should), not a mapping: write {field}, not [{place!r}]"
+    if type(index) is str:
+        field = {"is": ".is_", "is_": ".is_", "should": ".should"}.get(index, f".should[{index!r}]")
+        msg = f"a change is a pair (is_, should), not a mapping: write {field}, not [{index!r}]"
         raise TypeError(msg)
-    return tuple.__getitem__(change, place)
+    return tuple.__getitem__(change, index)
 
 
 def _no_attribute(_change: Change, name: str) -> Any:
@@ -63,17 +63,16 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
     """The argument of ``set``: name → ``Change``, in dependency order.
 
     Iteration skips a name once a prerequisite in the same call has failed, and ends once the run is interrupted. Each
-    look returns views that cannot be written, with copies of nested values: what a provider does to one of them,
-    neither the runtime nor the next look sees.
+    look returns read-only views, with copies of nested values, so that a provider cannot change the runtime's data.
     """
 
     def __init__(
         self, changes: Mapping[Name, Change], blocked: Callable[[Name], bool], interrupted: Callable[[], bool]
     ) -> None:
-        """Keep ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it."""
+        """Store ``changes``; ``blocked`` and ``interrupted`` are called for each name when iteration reaches it."""
         self.offered = changes
         self.blocked = blocked
-        #: The names that the provider has got from this mapping: with no other can it have begun.
+        #: The names that the provider has read from this mapping; it cannot have begun to change others.
         self.begun: set[Name] = set()
         #: The name that iteration has come to; None before its first and after its last.
         self.current: Name | None = None
@@ -103,7 +102,7 @@ class Changes(MappingABC):  # type: ignore[type-arg] # a read-only view of mixed
         return len(self.offered)
 
     def part(self, names: Iterable[Name]) -> Changes:
-        """Return the changes of some names; what begins there has begun here."""
+        """Return the changes of some names; the two mappings share ``begun``."""
         part = Changes({name: self.offered[name] for name in names}, self.blocked, self._interrupted)
         part.begun = self.begun
         return part
@@ -146,7 +145,7 @@ def _present(attribute: str, value: Any) -> bool:
 def nested_differences(
     is_: Any, should: Any, path: tuple[str | int, ...] = ()
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Yield (path, kind) for each place in two hashes or two arrays where something was added, changed or removed.
+    """Yield (path, kind) for each part of two hashes or two arrays that was added, changed or removed.
 
     Values are left out, because they may be secret. Nothing is yielded for two scalars.
     """
@@ -163,7 +162,7 @@ def nested_differences(
 
 
 def nested_parts(difference: Difference) -> list[Difference]:
-    """Return the difference of each part of two hashes, or of two arrays of one length, named by its place.
+    """Return the difference of each part of two hashes, or of two arrays of one length, named by its path.
 
     Any other difference is its only part, and so is one that its provider explains.
     """
@@ -195,7 +194,7 @@ def _parts(is_: Any, should: Any, path: tuple[str | int, ...]) -> Iterator[tuple
 
 def _stretched(*lists: list[Any]) -> Iterator[list[Any]]:
     longest = max(map(len, lists))
-    return ([*each, *[_NOTHING] * (longest - len(each))] for each in lists)
+    return ([*items, *[_NOTHING] * (longest - len(items))] for items in lists)
 
 
 def exists(resource: Mapping[str, Any] | None) -> bool:
@@ -209,7 +208,7 @@ def ensure_of(resource: Mapping[str, Any] | None) -> Any:
 
 
 def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should: Any) -> Any:
-    """Return what is compared of a present value: all of it, or of a merged attribute what is declared."""
+    """Return the part of a present value to compare: all of it, or the declared members of a merged attribute."""
     if attribute not in definition.merged:
         return is_
     from resource_api.model.values.nested import declared_part
@@ -219,16 +218,16 @@ def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should:
 
 def diff(definition: TypeDefinition, is_: Mapping[str, Any], should: Mapping[str, Any]) -> list[Difference]:
     """Return the exact differences of the declared managed attributes of an existing resource, ``ensure`` first."""
-    found = []
+    differences = []
     for attribute in definition.compared:
         if attribute in should:
-            wanted = should[attribute]
-            value = is_.get(attribute)
-            if value is not wanted and not same_value(value, wanted):
-                compared = compared_value(definition, attribute, value, wanted)
-                if compared is value or not same_value(compared, wanted):
-                    found.append(Difference(attribute, compared, wanted))
-    return found
+            value = should[attribute]
+            present = is_.get(attribute)
+            if present is not value and not same_value(present, value):
+                compared = compared_value(definition, attribute, present, value)
+                if compared is present or not same_value(compared, value):
+                    differences.append(Difference(attribute, compared, value))
+    return differences
 
 
 def state_differences(
@@ -240,7 +239,7 @@ def state_differences(
     """
     if is_ is None or not exists(is_) or not exists(should):
         return []
-    found = []
+    differences = []
     for name, value in should.items():
         attribute = definition.attributes.get(name)
         if attribute is not None and attribute.kind == "parameter":
@@ -248,8 +247,8 @@ def state_differences(
         unreadable = attribute is not None and attribute.write_only and name not in is_
         present = compared_value(definition, name, is_.get(name), value)
         if name in hidden if unreadable else not same_value(present, value):
-            found.append(Difference(name, present, value))
-    return found
+            differences.append(Difference(name, present, value))
+    return differences
 
 
 def change_status(is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> str:
@@ -311,7 +310,7 @@ def conceal_difference(definition: TypeDefinition, difference: Difference) -> Di
         difference = difference._replace(is_=values[0], should=values[1])
     if not ((declared is not None and declared.write_only) or any(isinstance(v, Sensitive) for v in values)):
         return difference
-    is_, should = (each if isinstance(each, Sensitive) else Sensitive(each) for each in values)
+    is_, should = (value if isinstance(value, Sensitive) else Sensitive(value) for value in values)
     return difference._replace(is_=is_, should=should)
 
 
@@ -326,14 +325,11 @@ _MOST_SIDE_EFFECTS: Final = 10
 
 
 class SideEffect(NamedTuple):
-    """One thing that a change creates, alters or removes besides.
+    """One resource that a change creates, alters or removes in addition; a provider's ``side_effects`` returns it."""
 
-    A provider's ``side_effects`` returns it. Raise ``ProviderError`` by ``checked`` for values of other types.
-    """
-
-    #: The thing's canonical name within its type.
+    #: Its canonical name within its type.
     name: Name
-    #: What happens to it, as the base form of a regular verb: remove, install, downgrade, stop.
+    #: The base form of a regular verb: remove, install, downgrade, stop.
     action: str
     #: Its type; empty: the type of the resource that is changed.
     type: str = ""
@@ -343,20 +339,20 @@ class SideEffect(NamedTuple):
     aliases: Collection[Name] = ()
     #: Whether it came with the resource and may go with it undeclared, as the group of a user does.
     dependent: bool = False
-    #: Whether it happens also to all whose name begins with this one and a slash; of paths, to things of any type.
+    #: Whether the action includes all names that begin with this one and a slash; for paths, of any type.
     tree: bool = False
-    #: Whether it is what was asked for: it must not undo a declaration, and is not shown.
+    #: Whether it is the declared change itself: it must not undo another declaration, and is not shown.
     asked: bool = False
 
     def __str__(self) -> str:
-        """Return the name; of a thing of another type its reference."""
+        """Return the name; for another type the reference."""
         name = " ".join(map(str, self.name)) if isinstance(self.name, tuple) else str(self.name)
         reference = f"{capitalize_type(self.type)}[{name}]" if self.type else name
         return f"{reference} and all below it" if self.tree else reference
 
     @property
     def removes(self) -> bool:
-        """Whether the thing is gone afterwards, or works no longer."""
+        """Whether it is gone afterwards, or works no longer."""
         return self.state is None or self.state.get("ensure") == "absent"
 
     def is_same_effect(self, effect: SideEffect) -> bool:
@@ -374,12 +370,12 @@ class SideEffect(NamedTuple):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> SideEffect:
-        """Return the side effect that ``document`` made; what state it leads to is not in it."""
+        """Return the side effect of a ``document``, which does not contain the state."""
         name = document["name"]
         return cls(tuple(name) if isinstance(name, list) else name, document["action"], document.get("type", ""))
 
     def document(self) -> dict[str, Any]:
-        """Return the fields that are shown in JSON: the name, the action, and the type if it is another one."""
+        """Return the fields in JSON: the name, the action, and the type if it is another one."""
         name = list(self.name) if isinstance(self.name, tuple) else self.name
         return {"name": name, "action": self.action, **({"type": self.type} if self.type else {})}
 
@@ -390,6 +386,6 @@ def describe_side_effects(effects: Sequence[SideEffect]) -> Iterator[str]:
     for effect in effects:
         by_action.setdefault(effect.action, []).append(effect)
     for action, same in by_action.items():
-        shown = same if any(effect.removes for effect in same) else same[:_MOST_SIDE_EFFECTS]
-        more = f" and {len(same) - len(shown)} more" if len(same) > len(shown) else ""
-        yield f"also {action}s {', '.join(map(str, shown))}{more}"
+        listed = same if any(effect.removes for effect in same) else same[:_MOST_SIDE_EFFECTS]
+        more = f" and {len(same) - len(listed)} more" if len(same) > len(listed) else ""
+        yield f"also {action}s {', '.join(map(str, listed))}{more}"

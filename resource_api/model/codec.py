@@ -87,9 +87,9 @@ def _encoder() -> JSONEncoder:
 
 
 def plain(value: Any, around: tuple[int, ...] = ()) -> Any:
-    """Return any value as JSON data: secrets masked, unknowns None, what JSON does not have as text.
+    """Return any value as JSON data: secrets masked, unknown values None, foreign objects as text.
 
-    ``around`` are the identities of the containers around it: a container within itself is shown as ``...``.
+    ``around`` are the identities of the enclosing containers: a container within itself becomes ``...``.
     """
     if value is None or value is UNKNOWN:
         return None
@@ -118,10 +118,10 @@ def _plain_items(value: Any, around: tuple[int, ...]) -> Any:
 
 def content_document(content: Content) -> dict[str, Any]:
     """Return an asset or archive as JSON data: kind, digest, origin; the content itself only for text."""
-    found = {TAG: content.word, "sha256": content.sha256}
+    document = {TAG: content.word, "sha256": content.sha256}
     if content.origin == "files":
-        return {**found, "files": [[name, content_document(inner)] for name, inner in content.given]}
-    return {**found, content.origin: content.given} if content.origin else found
+        return {**document, "files": [[name, content_document(inner)] for name, inner in content.given]}
+    return {**document, content.origin: content.given} if content.origin else document
 
 
 def decode(text: str) -> Any:
@@ -131,17 +131,17 @@ def decode(text: str) -> Any:
     return json.loads(text, object_hook=_untagged)
 
 
-def _untagged(found: dict[str, Any]) -> Any:
-    word: Any = found.get(TAG)
-    if word == "sealed" and found.keys() in _SEALED:
-        return Sealed(found["digest"], EncryptedSecret(found["box"], (), _locked) if "box" in found else None)
-    if word in KINDS and isinstance(found.get("sha256"), str):
-        origin = next((key for key in found if key not in {TAG, "sha256"}), "")
-        given: Any = found.get(origin)
-        return KINDS[word](found["sha256"], origin, tuple(map(tuple, given)) if origin == "files" else given)
-    if any(TAG in key for key in found):
-        return {key[1:] if _mark(key) and key != TAG else key: item for key, item in found.items()}
-    return found
+def _untagged(mapping: dict[str, Any]) -> Any:
+    word: Any = mapping.get(TAG)
+    if word == "sealed" and mapping.keys() in _SEALED:
+        return Sealed(mapping["digest"], EncryptedSecret(mapping["box"], (), _locked) if "box" in mapping else None)
+    if word in KINDS and isinstance(mapping.get("sha256"), str):
+        origin = next((key for key in mapping if key not in {TAG, "sha256"}), "")
+        value: Any = mapping.get(origin)
+        return KINDS[word](mapping["sha256"], origin, tuple(map(tuple, value)) if origin == "files" else value)
+    if any(TAG in key for key in mapping):
+        return {key[1:] if _mark(key) and key != TAG else key: item for key, item in mapping.items()}
+    return mapping
 
 
 def _locked(_text: str, _place: SecretPlace) -> Any:

@@ -1,4 +1,4 @@
-"""What the files of a manifest declare, before types are looked up: resources, inputs, providers, moves, removals.
+"""The declarations in a manifest's files, before types are looked up: resources, inputs, providers, moves, removals.
 
 Frozen values that carry their positions in the files. Whether types and attributes exist and whether values are valid
 is for the catalog.
@@ -183,15 +183,15 @@ class Manifest(NamedTuple):
 
     @property
     def recorded_as(self) -> str:
-        """What state records of a manifest, to know it again from any directory: its path, or else its name."""
+        """The name under which state records a manifest, independent of the directory: its path, or else its file."""
         return self.path or self.file
 
     @property
     def text(self) -> list[dict[str, Any]]:
-        """The files, their data and the positions of what may fail, in order, as a saved plan embeds them."""
+        """The files in order, with data and the positions of resources and outputs, as a saved plan embeds them."""
         return [
-            {"file": each.file, "data": each.data, "places": each.places("resources", "outputs")}
-            for each in self.documents
+            {"file": document.file, "data": document.data, "places": document.places("resources", "outputs")}
+            for document in self.documents
         ]
 
     @property
@@ -199,12 +199,12 @@ class Manifest(NamedTuple):
         """The SHA-256 of the file's bytes; of several files, that of their digests; of a mapping, that of its JSON."""
         from hashlib import sha256
 
-        digests = [sha256(each.raw).hexdigest() for each in self.documents]
+        digests = [sha256(document.raw).hexdigest() for document in self.documents]
         return digests[0] if len(digests) == 1 else sha256("\n".join(digests).encode()).hexdigest()
 
     def place(
         self,
-        what: Declaration | Input | ConfiguredProvider | Moved | Removed | Sequence[str | int],
+        part: Declaration | Input | ConfiguredProvider | Moved | Removed | Sequence[str | int],
         attribute: str | None = None,
         *inner: str | int,
         file: str = "",
@@ -216,21 +216,21 @@ class Manifest(NamedTuple):
         A path is searched in ``file``, or in all files, the first one first.
         """
         within = (attribute, *inner) if attribute is not None else ()
-        if isinstance(what, Declaration):
-            written = attribute is None or attribute in what.attributes or attribute in what.meta
+        if isinstance(part, Declaration):
+            written = attribute is None or attribute in part.attributes or attribute in part.meta
             if attribute is not None and not (written or attribute.isidentifier()):
                 from resource_api.model.values.nested import nearest_place
 
                 attribute, path = nearest_place(attribute)
                 within = (attribute, *path, *inner)
-            if attribute is not None and self.inherits(what, attribute):
-                return self.defaults_place(what.file, what.type, *within)
-            return what.place(*within)
-        if isinstance(what, (Input, ConfiguredProvider, Moved, Removed)):
-            return what.origin.place(*within)
-        path = (*what, *within)
-        candidates = [each for each in reversed(self.documents) if not file or each.file == file]
-        best = max(candidates, key=lambda each: _depth(each.data, path), default=None)
+            if attribute is not None and self.inherits(part, attribute):
+                return self.defaults_place(part.file, part.type, *within)
+            return part.place(*within)
+        if isinstance(part, (Input, ConfiguredProvider, Moved, Removed)):
+            return part.origin.place(*within)
+        path = (*part, *within)
+        candidates = [document for document in reversed(self.documents) if not file or document.file == file]
+        best = max(candidates, key=lambda document: _depth(document.data, path), default=None)
         return DocumentPath(best, path).place() if best else FilePosition(file or self.file)
 
     def defaults_of(self, declared: Declaration) -> Mapping[str, Any]:
@@ -242,12 +242,12 @@ class Manifest(NamedTuple):
         of_type = self.defaults_of(declared)
         if attribute not in of_type:
             attribute = attribute.partition(".")[0].partition("[")[0]
-        own = attribute in declared.attributes or attribute in declared.meta
-        return not own and attribute in of_type
+        is_declared = attribute in declared.attributes or attribute in declared.meta
+        return not is_declared and attribute in of_type
 
     def defaults_place(self, file: str, type_name: str, *inner: str | int) -> FilePosition:
         """Return the position of a type's defaults in a file that has some, or of a key below them."""
-        document = next(each for each in self.documents if each.file == file)
+        document = next(candidate for candidate in self.documents if candidate.file == file)
         spelt = next(name for name in document.data["defaults"] if name[:1].lower() + name[1:] == type_name)
         return DocumentPath(document, ("defaults", spelt, *inner)).place()
 

@@ -49,12 +49,12 @@ class Lifecycle(NamedTuple):
         return _attributes_of(self.replace_on_changes)
 
 
-def _attributes_of(places: Sequence[str]) -> Collection[str]:
-    if not places:
+def _attributes_of(paths: Sequence[str]) -> Collection[str]:
+    if not paths:
         return ()
     from resource_api.model.values.nested import attribute_of
 
-    return set(map(attribute_of, places))
+    return set(map(attribute_of, paths))
 
 
 class Meta(NamedTuple):

@@ -1,7 +1,6 @@
-"""Which values of a resource are secret although their data types do not say so.
+"""Secret values of a resource beyond those of secret data types: values derived from a secret, or repeating one.
 
-Those are values derived from a secret and values that repeat one; text with a reference to a secret is a secret by
-``values.expression``. Storing and showing them is for other packages.
+A text with a reference to a secret is a secret by ``values.expression``. Storing and showing are for other packages.
 """
 
 from __future__ import annotations
@@ -42,24 +41,24 @@ def mark_secrets(definition: TypeDefinition, row: Mapping[str, Any], *should: Ma
     """
     if not definition.secret and all(map(is_flat, should)) and is_flat(row):
         return row
-    own = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
-    own |= definition.sensitive & row.keys()
-    own.update(*(definition.write_only & state.keys() for state in should))
-    if not own:
+    secret = {name for state in (*should, row) for name, value in state.items() if holds_secret(value)}
+    secret |= definition.sensitive & row.keys()
+    secret.update(*(definition.write_only & state.keys() for state in should))
+    if not secret:
         return row
-    hidden = own | {name for name, source in definition.derived_from.items() if source in own}
-    known = [value for state in (*should, row) for name, value in state.items() if name in hidden]
+    hidden = secret | {name for name, source in definition.derived_from.items() if source in secret}
+    secrets = [value for state in (*should, row) for name, value in state.items() if name in hidden]
     candidates = [name for name in row if name in definition.read_only and name not in hidden]
-    hidden.update(_repeating(row, candidates, known))
-    marked = {name: _wrapped(value) if name in hidden - own else value for name, value in row.items()}
-    for name in own & row.keys():
+    hidden.update(_repeating(row, candidates, secrets))
+    marked = {name: _wrapped(value) if name in hidden - secret else value for name, value in row.items()}
+    for name in secret & row.keys():
         states = [state[name] for state in should if name in state]
         marked[name] = _own_secrets(definition.attributes[name], row[name], states)
     return marked
 
 
 def _own_secrets(attribute: Attribute, value: Any, states: Iterable[Any]) -> Any:
-    """Return a value with what is secret by its attribute or in one of its other ``states`` wrapped."""
+    """Return a value with the parts wrapped that are secret by its attribute or in one of its other ``states``."""
     if has_sealed(value):
         return value
     concealed = attribute.conceal(value)
@@ -83,11 +82,11 @@ def conceal_like(value: Any, state: Any) -> Any:
     return Sensitive(value)
 
 
-def _repeating(row: Mapping[str, Any], names: Iterable[str], known: list[Any]) -> list[str]:
+def _repeating(row: Mapping[str, Any], names: Iterable[str], secrets: list[Any]) -> list[str]:
     """Return those of ``names`` whose values contain one of the ``known`` secrets in any spelling."""
     candidates = [name for name in names if isinstance(row[name], (str, list, dict))]
     if not candidates:
         return []
     mask = Mask(runs=False)
-    mask.add([each if is_secret(each) else Sensitive(each) for each in known if not has_sealed(each)])
+    mask.add([secret if is_secret(secret) else Sensitive(secret) for secret in secrets if not has_sealed(secret)])
     return [name for name in candidates if mask.document(row[name]) != row[name]]

@@ -1,7 +1,7 @@
-"""What planning may ask of the world: one protocol, so that the planner itself touches nothing.
+"""The questions of planning to the world: one protocol, so that the planner itself touches nothing.
 
 ``snapshot.observe`` implements it with providers; a test can implement it with literals. How a question is answered
-must not enter this module.
+is for the implementation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Due(NamedTuple):
     """The answer of ``due`` for an imperative resource: whether to run it and why, or why there is no answer."""
 
     run: bool = False
-    why: str = ""
+    reason: str = ""
     failure: str = ""
 
 
@@ -62,7 +62,7 @@ class PlannerQueries(Protocol):
         """
 
     def observation(self, entry: Entry, /) -> Observation:
-        """Return what was read of a resource.
+        """Return the result of reading a resource.
 
         5. Everything that is asked for has been read before planning starts, in one batch per type, except for
         instances that were not ready then: ``readiness`` reads for those.

@@ -1,6 +1,6 @@
-"""What policies receive: one resource, or a whole plan, as frozen values; and what a loaded policy is.
+"""The arguments of policies, one resource or a whole plan as frozen values, and a loaded policy.
 
-How policies are found and what their results cause is for ``plugins`` and ``runtime``.
+Finding policies is for ``plugins``, and the effect of their results for ``runtime``.
 """
 
 from __future__ import annotations

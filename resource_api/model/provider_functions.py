@@ -1,6 +1,6 @@
-"""A type together with those methods of its provider that answer from their arguments alone, as plain functions.
+"""A type with the pure methods of its provider, as plain functions.
 
-The pure packages compute with these and never see a provider. Where the functions come from must not enter here.
+The pure packages compute with these and never see a provider.
 """
 
 from __future__ import annotations
@@ -54,40 +54,40 @@ class ProviderFunctions(NamedTuple):
     check_policies: Callable[[Entry, Mapping[str, Any]], str] | None = None
     #: The names of the type's providers, in the order of preference; an ordinary type has one, of its own name.
     implementations: Sequence[str] = ()
-    #: Why the provider cannot be made now although a resource may install what it needs; its functions are None then.
+    #: Why the provider cannot be made yet: a resource may install its requirements. Its functions are None then.
     missing: str = ""
 
 
-def canonical_name(tools: ProviderFunctions, title: str, named: Mapping[str, Any] | None = None) -> Name:
+def canonical_name(functions: ProviderFunctions, title: str, namevars: Mapping[str, Any] | None = None) -> Name:
     """Return the canonical name that a title of the command line stands for, with the namevars that are ``named``.
 
     Raise ``ValueError`` where a namevar is missing, or has a value that its data type does not accept.
     """
     from resource_api.model.datatypes import from_text
 
-    definition, named = tools.definition, named or {}
-    captured = definition.namevars_from_title(title) if len(named) < len(definition.namevars) else {}
-    row = {**(captured or {}), **named}
+    definition, namevars = functions.definition, namevars or {}
+    captured = definition.namevars_from_title(title) if len(namevars) < len(definition.namevars) else {}
+    row = {**(captured or {}), **namevars}
     if len(row) != len(definition.namevars):
         missing = ", ".join(namevar for namevar in definition.namevars if namevar not in row)
         msg = f"the title does not hold every namevar; add {missing} as ATTR=VALUE"
         raise ValueError(msg)
-    for key in row.keys() - named.keys():
+    for key in row.keys() - namevars.keys():
         if isinstance(row[key], str):
             namevar = definition.attributes[key]
             row[key] = from_text.coerce(namevar.datatype, row[key], namevar.must_be)
-    return definition.name_of(tools.canonicalize([row])[0] if tools.canonicalize else row)
+    return definition.name_of(functions.canonicalize([row])[0] if functions.canonicalize else row)
 
 
-def canonical_names(tools: ProviderFunctions, names: Iterable[Any]) -> list[Name]:
+def canonical_names(functions: ProviderFunctions, names: Iterable[Any]) -> list[Name]:
     """Return the canonical names, each once, of the resources that a program names.
 
     A name is the value of the namevar; of several namevars a tuple, or a title that holds them. Raise ``ValueError``
-    for what is no name of the type.
+    for a value that is no name of the type.
     """
-    rows = [_named_row(tools.definition, name) for name in names]
-    canonical = tools.canonicalize(rows) if tools.canonicalize and rows else rows
-    return list(dict.fromkeys(map(tools.definition.name_of, canonical)))
+    rows = [_named_row(functions.definition, name) for name in names]
+    canonical = functions.canonicalize(rows) if functions.canonicalize and rows else rows
+    return list(dict.fromkeys(map(functions.definition.name_of, canonical)))
 
 
 def _named_row(definition: TypeDefinition, name: Any) -> Resource:

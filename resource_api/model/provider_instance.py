@@ -23,7 +23,7 @@ class ProviderInstance(NamedTuple):
     """A configured provider; ``config`` holds its checked values, without those that are not known yet."""
 
     name: str
-    place: FilePosition
+    position: FilePosition
     version: str = ""
     config: Mapping[str, Any] = EMPTY
     #: Values that refer to resources: attribute → value with expressions in it.

@@ -1,4 +1,4 @@
-"""What state holds of one resource, of one stack, and what one commit writes.
+"""Records in state: one resource, one stack, and the content of one commit.
 
 A record contains everything that is needed to delete its resource without the manifest. How records are stored is for
 ``state``.
@@ -96,7 +96,7 @@ class Record(NamedTuple):
 
     @property
     def prune_effect(self) -> str:
-        """What ``--prune`` does to it if it is not declared: ``deletes`` or ``forgets``."""
+        """The effect of ``--prune`` if it is not declared: ``deletes`` or ``forgets``."""
         # What a run of an imperative resource has done cannot be taken back.
         return "deletes" if self.owned and not (self.lifecycle.retain or self.last_run) else "forgets"
 
@@ -105,16 +105,16 @@ class Record(NamedTuple):
         """The user's name of the resource."""
         return child_reference(self.parent, self.type, self.title) if self.parent else Reference(self.type, self.title)
 
-    def equals_except_is(self, other: Record) -> bool:
+    def equals_except_is(self, record: Record) -> bool:
         """Compare two records in everything but the values that were read."""
-        return self._replace(is_=None) == other._replace(is_=None)
+        return self._replace(is_=None) == record._replace(is_=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as one flat mapping, as exported documents have them."""
-        found: dict[str, Any] = {}
+        document: dict[str, Any] = {}
         for field, value in self._asdict().items():
-            found |= value._asdict() if field == "lifecycle" else {field: value}
-        return found
+            document |= value._asdict() if field == "lifecycle" else {field: value}
+        return document
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Record:
@@ -180,12 +180,12 @@ class StackState(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What one commit writes, atomically."""
+    """The content of one commit, which is atomic."""
 
     put: Sequence[Record] = ()
     drop: Sequence[RecordKey] = ()
     #: The keys of intents whose outcome is known.
-    done: Sequence[RecordKey] = ()
+    resolved: Sequence[RecordKey] = ()
     owed: Mapping[RecordKey, Sequence[str]] = {}
     paid: Sequence[RecordKey] = ()
     outputs: Mapping[str, Any] | None = None

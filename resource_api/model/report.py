@@ -81,13 +81,13 @@ def count_words(counts: Mapping[str, Any], words: Mapping[str, str], *, always: 
 
     Outputs are counted only where nothing else is: a run is about resources.
     """
-    found = []
+    phrases = []
     for name, count in counts.items():
-        hidden = name == "outputs_changed" and any(counts.get(other) for other in SUMMARY_FIELDS.values())
+        hidden = name == "outputs_changed" and any(counts.get(field) for field in SUMMARY_FIELDS.values())
         if (count or name == always) and not hidden:
             word = words.get(name, name)
-            found.append(f"{count} {word.replace('outputs', 'output') if count == 1 else word}")
-    return found
+            phrases.append(f"{count} {word.replace('outputs', 'output') if count == 1 else word}")
+    return phrases
 
 
 class Summary(NamedTuple):

@@ -54,9 +54,9 @@ class Sealed:
         """Return the secret, None if only its digest is known. Raises ``StateError`` for an altered ciphertext."""
         return None if self.secret is None else Sensitive(self.secret.reveal())
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, value: object) -> bool:
         """Compare digests."""
-        return isinstance(other, Sealed) and self.digest == other.digest
+        return isinstance(value, Sealed) and self.digest == value.digest
 
     def __hash__(self) -> int:
         """Hash the digest."""
@@ -70,7 +70,7 @@ class Sealed:
 
 
 def digest_secret(value: Any, salt: bytes) -> Sealed:
-    """Return the digest of a secret, wrapped or plain, without a source: for what must not be stored in any form."""
+    """Return the digest of a secret, wrapped or plain, without a source: for secrets that must not be stored."""
     import json
 
     from resource_api.model.values._blake2 import blake2b
@@ -91,21 +91,21 @@ def seal_secrets(value: Any, salt: bytes) -> Any:
 
 
 def _compared(value: Any) -> Any:
-    """Return what a value beyond JSON is compared by: an asset or archive by its content, whatever its origin."""
+    """Return the comparable form of a value beyond JSON: for an asset or archive its digest, whatever its origin."""
     return [value.word, value.sha256] if isinstance(value, Content) else json_object(value)
 
 
 def json_object(value: Any) -> dict[str, Any]:
     """Return a sealed secret or a mapping as a JSON object. Raises ``TypeError`` for others, which cannot be kept."""
     if isinstance(value, Sealed):
-        kept = {TAG: "sealed", "digest": value.digest}
-        return {**kept, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else kept
+        document = {TAG: "sealed", "digest": value.digest}
+        return {**document, "box": value.secret.text} if isinstance(value.secret, EncryptedSecret) else document
     if hasattr(value, "items"):
         return dict(value.items())
-    what = (
+    noun = (
         "an unknown value" if value is UNKNOWN else "a secret" if isinstance(value, Sensitive) else type(value).__name__
     )
-    msg = f"{what} cannot be kept"
+    msg = f"{noun} cannot be kept"
     raise TypeError(msg)
 
 
@@ -125,7 +125,7 @@ def map_sealed(value: Any, change: Callable[[Sealed, tuple[Any, ...]], Any], pat
 
 def open_sealed(value: Any) -> Any:
     """Return ``value`` with every secret that has a source in clear. Raises ``StateError`` for altered ciphertext."""
-    return map_sealed(value, lambda found, _path: found.open() or found)
+    return map_sealed(value, lambda sealed, _path: sealed.open() or sealed)
 
 
 def has_sealed(value: Any) -> bool:

@@ -1,6 +1,6 @@
-"""One step of a plan: what is to be done with one resource, and why.
+"""One step of a plan: the action on one resource, its differences, and its reasons.
 
-The planner makes these values and the transaction carries them out; neither enters here.
+The planner makes these values, and the transaction executes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.reference import Reference
 
 
-#: What is said of a resource that is recorded for the first time and existed before.
+#: The reason on a resource that is recorded for the first time and existed before.
 ADOPTED: Final = "exists already; managed from now on, not ours"
 
 
@@ -56,7 +56,7 @@ class Replacement(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What must be done with one resource."""
+    """The decision about one resource: the action, and why."""
 
     action: Action
     differences: Sequence[Difference] = ()
@@ -75,7 +75,7 @@ class Decision(NamedTuple):
     #: Why a conditional replacement fails if it turns out to be needed; empty: nothing forbids it.
     forbidden: str = ""
     #: Declared attributes that stay as they are, because that means the same according to the provider's plan.
-    kept: Collection[str] = ()
+    unaffected: Collection[str] = ()
 
 
 SAME: Final = Decision(Action.SAME)
@@ -103,7 +103,7 @@ class Operation(NamedTuple):
 
 
 class PlanContext(NamedTuple):
-    """What the steps of one plan share: the names and the relationships of the catalog's entries."""
+    """The shared part of one plan's steps: the names and the relationships of the catalog's entries."""
 
     #: Entry → its URN.
     urn: Callable[[Entry], str]
@@ -111,8 +111,8 @@ class PlanContext(NamedTuple):
     entries: Sequence[Entry]
     requires: Mapping[int, Sequence[int]]
     notifies: Callable[[], Mapping[int, Sequence[int]]]
-    #: The keys of what a cut run may have made, which is ours; None: nothing is recorded.
-    made: Container[RecordKey] | None = None
+    #: The keys of resources that an interrupted run may have created, which are ours; None: nothing is recorded.
+    unfinished: Container[RecordKey] | None = None
 
     def __repr__(self) -> str:
         """Show the number of entries."""
@@ -124,7 +124,7 @@ class PlanContext(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What is planned for one resource."""
+    """The plan for one resource."""
 
     entry: Entry
     is_: Mapping[str, Any] | None
@@ -149,7 +149,7 @@ class Step(NamedTuple):
     old_definition: TypeDefinition | None = None
     #: Whether the run decided on it: it was in sync in the plan, and an earlier change of the run put it out of sync.
     late: bool = False
-    #: What it does besides, as far as its provider was asked; None: only at its turn can the provider tell.
+    #: The side effects that its provider names; None: the provider can name them only when the step is due.
     side_effects: Sequence[SideEffect] | None = ()
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class Step(NamedTuple):
 
     @property
     def asks_side_effects(self) -> bool:
-        """Whether its provider is asked what it does besides."""
+        """Whether its provider is asked for side effects."""
         removes = self.action in {Action.DELETE, Action.REPLACE}
         return self.definition.asks_side_effects(self.is_, {"ensure": "absent"} if removes else self.should)
 
@@ -198,20 +198,20 @@ class Step(NamedTuple):
     def options(self) -> Mapping[str, Any]:
         """The options that apply to this resource, as in the plan's JSON."""
         meta = self.entry.meta
-        found = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
-        return {**found, "replace": meta.lifecycle.replace} if meta.lifecycle.replace else found
+        options = {"noop": self.noop, "loglevel": meta.loglevel, "tags": sorted(meta.tags)}
+        return {**options, "replace": meta.lifecycle.replace} if meta.lifecycle.replace else options
 
     @property
     def masked_is(self) -> Mapping[str, Any] | None:
         """The values that were read, with every secret wrapped, or None if the resource does not exist."""
         if self.is_ is None:
             return None
-        before = () if self.record is None else (self.record.should,)
-        return mark_secrets(self.definition, self.is_, self.should, *before)
+        recorded = () if self.record is None else (self.record.should,)
+        return mark_secrets(self.definition, self.is_, self.should, *recorded)
 
     @property
     def action(self) -> Action:
-        """What the step does; ``refresh`` if nothing differs and a notification is pending."""
+        """The action; ``refresh`` if nothing differs and a notification is pending."""
         if self.decision.action is Action.SAME and self.refreshed_by and not self.decision.error:
             return Action.REFRESH
         return self.decision.action
@@ -219,47 +219,52 @@ class Step(NamedTuple):
     @property
     def changes(self) -> Sequence[Difference]:
         """The differences that the step removes; for a creation, every declared managed attribute."""
-        found = {difference.attribute: difference for difference in self.decision.differences}
+        differences = {difference.attribute: difference for difference in self.decision.differences}
         if self.action in CREATING:
-            shown = (self.action is Action.REPLACE and self.masked_is) or {}
+            present = (self.action is Action.REPLACE and self.masked_is) or {}
             for name in self.definition.managed:
-                if name in self.should and name not in found:
-                    is_ = shown.get(name)
+                if name in self.should and name not in differences:
+                    is_ = present.get(name)
                     if self.action is Action.CREATE or is_ != self.should[name]:
-                        found[name] = Difference(name, is_, self.should[name])
-        return tuple(found.values())
+                        differences[name] = Difference(name, is_, self.should[name])
+        return tuple(differences.values())
 
     @property
     def predictions(self) -> Sequence[Difference]:
-        """What will change besides, in attributes that are not declared, according to the provider's plan."""
-        predicted, now = self.decision.predicted, self.masked_is if self.decision.predicted else None
+        """The changes of undeclared attributes, according to the provider's plan."""
+        predicted, present = self.decision.predicted, self.masked_is if self.decision.predicted else None
         if not predicted:
             return ()
-        before = {} if now is None or self.action is Action.CREATE else now
+        former = {} if present is None or self.action is Action.CREATE else present
         marked = mark_secrets(self.definition, predicted, self.should)
         return [
-            Difference(name, before.get(name), marked[name], "predicted")
+            Difference(name, former.get(name), marked[name], "predicted")
             for name, value in predicted.items()
-            if not same_value(before.get(name), value)
+            if not same_value(former.get(name), value)
         ]
 
     @property
     def reasons(self) -> Sequence[str]:
-        """Why it does what it does, apart from the differences."""
+        """The reasons of the action, apart from the differences."""
         deferred = (f"deferred: {self.deferred}",) if self.deferred else ()
         adopted = (ADOPTED,) if self.adopts else ()
         return (*self.decision.reasons, *adopted, *deferred)
 
     @property
     def adopts(self) -> bool:
-        """Whether a run would record for the first time what exists already and is not ours."""
+        """Whether a run would record, for the first time, an existing resource that is not ours."""
         context = self.context
-        if self.record is not None or context is None or context.made is None or self.entry.key in context.made:
+        if (
+            self.record is not None
+            or context is None
+            or context.unfinished is None
+            or self.entry.key in context.unfinished
+        ):
             return False
-        kept = self.decision.action in {Action.SAME, Action.UPDATE} and not (
+        stays = self.decision.action in {Action.SAME, Action.UPDATE} and not (
             self.decision.error or self.entry.meta.noop
         )
-        return kept and self.entry.can_be_adopted and exists(self.is_) and exists(self.should)
+        return stays and self.entry.can_be_adopted and exists(self.is_) and exists(self.should)
 
     @property
     def replaces_because(self) -> Sequence[str]:

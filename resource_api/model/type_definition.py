@@ -35,7 +35,7 @@ Resource = dict[str, Any]
 #: The identity of a resource within its type: the value of its namevar, or a tuple of several.
 Name = Any
 
-#: What stands for a feature of Puppet's Resource API that has another name, or none.
+#: Features of Puppet's Resource API that have another name, or none → advice.
 _OF_PUPPET: Final = {
     "supports_noop": "; it is 'noop_handler' here",
     "remote_resource": "; a type with 'config' is one that manages something elsewhere",
@@ -111,7 +111,7 @@ class TypeDefinition(AttributeSet):
     """A resource type: name, documentation, attributes, automatic relationships, features.
 
     ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. Raises
-    ``DefinitionError`` with everything that is wrong. ``warnings`` lists what is unusual but accepted.
+    ``DefinitionError`` with all problems. ``warnings`` lists what is unusual but accepted.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class TypeDefinition(AttributeSet):
         self.config = AttributeSet({} if config is None else config)
         #: The functions of its provider, by name.
         self.functions: Mapping[str, Function] = functions or {}
-        #: What is being done while an action is carried out, where the general words do not fit.
+        #: Action → its participle in progress messages, where the general words do not fit.
         self.verbs: Mapping[str, str] = {} if verbs is None else verbs
         #: Seconds until a change must be visible to ``get``; a key ``settle`` of the configuration takes precedence.
         self.settle = settle
@@ -183,18 +183,18 @@ class TypeDefinition(AttributeSet):
         """Return this type for the resources of one configured provider, ``vm_host@lab``."""
         if name == self.instance:
             return self
-        found = copy(self)
-        found.instance = name
-        return found
+        definition = copy(self)
+        definition.instance = name
+        return definition
 
     def asks_side_effects(self, is_: Mapping[str, Any] | None, should: Mapping[str, Any]) -> bool:
-        """Return whether its provider is asked what a change does besides: any, or only one of ``ensure``."""
+        """Return whether its provider is asked for side effects: of any change, or only of one of ``ensure``."""
         if "side_effects_of_removals" in self.features:
             return is_ is not None and is_.get("ensure") not in {"absent", should.get("ensure")}
         return "side_effects" in self.features
 
     def verb(self, actions: Iterable[str]) -> str:
-        """Return what is being done to a resource, or to several with different ``actions``: ``installing``."""
+        """Return the participle for one or more ``actions``, ``installing``; ``changing`` if they differ."""
         words = {self.verbs.get(action) or PARTICIPLES.get(action, "changing") for action in actions}
         return words.pop() if len(words) == 1 else "changing"
 
@@ -236,8 +236,8 @@ class TypeDefinition(AttributeSet):
     @cached_property
     def reference_types(self) -> Mapping[str, frozenset[str]]:
         """Attribute → types of the resources that its value may refer to; an empty set means any type."""
-        found = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
-        return {name: types for name, types in found.items() if types is not None}
+        types = {name: attribute.datatype.refers_to for name, attribute in self.attributes.items()}
+        return {name: referred for name, referred in types.items() if referred is not None}
 
     @cached_property
     def special(self) -> frozenset[str]:
@@ -280,13 +280,13 @@ class TypeDefinition(AttributeSet):
 
         Otherwise it is the values of the namevars, separated by spaces.
         """
-        named = {namevar: _text(row[namevar]) for namevar in self.namevars}
+        namevars = {namevar: _text(row[namevar]) for namevar in self.namevars}
         for template in self.titles.templates if self.titles else ():
-            title = template.format_map(named)
+            title = template.format_map(namevars)
             read = self.namevars_from_title(title) or {}
-            if {namevar: _text(value) for namevar, value in read.items()} == named:
+            if {namevar: _text(value) for namevar, value in read.items()} == namevars:
                 return title
-        return " ".join(map(str, named.values()))
+        return " ".join(map(str, namevars.values()))
 
     @cached_property
     def titles(self) -> TitlePatterns | None:
@@ -314,11 +314,11 @@ class TypeDefinition(AttributeSet):
     def accepted_row(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return a row without the values that the type does not accept; None if a namevar is among them.
 
-        For what others have written: the resource exists, whatever its attributes contain; without an acceptable name
-        it cannot be declared.
+        For data that other programs write: the resource exists, whatever its attributes contain; without an acceptable
+        name it cannot be declared.
         """
-        found = {key: value for key, value in row.items() if self.accepts[key](value)}
-        return found if all(name in found for name in self.namevars) else None
+        accepted = {key: value for key, value in row.items() if self.accepts[key](value)}
+        return accepted if all(name in accepted for name in self.namevars) else None
 
     @cached_property
     def title_is_name(self) -> bool:
@@ -333,8 +333,8 @@ class TypeDefinition(AttributeSet):
         if self.title_is_name:
             return {self.namevars[0]: title}
         defaults = {name: attribute.fresh_default() for name, attribute in self.defaults if name in self.namevars}
-        found = {} if self.titles is None else self.titles.split(title)
-        return None if found is None else defaults | found
+        captured = {} if self.titles is None else self.titles.split(title)
+        return None if captured is None else defaults | captured
 
 
 def _text(value: Any) -> str | None:
@@ -377,14 +377,14 @@ def _type_problems(definition: TypeDefinition) -> list[str]:
 
 def _timeout_problems(timeout: Any) -> list[str]:
     """Check the time limits: a number of seconds, or numbers by operation; 0 is no limit."""
-    given = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
+    limits = timeout if isinstance(timeout, dict) else {} if timeout is None else {"timeout": timeout}
     problems = [
         f"timeout: unknown operation {name!r}{hint(name, OPERATIONS)}; there are {', '.join(OPERATIONS)}"
-        for name in given
+        for name in limits
         if name not in (*OPERATIONS, "timeout")
     ]
-    wrong = [name for name, value in given.items() if type(value) not in (int, float) or not value >= 0]
-    return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {given[name]!r}" for name in wrong]
+    wrong = [name for name, value in limits.items() if type(value) not in (int, float) or not value >= 0]
+    return problems + [f"{name} must be a number of seconds, or 0 for no limit, not {limits[name]!r}" for name in wrong]
 
 
 def _settle_problems(settle: Any) -> list[str]:
@@ -395,12 +395,12 @@ def _settle_problems(settle: Any) -> list[str]:
 
 
 def _verb_problems(verbs: Any) -> list[str]:
-    """Check the words for what is being done: text by action."""
+    """Check the participles: text by action."""
     if not isinstance(verbs, dict):
         return [f"verbs must be a mapping, not {type(verbs).__name__}"]
-    known = ", ".join(PARTICIPLES)
+    actions = ", ".join(PARTICIPLES)
     unknown = [
-        f"verbs: unknown action {action!r}{hint(action, PARTICIPLES)}; there are {known}"
+        f"verbs: unknown action {action!r}{hint(action, PARTICIPLES)}; there are {actions}"
         for action in verbs
         if action not in PARTICIPLES
     ]

@@ -199,11 +199,11 @@ def _decide_existing(
     predicted = {**stable_values(entry.definition, is_), **predicted_values(planned, expected)}
     if imports(entry, inputs.record):
         reasons = possible_failure(entry, differences, planned)
-        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, kept=as_is)
+        return Decision(Action.IMPORT, differences, reasons, predicted=predicted, unaffected=as_is)
     if not (differences or partial):
-        return Decision(Action.SAME, kept=as_is) if as_is else SAME
+        return Decision(Action.SAME, unaffected=as_is) if as_is else SAME
     reasons = (*left_by_earlier_run(inputs.record), *possible_failure(entry, differences, planned))
-    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, kept=as_is)
+    return Decision(Action.UPDATE, differences, reasons, predicted=predicted, unaffected=as_is)
 
 
 def left_by_earlier_run(record: Record | None) -> Sequence[str]:

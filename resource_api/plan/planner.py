@@ -273,7 +273,7 @@ class _Planner:
             inputs = inputs._replace(excluded=self._excluded(entry, unknown, row, functions))
         decision = decide(entry, row, should, functions, inputs)
         if decision.action not in CREATING:
-            should = effective_should(entry, row, should, decision.kept)
+            should = effective_should(entry, row, should, decision.unaffected)
         return self._make(entry, row, should, decision, noop or self._needs_noop(entry, unknown), unknown=unknown)
 
     def _unread_orphan(self, entry: Entry, *, noop: bool) -> Step | None:

@@ -152,7 +152,8 @@ class _Matcher:
         if problems:
             prefix = f"provider '{split_instance(instance.name)[1] or instance.name}'"
             texts = [f"{prefix}: {problem.message}" for problem in problems]
-            raise ManifestError([Problem(None, text, "error", "", *instance.place, code="provider") for text in texts])
+            position = instance.position
+            raise ManifestError([Problem(None, text, "error", "", *position, code="provider") for text in texts])
         return instance._replace(config=config)
 
     def match_undeclared(self, record: Record) -> None:

@@ -65,7 +65,7 @@ def _recovery(catalog: Catalog, state: StackState, former: Mapping[RecordKey, Re
         elif record.status != "pending":
             continue
         made.append(record._replace(status="unconfirmed"))
-    return Commit(made, done=[*undeclared, *former.values()], owed=owed)
+    return Commit(made, resolved=[*undeclared, *former.values()], owed=owed)
 
 
 def _recovered(state: StackState, recovery: Commit) -> StackState:

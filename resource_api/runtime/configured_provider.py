@@ -165,7 +165,7 @@ class _Configurations:
         try:
             return deferred_configuration(instance, self._resolve, functions, ProviderInstances(StackState("", "")))
         except ConfigurationError as error:
-            msg = f"{instance.place}: {error}"
+            msg = f"{instance.position}: {error}"
             raise ProviderError(msg) from error
 
     def _call(self, call: FunctionCall, given: Mapping[str, Any]) -> Any:

@@ -154,7 +154,7 @@ class ManifestCompiler:
 
         def read(spec: ContentSpec, file: str) -> Content:
             if spec.origin in {"file", "directory"}:
-                path = os.path.join(os.path.dirname(file), str(spec.given))
+                path = os.path.join(os.path.dirname(file), str(spec.source))
                 self._read_contents[path] = spec.word
             return reader()(spec, file)
 

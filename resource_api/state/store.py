@@ -240,7 +240,7 @@ class MemoryStore:
         state = self.load(name)
         codec.check_encodable(commit.put)
         codec.check_encodable(commit.outputs)
-        resolved = set(commit.done)
+        resolved = set(commit.resolved)
         changed = state._replace(intents={key: intent for key, intent in state.intents.items() if key not in resolved})
         if not commit.empty:
             changed = apply_commit(changed, commit)._replace(

@@ -106,7 +106,7 @@ class StateStoreCompliance(_StoreLaws):
         with self.held() as (store, _):
             assert store.commit(WEB, Commit()).serial == 0
             store.record_intents(WEB, [Intent("run", "file", "/a", "/a", "create")])
-            assert store.commit(WEB, Commit(done=[("file", "/a")])).serial == 0
+            assert store.commit(WEB, Commit(resolved=[("file", "/a")])).serial == 0
             assert [store.commit(WEB, Commit([record()])).serial for _ in range(3)] == [1, 2, 3]
             assert store.commit(WEB, Commit(outputs={})).serial == 4
 
@@ -136,9 +136,9 @@ class StateStoreCompliance(_StoreLaws):
             assert dict(reopen().load(WEB).intents) == {each.key: each for each in both}
             again = both[0]._replace(run="2", action="update")
             store.record_intents(WEB, [again])
-            store.commit(WEB, Commit(done=[both[1].key]))
+            store.commit(WEB, Commit(resolved=[both[1].key]))
             assert dict(reopen().load(WEB).intents) == {again.key: again}
-            store.commit(WEB, Commit([record()], done=[again.key]))
+            store.commit(WEB, Commit([record()], resolved=[again.key]))
             assert not reopen().load(WEB).intents
 
     def test_a_refresh_is_owed_until_it_is_paid(self) -> None:

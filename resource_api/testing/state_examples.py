@@ -76,7 +76,7 @@ def histories(draw: st.DrawFn) -> list[Write]:
         commit = Commit(
             put=put,
             drop=draw(some),
-            done=draw(some),
+            resolved=draw(some),
             owed=owed,
             paid=draw(some),
             outputs=draw(st.none() | attributes),

@@ -154,7 +154,7 @@ class Recorder:
         dropped = set(drop)
         put = [record for record in put if record.key not in dropped] if dropped else put
         drop = [key for key in drop if key in self._plan.prior.state.records]
-        self._commit(Commit(put=put, drop=drop, done=resolved, owed=owed))
+        self._commit(Commit(put=put, drop=drop, resolved=resolved, owed=owed))
 
     def _next_unchanged(self, results: Results) -> Sequence[OperationRun]:
         """Return the unchanged operations that were not compared with state yet."""
@@ -259,7 +259,7 @@ class Recorder:
         return [new for old, new in zip(undeclared, renamed, strict=True) if new != old]
 
     def _commit(self, commit: Commit) -> None:
-        if self._store is not None and (commit.done or not commit.empty):
+        if self._store is not None and (commit.resolved or not commit.empty):
             self._state = self._store.commit(self._name, commit)
 
     def _vanished(self, runs: Iterable[OperationRun]) -> list[RecordKey]:

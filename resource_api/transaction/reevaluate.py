@@ -276,7 +276,7 @@ class Reevaluation:
         functions = self._providers.functions(step.entry.instance)
         removed = step.action is Action.REPLACE and exists(step.is_)
         inputs = self._inputs(step)._replace(removed=removed)
-        if step.decision.kept and not step.entry.pending:
+        if step.decision.unaffected and not step.entry.pending:
             run.should = step.entry.should
         decision = decide(step.entry, run.is_, run.should, functions, inputs)
         if step.action is Action.REPLACE and decision.action is Action.CREATE:
@@ -290,7 +290,7 @@ class Reevaluation:
             return
         run.decision = decision
         if decision.action not in CREATING:
-            run.should = effective_should(step.entry, run.is_, run.should, decision.kept)
+            run.should = effective_should(step.entry, run.is_, run.should, decision.unaffected)
         if step.decision.action is Action.SAME and decision.action is not Action.SAME:
             run.step = self._late_step(run)
         if decision.error and step.noop and step.deferred:

@@ -174,7 +174,7 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     def edit(known: StackState) -> Commit:
         found = find_record(known, source)
         wanted = parse_reference(target, known)
-        if problem := document.character_problem(wanted.title, key=True, what="a title"):
+        if problem := document.character_problem(wanted.title, key=True, noun="a title"):
             raise UsageError(problem)
         parent, own = split_component(wanted, found.type)
         if own.type != found.type:

@@ -66,13 +66,13 @@ class DataType(NamedTuple):
     patterns: tuple[str, ...] = ()
     fields: tuple[tuple[str, bool], ...] = ()
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, datatype: object) -> bool:
         """Compare the canonical texts."""
-        return isinstance(other, DataType) and self.text == other.text
+        return isinstance(datatype, DataType) and self.text == datatype.text
 
-    def __ne__(self, other: object) -> bool:
+    def __ne__(self, datatype: object) -> bool:
         """Compare the canonical texts."""
-        return not self == other
+        return not self == datatype
 
     def __hash__(self) -> int:
         """Hash the canonical text."""

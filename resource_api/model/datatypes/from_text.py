@@ -29,7 +29,7 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
     """Return the value that ``text`` represents in ``datatype``; for ``Sensitive[T]`` the plain content.
 
     Raises ``ValueError`` with a sentence for the user if there is no such value. The sentence does not contain
-    ``text`` if the data type holds secrets. ``words`` describe what a ``Pattern`` in it accepts.
+    ``text`` if the data type holds secrets. ``words`` describe the values of a ``Pattern`` in it.
     """
     is_text = datatype.accepts(text)
     for branch in datatype.leaves:
@@ -41,25 +41,25 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
         return text
     from resource_api.model.datatypes import messages
 
-    if why := _refusal_of_json(datatype, text, words):
-        raise ValueError(why)
-    shown = "the text" if datatype.sensitive else messages.quote_value(text)
+    if reason := _refusal_of_json(datatype, text, words):
+        raise ValueError(reason)
+    spelling = "the text" if datatype.sensitive else messages.quote_value(text)
     hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(datatype.leaves, text)
-    wanted = messages.requirement(datatype, words)
-    msg = f"{wanted}; {hint}" if hint else f"{wanted}, not {shown}{advice and '; '}{advice}"
+    requirement = messages.requirement(datatype, words)
+    msg = f"{requirement}; {hint}" if hint else f"{requirement}, not {spelling}{advice and '; '}{advice}"
     raise ValueError(msg)
 
 
 def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
-    """Return why a list or mapping that is written as JSON is refused; empty for another text, and for a secret."""
-    value = _json(text) if any(_json in _READERS.get(each.kind, ()) for each in datatype.leaves) else _NOTHING
+    """Return the reason why a list or mapping written as JSON is refused; "" for other texts, and for a secret."""
+    value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
     if value is _NOTHING or datatype.sensitive:
         return ""
     from resource_api.model.datatypes.messages import explain
     from resource_api.model.values.nested import place_text
 
-    found = explain(datatype, value, words)
-    texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in found)
+    problems = explain(datatype, value, words)
+    texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in problems)
     return next(texts, "")
 
 
@@ -71,8 +71,8 @@ def _is_other_spelling(value: Any, text: str) -> bool:
 def _integer(text: str) -> Any:
     if _INTEGER.match(text):
         return _fitting(int(text))
-    if found := _HEXADECIMAL.match(text):
-        return _fitting(int(found[1] + found[2], 16))
+    if match := _HEXADECIMAL.match(text):
+        return _fitting(int(match[1] + match[2], 16))
     return _NOTHING
 
 
@@ -101,14 +101,14 @@ def _json(text: str) -> Any:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         _no_json("a key twice")
-    return found
+    return mapping
 
 
 def _json_integer(text: str) -> int:
-    value: int = _no_json(text) if (found := _integer(text)) is _NOTHING else found
+    value: int = _no_json(text) if (number := _integer(text)) is _NOTHING else number
     return value
 
 

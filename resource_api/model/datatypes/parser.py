@@ -83,12 +83,12 @@ def _tokens(text: str) -> list[_Token]:
     position = 0
     while not tokens or tokens[-1].kind != "end":
         position = _SPACE.match(text, position).end()  # type: ignore[union-attr] # it matches nothing as well
-        found = _TOKEN.match(text, position)
-        if found is None:
+        match = _TOKEN.match(text, position)
+        if match is None:
             msg = _UNEXPECTED.get(text[position], f"unexpected {text[position]!r}")
             raise DataTypeError(msg, position + 1)
-        tokens.append(_Token(str(found.lastgroup), found.group(), position + 1))
-        position = found.end()
+        tokens.append(_Token(str(match.lastgroup), match.group(), position + 1))
+        position = match.end()
     return tokens
 
 
@@ -114,9 +114,9 @@ class _Reader:
 
     def took(self, mark: str) -> bool:
         """Take ``mark`` if it comes next."""
-        found = self.token.kind == "mark" and self.token.text == mark
-        self.position += found
-        return found
+        is_next = self.token.kind == "mark" and self.token.text == mark
+        self.position += is_next
+        return is_next
 
     def term(self, depth: int) -> TypeTerm:
         token = self.take()
@@ -204,8 +204,8 @@ def describe(term: TypeTerm) -> str:
 
 def is_bare(word: str) -> bool:
     """Return whether ``word`` can be written without quotes."""
-    found = _TOKEN.fullmatch(word)
-    return found is not None and found.lastgroup == "name"
+    match = _TOKEN.fullmatch(word)
+    return match is not None and match.lastgroup == "name"
 
 
 def quote(word: str) -> str:

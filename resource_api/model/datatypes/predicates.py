@@ -1,7 +1,7 @@
 """Predicates over values, composed once for each data type and then called for every value.
 
 Each function is a predicate or returns one. Types are exact (``True`` is no integer, a subclass of ``str`` no string),
-and values that JSON cannot represent are refused. Explanations are in ``json_schema``.
+and values that JSON cannot represent are refused. Explanations are in ``messages``.
 """
 
 from __future__ import annotations
@@ -154,12 +154,12 @@ def optional(check: Check) -> Check:
 
 
 def not_undef(check: Check) -> Check:
-    """Accept what ``check`` accepts, but None."""
+    """Accept the values of ``check`` except None."""
     return lambda value: value is not None and check(value)
 
 
 def any_of(checks: Sequence[Check]) -> Check:
-    """Accept what any of ``checks`` accepts."""
+    """Accept the values of any of ``checks``."""
     if len(checks) == 2:  # noqa: PLR2004 - the usual number, for which a loop costs more
         first, second = checks
         return lambda value: first(value) or second(value)
@@ -197,14 +197,14 @@ def mapping(key: Check, item: Check, low: float | None, high: float | None) -> C
     return check
 
 
-def struct(required: Mapping[str, Check], others: Mapping[str, Check]) -> Check:
+def struct(required: Mapping[str, Check], optional: Mapping[str, Check]) -> Check:
     """Accept dicts with all ``required`` keys and any of ``others``."""
-    known = {**required, **others}
+    members = {**required, **optional}
 
     def check(value: Any) -> bool:
-        if type(value) is not dict or not required.keys() <= value.keys() <= known.keys():
+        if type(value) is not dict or not required.keys() <= value.keys() <= members.keys():
             return False
-        return all(known[key](item) for key, item in value.items())
+        return all(members[key](item) for key, item in value.items())
 
     return check
 

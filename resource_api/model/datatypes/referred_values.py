@@ -1,7 +1,7 @@
-"""Values of references where a data type takes them: as text, where it takes text alone, and which of them never fit.
+"""References and data types: convert referred values to text where required, and find references that never fit.
 
-An Integer or a Boolean that a reference yields becomes text wherever, at any depth, the data type takes text and not
-that. Whether a value that is not known yet can fit is judged by the data type of what it refers to. Pure.
+An Integer or a Boolean that a reference yields becomes text wherever, at any depth, the data type accepts only text.
+Whether an unknown value can fit depends on the data type of the referred attribute. Pure.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 
     #: Alternatives, one of which a value must fit; empty: nothing is known about it.
     Kinds = Sequence[DataType]
-    #: Returns the data types of what a path leads to.
+    #: Returns the data types at the end of a path.
     KindsOf = Callable[[ExpressionPath], Kinds]
 
-#: Stands for a value that is part of what a reference yields.
+#: Stands for a part of a reference's value.
 _REFERRED: Final = Expression((ExpressionPath("values", ()),))
 _SCALAR: Final = frozenset({str, int, float, bool})
 _COLLECTIONS: Final = frozenset({list, dict, type(None)})
 _CONVERTED: Final = frozenset({int, bool, list, dict, Sensitive})
-#: Data type → the Python types of its values, of those where a message can say what they are.
+#: Data type → the Python types of its values, for data types that messages can describe.
 _VALUES: Final[dict[str, frozenset[type]]] = {
     **dict.fromkeys(("String", "Enum", "Pattern", "Regexp", "Timestamp"), frozenset({str})),
     **dict.fromkeys(("Array", "Tuple"), frozenset({list})),
@@ -52,7 +52,7 @@ _VALUES: Final[dict[str, frozenset[type]]] = {
 
 
 def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
-    """Return a value of which ``written`` has the references: what these yield is text where only text is taken."""
+    """Return a value with referred values as text where only text is accepted; ``written`` has the references."""
     return _with_texts(datatype.leaves, written, value) if type(value) in _CONVERTED else value
 
 
@@ -65,8 +65,8 @@ def _with_texts(kinds: Kinds, written: Any, value: Any) -> Any:
     if type(value) in {int, bool}:
         return _as_text(kinds, value) if _is_reference(written) else value
     pairs = value.items() if type(value) is dict else enumerate(value)
-    found = [_with_texts(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
-    return dict(zip(value, found, strict=True)) if type(value) is dict else found
+    items = [_with_texts(part_kinds(kinds, key), _part(written, key), item) for key, item in pairs]
+    return dict(zip(value, items, strict=True)) if type(value) is dict else items
 
 
 def _as_text(kinds: Kinds, value: Any) -> Any:
@@ -86,56 +86,56 @@ def _part(written: Any, key: Any) -> Any:
 
 def _is_reference(written: Any) -> bool:
     """Return whether a value as written is one whole reference."""
-    found = parse(written) if type(written) is str else written
-    return isinstance(found, Expression) and len(found.parts) == 1
+    parsed = parse(written) if type(written) is str else written
+    return isinstance(parsed, Expression) and len(parsed.parts) == 1
 
 
 def part_kinds(kinds: Kinds, key: Any) -> Kinds:
     """Return the data types of the part at a key or an index; empty where nothing is known about it."""
-    found: list[DataType] = []
+    parts: list[DataType] = []
     for kind in kinds:
         if kind.kind == "Hash":
-            found += kind.parts[1].leaves
+            parts += kind.parts[1].leaves
         elif kind.kind == "Struct" and key in kind.members:
-            found += kind.members[key].leaves
+            parts += kind.members[key].leaves
         elif kind.kind == "Array":
-            found += kind.parts[0].leaves
+            parts += kind.parts[0].leaves
         elif kind.kind == "Tuple":
             for part in kind.parts:
-                found += part.leaves
+                parts += part.leaves
         elif kind.kind not in _VALUES:
             return ()
-    return found
+    return parts
 
 
 class Misfit(NamedTuple):
-    """A reference, or text around some, that can never fit: where it is, and the data types there and of its own."""
+    """A reference, or a text with references, that can never fit the data types at its path."""
 
-    place: tuple[Any, ...]
-    wanted: Kinds
-    given: Kinds
+    path: tuple[Any, ...]
+    expected: Kinds
+    referred: Kinds
     written: str
 
 
 def misfits(datatype: DataType, written: Any, kinds_of: KindsOf) -> Iterator[Misfit]:
-    """Yield what can never fit a data type, whatever the references in a value yield."""
+    """Yield the references in a value that cannot fit a data type, whatever they yield."""
     yield from _misfits(datatype.leaves, written, kinds_of, ())
 
 
-def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, place: tuple[Any, ...]) -> Iterator[Misfit]:
+def _misfits(kinds: Kinds, written: Any, kinds_of: KindsOf, path: tuple[Any, ...]) -> Iterator[Misfit]:
     if type(written) is Sensitive:
-        yield from _misfits(kinds, written.reveal(), kinds_of, place)
+        yield from _misfits(kinds, written.reveal(), kinds_of, path)
     elif type(written) in {dict, list}:
         for key, item in written.items() if type(written) is dict else enumerate(written):
-            yield from _misfits(part_kinds(kinds, key), item, kinds_of, (*place, key))
+            yield from _misfits(part_kinds(kinds, key), item, kinds_of, (*path, key))
     else:
-        given, whole = kinds_as_written(written, kinds_of), _is_reference(written)
-        if kinds and given and not any(_may_fit(each, kind) for each in given for kind in kinds):
-            yield Misfit(place, kinds, given, f"{'' if whole else 'text around '}{next(find_paths(written))}")
-        for path in () if whole else find_paths(written):
-            inside = kinds_of(path)
-            if inside and all(_VALUES.get(each.kind, _SCALAR) <= _COLLECTIONS for each in inside):
-                yield Misfit(place, (STRING,), inside, str(path))
+        referred, whole = kinds_as_written(written, kinds_of), _is_reference(written)
+        if kinds and referred and not any(_may_fit(source, kind) for source in referred for kind in kinds):
+            yield Misfit(path, kinds, referred, f"{'' if whole else 'text around '}{next(find_paths(written))}")
+        for expression in () if whole else find_paths(written):
+            inside = kinds_of(expression)
+            if inside and all(_VALUES.get(kind.kind, _SCALAR) <= _COLLECTIONS for kind in inside):
+                yield Misfit(path, (STRING,), inside, str(expression))
 
 
 def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
@@ -143,14 +143,14 @@ def kinds_as_written(written: Any, kinds_of: KindsOf) -> Kinds:
 
     That it yields nothing is left out: nothing is refused for a value that may be missing.
     """
-    found = parse(written) if type(written) is str and "${" in written else written
-    if not isinstance(found, Expression):
+    parsed = parse(written) if type(written) is str and "${" in written else written
+    if not isinstance(parsed, Expression):
         return ()
-    first = found.parts[0]
-    if len(found.parts) == 1 and isinstance(first, ExpressionPath):
+    first = parsed.parts[0]
+    if len(parsed.parts) == 1 and isinstance(first, ExpressionPath):
         return [kind for kind in kinds_of(first) if kind.kind != "Undef"]
     texts = [""]
-    for part in found.parts:
+    for part in parsed.parts:
         if isinstance(part, str):
             texts[-1] += part
         else:
@@ -164,18 +164,18 @@ def _around(texts: Sequence[str]) -> Callable[[Any], bool]:
     return lambda value: type(value) is str and holds_in_order(value, *texts)
 
 
-def _may_fit(given: DataType, wanted: DataType) -> bool:
+def _may_fit(referred: DataType, expected: DataType) -> bool:
     """Return whether a value of one data type may fit another, as text too; both are without alternatives."""
-    if given.kind not in _VALUES or wanted.kind not in _VALUES:
+    if referred.kind not in _VALUES or expected.kind not in _VALUES:
         return True
-    if words := _words(given):
-        return any(wanted.accepts(word) or wanted.accepts(text_of(word)) for word in words)
-    types = _VALUES[given.kind]
-    if str in _VALUES[wanted.kind] and int in types:
+    if words := _words(referred):
+        return any(expected.accepts(word) or expected.accepts(text_of(word)) for word in words)
+    types = _VALUES[referred.kind]
+    if str in _VALUES[expected.kind] and int in types:
         return True
-    if words := _words(wanted):
-        return any(given.accepts(word) for word in words)
-    return bool(types & _VALUES[wanted.kind]) and (given.kind != wanted.kind or _overlap(given, wanted))
+    if words := _words(expected):
+        return any(referred.accepts(word) for word in words)
+    return bool(types & _VALUES[expected.kind]) and (referred.kind != expected.kind or _overlap(referred, expected))
 
 
 def _words(kind: DataType) -> Sequence[str | bool]:
@@ -183,9 +183,9 @@ def _words(kind: DataType) -> Sequence[str | bool]:
     return (kind.words or (True, False)) if kind.kind == "Boolean" else kind.words if kind.kind == "Enum" else ()
 
 
-def _overlap(one: DataType, other: DataType) -> bool:
+def _overlap(one: DataType, second: DataType) -> bool:
     """Return whether a number, or a size, may be within the limits of both."""
     low, high = (max, min)
-    lows = [each for each in (one.low, other.low) if each is not None]
-    highs = [each for each in (one.high, other.high) if each is not None]
+    lows = [limit for limit in (one.low, second.low) if limit is not None]
+    highs = [limit for limit in (one.high, second.high) if limit is not None]
     return not (lows and highs) or low(lows) <= high(highs)

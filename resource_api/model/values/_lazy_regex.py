@@ -21,11 +21,11 @@ class _LazyPattern:
         self._flags = flags
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(re.compile(self._source, self._flags), name)
-        setattr(self, name, found)
-        return found
+        method = getattr(re.compile(self._source, self._flags), name)
+        setattr(self, name, method)
+        return method
 
 
 def regex(source: str, flags: int = 0) -> Pattern[str]:
-    """Return what is used like the result of ``re.compile``."""
+    """Return a pattern that is compiled at its first use; it has the interface of ``re.compile``'s result."""
     return cast("Pattern[str]", _LazyPattern(source, flags))

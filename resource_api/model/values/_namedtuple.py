@@ -19,10 +19,10 @@ else:
         def __new__(cls, name: str, _bases: tuple[type, ...], body: dict[str, Any]) -> type:
             fields = tuple(body.get("__annotations__", ()))
             defaults = [body.pop(field) for field in fields if field in body]
-            made = namedtuple(name, fields, defaults=defaults)  # noqa: PYI024 - the class annotates its fields
+            class_ = namedtuple(name, fields, defaults=defaults)  # noqa: PYI024 - the class annotates its fields
             for key, value in body.items():
-                setattr(made, key, value)
-            return made
+                setattr(class_, key, value)
+            return class_
 
     NamedTuple = type.__new__(_NamedTupleType, "NamedTuple", (), {})
 

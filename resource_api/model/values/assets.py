@@ -57,16 +57,16 @@ class Content:
 
     word: ClassVar[str] = "content"
 
-    def __init__(self, sha256: str, origin: str = "", given: Any = None, read: Any = None) -> None:
+    def __init__(self, sha256: str, origin: str = "", source: Any = None, read: Any = None) -> None:
         """Make a value for the content with this digest; ``read`` reads it and is None if only the digest is known."""
         self.sha256 = sha256
         self.origin = origin
-        self.given = given
+        self.given = source
         self._read = read
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, content: object) -> bool:
         """Compare digests."""
-        return type(other) is type(self) and self.sha256 == other.sha256
+        return type(content) is type(self) and self.sha256 == content.sha256
 
     def __hash__(self) -> int:
         """Hash the digest."""
@@ -78,8 +78,8 @@ class Content:
 
     def __str__(self) -> str:
         """Return the beginning of the digest, and the origin."""
-        place = f" ({self.given})" if self.origin in {"file", "url", "directory"} else ""
-        return f"sha256:{self.sha256[:_SHOWN]}{place}"
+        source = f" ({self.given})" if self.origin in {"file", "url", "directory"} else ""
+        return f"sha256:{self.sha256[:_SHOWN]}{source}"
 
     def __repr__(self) -> str:
         """Show the kind, too."""
@@ -139,11 +139,11 @@ KINDS: Final[Mapping[str, type[Content]]] = {"asset": Asset, "archive": Archive}
 
 
 class ContentSpec(NamedTuple):
-    """One asset or archive as a manifest declares it; ``given`` of ``files`` is sorted (name, content) pairs."""
+    """One asset or archive as a manifest declares it; ``source`` of ``files`` is sorted (name, content) pairs."""
 
     word: str
     origin: str
-    given: Any
+    source: Any
     sha256: str = ""
 
 
@@ -161,17 +161,17 @@ def build_contents(value: Any, read: Callable[[ContentSpec], Content]) -> Any:
     word = next(iter(value)) if len(value) == 1 else ""
     if word not in ORIGINS:
         return {key: build_contents(item, read) for key, item in value.items()}
-    found = read(_parse_spec(word, reveal(value[word]), read))
-    return Sensitive(found) if is_secret(value) else found
+    content = read(_parse_spec(word, reveal(value[word]), read))
+    return Sensitive(content) if is_secret(value) else content
 
 
 def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) -> ContentSpec:
     origins = ORIGINS[word]
-    given = [key for key in origins if isinstance(body, dict) and key in body]
-    if len(given) != 1:
+    keys = [key for key in origins if isinstance(body, dict) and key in body]
+    if len(keys) != 1:
         msg = f"an {word} is given by one of {', '.join(origins)}: {{{word}: {{{origins[0]}: ...}}}}"
         raise ValueError(msg)
-    (origin,), pin = given, body.get("sha256")
+    (origin,), pin = keys, body.get("sha256")
     if unknown := next((key for key in body if key not in {origin, "sha256"}), None):
         msg = f"an {word} has no '{unknown}'{hint(unknown, ['sha256'])}"
         raise ValueError(msg)
@@ -181,13 +181,13 @@ def _parse_spec(word: str, body: Any, read: Callable[[ContentSpec], Content]) ->
     if origin == "url" and pin is None:
         msg = f"an {word} from a url needs sha256: what it leads to is only fetched when it is needed"
         raise ValueError(msg)
-    what = body[origin]
+    source = body[origin]
     if origin == "files":
-        return ContentSpec(word, origin, _named(what, read), pin or "")
-    if not isinstance(what, str) or (not what and origin != "text"):
+        return ContentSpec(word, origin, _named(source, read), pin or "")
+    if not isinstance(source, str) or (not source and origin != "text"):
         msg = f"{origin} of an {word} must be a text"
         raise ValueError(msg)
-    return ContentSpec(word, origin, what, pin or "")
+    return ContentSpec(word, origin, source, pin or "")
 
 
 def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[str, Content], ...]:
@@ -195,24 +195,26 @@ def _named(files: Any, read: Callable[[ContentSpec], Content]) -> tuple[tuple[st
     if not isinstance(files, dict):
         msg = "files of an archive must be a mapping of names to assets and archives"
         raise ValueError(msg)  # noqa: TRY004 - a sentence for people
-    found: dict[str, Content] = {}
+    contents: dict[str, Content] = {}
     for spelt, item in files.items():
         name, content = member_name(spelt), build_contents(item, read)
         if not isinstance(content, Content):
             msg = f"'{spelt}' in an archive must be {{asset: ...}} or {{archive: ...}}"
             raise ValueError(msg)  # noqa: TRY004 - a sentence for people
-        if name in found:
+        if name in contents:
             msg = f"'{name}' is in the archive twice"
             raise ValueError(msg)
-        found[name] = content
-    return tuple(sorted(found.items()))
+        contents[name] = content
+    return tuple(sorted(contents.items()))
 
 
 def spell_contents(value: Any) -> Any:
     """Return ``value`` with every asset and archive in its form in a manifest, as ``build_contents`` takes it."""
     if isinstance(value, Content):
-        given = {name: spell_contents(each) for name, each in value.given} if value.origin == "files" else value.given
-        return {value.word: {value.origin: given, **({"sha256": value.sha256} if value.origin == "url" else {})}}
+        source = (
+            {name: spell_contents(content) for name, content in value.given} if value.origin == "files" else value.given
+        )
+        return {value.word: {value.origin: source, **({"sha256": value.sha256} if value.origin == "url" else {})}}
     if isinstance(value, dict):
         return {key: spell_contents(item) for key, item in value.items()}
     return [spell_contents(item) for item in value] if isinstance(value, list) else value

@@ -23,7 +23,7 @@ _PORTION: Final = 1000
 class ColumnGroup(NamedTuple):
     """Resources with the same attributes: their indices, and for each attribute its values in that order."""
 
-    places: Sequence[int]
+    indices: Sequence[int]
     columns: Mapping[str, Sequence[Any]]
 
 
@@ -35,15 +35,15 @@ def batches(many: Sequence[T]) -> Iterator[Sequence[T]]:
 def column_groups(resources: Sequence[Mapping[str, Any]]) -> Iterator[ColumnGroup]:
     """Yield the resources grouped by their attributes."""
     by_shape: dict[tuple[str, ...], list[int]] = {}
-    for place, shape in enumerate(map(tuple, resources)):
-        found = by_shape.get(shape)
-        if found is None:
-            by_shape[shape] = [place]
+    for index, shape in enumerate(map(tuple, resources)):
+        group = by_shape.get(shape)
+        if group is None:
+            by_shape[shape] = [index]
         else:
-            found.append(place)
-    for shape, places in by_shape.items():
-        columns = zip(*[resources[place].values() for place in places], strict=True)
-        yield ColumnGroup(places, dict(zip(shape, columns, strict=True)))
+            group.append(index)
+    for shape, indices in by_shape.items():
+        columns = zip(*[resources[index].values() for index in indices], strict=True)
+        yield ColumnGroup(indices, dict(zip(shape, columns, strict=True)))
 
 
 def are_flat(resources: Sequence[Mapping[str, Any]]) -> bool:

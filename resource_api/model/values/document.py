@@ -75,16 +75,16 @@ class Document:
         """Return the positions that were found with the data, of keys that it has: section → key → position."""
         sections = self.data if type(self.data) is dict else {}
         return {
-            section: {key: places[key] for key in sections[section] if key in places}
-            for section, places in self._heads.items()
+            section: {key: positions[key] for key in sections[section] if key in positions}
+            for section, positions in self._heads.items()
             if type(sections.get(section)) is dict
         }
 
     def places(self, *sections: str) -> dict[str, dict[str, Position]]:
         """Return the positions of the keys in these sections, as far as they are known: section → key → position."""
         data = self.data if type(self.data) is dict else {}
-        found = {name: data[name] for name in sections if type(data.get(name)) is dict}
-        return {name: {key: self.position((name, key)) for key in keys} for name, keys in found.items()}
+        mappings = {name: data[name] for name in sections if type(data.get(name)) is dict}
+        return {name: {key: self.position((name, key)) for key in keys} for name, keys in mappings.items()}
 
     def beneath(self, key: str) -> Document:
         """Return a document whose only key is ``key``, with the data of this one; its parts keep their positions."""
@@ -101,11 +101,11 @@ class Document:
         if not names:
             return self
         data = {names.get(key, key): value for key, value in self.data.items()}
-        heads = {names.get(key, key): places for key, places in self._heads.items()}
+        heads = {names.get(key, key): positions for key, positions in self._heads.items()}
 
         def index() -> Node:
-            found = self.root or Node((0, 0), {})
-            return found._replace(children={names.get(str(key), key): part for key, part in found.children.items()})
+            root = self.root or Node((0, 0), {})
+            return root._replace(children={names.get(str(key), key): part for key, part in root.children.items()})
 
         return Document(data, self.file, self.raw, index, heads)
 
@@ -120,13 +120,13 @@ class Document:
         root = self.root
         if root is None:
             return head or (0, 0)
-        node, place = root, root.position
+        node, position = root, root.position
         for step in path:
             child = node.children.get(step)
             if child is None:
-                return place
-            place, node = child
-        return node.position if value else place
+                return position
+            position, node = child
+        return node.position if value else position
 
 
 def decode(raw: bytes, file: str) -> str:
@@ -143,14 +143,14 @@ def decode(raw: bytes, file: str) -> str:
         decoded = raw.decode()
     except UnicodeDecodeError as error:
         line = raw.rfind(b"\n", 0, error.start) + 1
-        place = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
-        raise manifest_error(file, place, "encoding", "this is not UTF-8") from None
+        position = (raw.count(b"\n", 0, error.start) + 1, len(raw[line : error.start].decode()) + 1)
+        raise manifest_error(file, position, "encoding", "this is not UTF-8") from None
     # Counting bytes is many times faster than a search, and nearly all files are ASCII.
     if len(decoded) != len(raw) or len(raw.translate(None, _CONTROL_BYTES)) != len(raw):
-        found = _FORBIDDEN.search(decoded)
-        if found:
-            message = f"control character U+{ord(found[0]):04X}"
-            raise manifest_error(file, position_of(decoded, found.start()), "encoding", message)
+        match = _FORBIDDEN.search(decoded)
+        if match:
+            message = f"control character U+{ord(match[0]):04X}"
+            raise manifest_error(file, position_of(decoded, match.start()), "encoding", message)
     return decoded
 
 
@@ -159,36 +159,36 @@ def position_of(text: str, offset: int) -> Position:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-def manifest_error(file: str, place: Position, code: str, message: str, hint: str = "") -> ManifestError:
+def manifest_error(file: str, position: Position, code: str, message: str, hint: str = "") -> ManifestError:
     """Return the error for one problem at one position."""
-    return ManifestError([problem(file, place, code, message, hint)])
+    return ManifestError([problem(file, position, code, message, hint)])
 
 
-def problem(file: str, place: Position, code: str, message: str, hint: str = "") -> Problem:
+def problem(file: str, position: Position, code: str, message: str, hint: str = "") -> Problem:
     """Return a problem that belongs to no resource."""
-    return Problem(None, message, file=file, line=place[0], column=place[1], code=code, hint=hint)
+    return Problem(None, message, file=file, line=position[0], column=position[1], code=code, hint=hint)
 
 
-def character_problem(value: str, *, key: bool, what: str = "") -> str:
-    """Return what is wrong with the characters of a string or, more strictly, of a key; empty if nothing is.
+def character_problem(value: str, *, key: bool, noun: str = "") -> str:
+    """Return the problem of a string's characters or, more strictly, of a key's; "" if there is none.
 
     NUL is accepted by no file system, program or database, and a lone surrogate is no character. Keys become names in
-    logs, command lines and line-based files. ``what`` names another kind of name in the message.
+    logs, command lines and line-based files. ``noun`` names another kind of name in the message.
     """
     if value.isprintable():
         return ""  # many times faster than a search, or than compiling it
-    found = (_KEY_FLAW if key else _VALUE_FLAW).search(value)
-    if not found:
+    match = (_KEY_FLAW if key else _VALUE_FLAW).search(value)
+    if not match:
         return ""
-    if "\ud800" <= found[0] <= "\udfff":
+    if "\ud800" <= match[0] <= "\udfff":
         return "a lone surrogate is no character"
-    return f"{what or ('a key' if key else 'a string')} cannot hold the control character U+{ord(found[0]):04X}"
+    return f"{noun or ('a key' if key else 'a string')} cannot hold the control character U+{ord(match[0]):04X}"
 
 
-def duplicate_key(file: str, place: Position, first: Position, key: str) -> Problem:
+def duplicate_key(file: str, position: Position, first: Position, key: str) -> Problem:
     """Return the problem of a key that occurs twice in one mapping."""
     message = f"duplicate key {quote_key(key)}"
-    return problem(file, place, "duplicate", message, f"first at line {first[0]}, column {first[1]}")
+    return problem(file, position, "duplicate", message, f"first at line {first[0]}, column {first[1]}")
 
 
 def quote_key(key: str) -> str:

@@ -7,18 +7,18 @@
     │   └── UnknownName       the name in an argument NAME=VALUE does not exist
     ├── DefinitionError       a type or provider file breaks the contract
     │   ├── UnknownType       no type and no component has the name
+    │   ├── UntrustedCode     other users can change the code
+    │   ├── MissingModule     a file imports a module that does not exist
     │   └── DataTypeError     a data type expression is invalid; has the column
     ├── ManifestError         the manifest or an input is wrong; has all problems
     ├── ProviderError         a provider breaks the contract or fails at run time
     │   ├── CannotList        it can read named resources but not enumerate them
-    │   └── WrongAnswer       a method returned what it must not, for whatever resource
+    │   └── WrongAnswer       a method returned an invalid value, for any resource
     ├── ResourceError         the system refused a change; affects one resource
     │   └── CommandError      a program failed
     └── StateError            state is damaged, missing, old, or not writable
         ├── StateDamaged      it is damaged, and a command restores it
         └── StateLocked       another process holds the lock
-
-Only the errors and their ``Problem`` belong here.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ SEVERITIES: Final = ("error", "warning")
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong, as data; a stage collects problems and raises them at once.
+    """One problem, as data; a stage collects problems and raises them at once.
 
     A provider's ``validate`` returns the first three fields, and its ``preflight`` also ``needs``, the reference of the
-    resource that would provide what is missing; the runtime adds the position. ``line`` and ``column`` count from 1;
+    resource that would meet the requirement; the runtime adds the position. ``line`` and ``column`` count from 1;
     0 means unknown.
     """
 
@@ -53,7 +53,7 @@ class Problem(NamedTuple):
     column: int = 0
     code: str = "invalid"
     hint: str = ""
-    #: The source line as it should be written; it may hold what the line holds, and is no part of the text.
+    #: The corrected source line; it may contain secrets of the line, and is no part of the text.
     paste: str = ""
     needs: str | None = None
 
@@ -86,17 +86,17 @@ class Problem(NamedTuple):
         return ": ".join(filter(None, (self.place, label, self.text)))
 
 
-def nearest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
-    """Return the hint ``did you mean 'x'?`` for the known word that is meant, or an empty string; see ``suggest``."""
+def nearest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
+    """Return the hint ``did you mean 'x'?`` with the nearest of ``words``, or ""; see ``suggest``."""
     from resource_api.model.values.suggestions import suggest
 
-    return suggest(word, known, place, about)
+    return suggest(word, words, context, type_name)
 
 
-def hint(word: object, known: Iterable[str], place: str = "") -> str:
-    """Return the end of a message: ``; `` and what ``nearest`` returns, or an empty string."""
-    found = nearest(str(word), known, place)
-    return f"; {found}" if found else ""
+def hint(word: object, words: Iterable[str], context: str = "") -> str:
+    """Return the end of a message, ``; did you mean 'x'?``, or ""."""
+    suggestion = nearest(str(word), words, context)
+    return f"; {suggestion}" if suggestion else ""
 
 
 #: The name under which a module of a module path holds its file, relative to it: ``providers/dns.py``.
@@ -110,8 +110,8 @@ STOPPED: Final = "stopped, as the run was interrupted"
 def reason(error: BaseException, *, with_origin: bool = True) -> str:
     """Return an exception's message, with its class where the message alone would not be understood.
 
-    One that is not of ours ends in its ``origin``, unless ``with_origin`` is false; of interrupts only that which is
-    ``STOPPED`` is ours. Works for exceptions whose ``str`` raises.
+    A foreign exception ends in its ``origin``, unless ``with_origin`` is false; an interrupt with a message counts as
+    ours. Works for exceptions whose ``str`` raises.
     """
     try:
         text = str(error).strip()
@@ -126,12 +126,12 @@ def reason(error: BaseException, *, with_origin: bool = True) -> str:
         text += "; a name of several namevars is a tuple of their values"
     if " " not in text or is_interrupt:
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    where = origin(error) if with_origin else ""
-    return f"{text} ({where})" if where else text
+    place = origin(error) if with_origin else ""
+    return f"{text} ({place})" if place else text
 
 
 def _read_only_hint(text: str) -> str:
-    """Return what to write instead, for a message about a mapping of Python's read-only kind: ``is_`` or ``should``."""
+    """Return advice for an exception about Python's read-only mappings, ``is_`` and ``should``."""
     name = text.partition("has no attribute '")[2].partition("'")[0]
     if name and not hasattr(dict, name):
         return f"; it is a mapping: write ['{name}']"
@@ -141,14 +141,14 @@ def _read_only_hint(text: str) -> str:
 def origin(error: BaseException) -> str:
     """Return ``providers/dns.py:41 in get``, the innermost line of a plug-in that an exception passed.
 
-    Empty where it has passed none. One that comes from a worker has its origin as an attribute.
+    Empty if it passed none. One from a worker has its origin as an attribute.
     """
-    found, trace = "", error.__traceback__
+    line, trace = "", error.__traceback__
     while trace is not None:
         if file := trace.tb_frame.f_globals.get(PLUGIN_FILE):
-            found = f"{file}:{trace.tb_lineno} in {trace.tb_frame.f_code.co_name}"
+            line = f"{file}:{trace.tb_lineno} in {trace.tb_frame.f_code.co_name}"
         trace = trace.tb_next
-    return found or str(getattr(error, ORIGIN, ""))
+    return line or str(getattr(error, ORIGIN, ""))
 
 
 #: The attribute that holds the origin of an exception of a worker.
@@ -186,7 +186,7 @@ class UsageError(ResourceAPIError):
         self.attribute = attribute
 
 
-class UnknownName(UsageError):  # noqa: N818 - reads as what it says
+class UnknownName(UsageError):  # noqa: N818 - the name is a sentence
     """The name in an argument ``NAME=VALUE`` of the command line does not exist."""
 
 
@@ -198,15 +198,15 @@ class DefinitionError(ResourceAPIError):
     place: tuple[str, int, int] = ("", 0, 0)
 
 
-class UnknownType(DefinitionError):  # noqa: N818 - reads as what it says
+class UnknownType(DefinitionError):  # noqa: N818 - the name is a sentence
     """No type and no component has the name."""
 
 
-class UntrustedCode(DefinitionError):  # noqa: N818 - reads as what it says
+class UntrustedCode(DefinitionError):  # noqa: N818 - the name is a sentence
     """Users other than root and the caller can change code that was to be executed."""
 
 
-class MissingModule(DefinitionError):  # noqa: N818 - reads as what it says
+class MissingModule(DefinitionError):  # noqa: N818 - the name is a sentence
     """A file imports a module that does not exist, or a name that a module does not define."""
 
 
@@ -235,12 +235,12 @@ class ProviderError(ResourceAPIError):
     """A provider broke its contract at run time (undeclared, not canonical, not converged) or is unavailable."""
 
 
-class CannotList(ProviderError):  # noqa: N818 - reads as what it says
+class CannotList(ProviderError):  # noqa: N818 - the name is a sentence
     """Raised by ``get`` for ``names=None`` if the provider cannot enumerate; its message says why."""
 
 
-class WrongAnswer(ProviderError):  # noqa: N818 - reads as what it says
-    """A method of a provider returned what it must not, for whatever resource; the message names method and type."""
+class WrongAnswer(ProviderError):  # noqa: N818 - the name is a sentence
+    """A method of a provider returned an invalid value, for any resource; the message names method and type."""
 
 
 class ResourceError(ResourceAPIError):
@@ -264,14 +264,14 @@ class StateError(ResourceAPIError):
     exit_code = 74
 
 
-class StateDamaged(StateError):  # noqa: N818 - reads as what it says
+class StateDamaged(StateError):  # noqa: N818 - the name is a sentence
     """State can be restored; the text ends with the command that does it, without the options of this call."""
 
-    #: What the command does where a copy of the state is left.
+    #: The effect of the command if a copy of the state exists.
     RESTORES: ClassVar[str] = "restores the newest intact generation"
 
     def __init__(self, message: str, effect: str = RESTORES) -> None:
-        """Keep what is wrong, and what the command does about it."""
+        """Keep the damage, and the effect of the command."""
         super().__init__(message)
         self.message = message
         self.effect = effect
@@ -285,7 +285,7 @@ class StateDamaged(StateError):  # noqa: N818 - reads as what it says
         return f"{self.message}; 'resource-api state recover{options}' {self.effect}"
 
 
-class StateLocked(StateError):  # noqa: N818 - reads as what it says
+class StateLocked(StateError):  # noqa: N818 - the name is a sentence
     """Another process holds the lock; the message names it, its command and its start.
 
     ``holder`` is that part of the message.
@@ -297,12 +297,12 @@ class StateLocked(StateError):  # noqa: N818 - reads as what it says
 
 #: The exit code after a bug in this program.
 BUG: Final = 70
-#: The exit codes of a command that has done nothing; after a bug it may have done something.
-NOTHING_DONE: Final = frozenset(each.exit_code for each in (UsageError, ManifestError, StateError, StateLocked))
+#: The exit codes of a command that changed nothing; after a bug it may have changed something.
+NOTHING_DONE: Final = frozenset(error.exit_code for error in (UsageError, ManifestError, StateError, StateLocked))
 
 
 def unexpected(error: Exception) -> tuple[Problem, int]:
-    """Return what an error is that nothing else explains, lack of memory or a bug, and its exit code."""
+    """Return the problem and the exit code of an unexpected error: lack of memory, or a bug."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == ENOMEM):
         return Problem(None, "out of memory; give this command more, then run it again", code="memory"), 1
     text = f"this is a bug in resource-api, please report it: {type(error).__name__}: {reason(error)}"

@@ -78,21 +78,18 @@ class Expression(NamedTuple):
         return "".join(escape_expressions(p) if isinstance(p, str) else str(p) for p in self.parts)
 
 
-def is_reference_at(written: Any, place: Sequence[str | int]) -> bool:
-    """Return whether what stands at a place in a value as ``written`` comes from one reference that is a whole value.
-
-    Such a value keeps the data type of what it refers to.
-    """
-    for step in place:
+def is_reference_at(written: Any, path: Sequence[str | int]) -> bool:
+    """Return whether the part at a path of a ``written`` value is one whole reference, which keeps its value's type."""
+    for step in path:
         if isinstance(written, dict):
             written = written.get(step)
         elif isinstance(written, list) and type(step) is int and step < len(written):
             written = written[step]
     try:
-        found = parse(written) if isinstance(written, str) else None
+        parsed = parse(written) if isinstance(written, str) else None
     except ValueError:
         return False
-    return isinstance(found, Expression) and len(found.parts) == 1
+    return isinstance(parsed, Expression) and len(parsed.parts) == 1
 
 
 def escape_expressions(text: str) -> str:
@@ -114,10 +111,10 @@ def parse(text: str) -> str | Expression:
     """
     parts: list[str | ExpressionPath] = []
     literal, position = "", 0
-    while (found := _OPEN.search(text, position)) is not None:
-        literal += text[position : found.start()]
-        position = found.end()
-        if found.group() == "$${":
+    while (match := _OPEN.search(text, position)) is not None:
+        literal += text[position : match.start()]
+        position = match.end()
+        if match.group() == "$${":
             literal += "${"
             continue
         path, position = _path(text, position)
@@ -139,17 +136,17 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
     tail = _TAIL.search(text, head.end()) if head else None
     rest = _REST.match(text, tail.end()) if tail else None
     if head is None or tail is None or rest is None:
-        shown = text[start - 2 : start + 40]
+        excerpt = text[start - 2 : start + 40]
         word = _WORD.match(text, start)
         if word and "}" not in text[start:].partition("${")[0]:
-            msg = f"'{shown}' is not a reference; write the }} that it lacks, or $${{ for a literal ${{"
+            msg = f"'{excerpt}' is not a reference; write the }} that it lacks, or $${{ for a literal ${{"
             raise ValueError(msg)
         msg = (
-            f"'{shown}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
+            f"'{excerpt}' is not a reference; write ${{inputs.x}}, ${{values.x}}, ${{facts.x}} or"
             " ${Type[title].attribute}, or $${ for a literal ${"
         )
         if word and word[0] == "stacks":
-            msg = f"'{shown}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
+            msg = f"'{excerpt}' is not a reference; an output of a stack is ${{stacks.NAME.outputs.x}}"
         elif word and word[0] not in _SCOPES:
             msg += hint(word[0], _SCOPES, "scope")
         raise ValueError(msg)
@@ -159,7 +156,7 @@ def _path(text: str, start: int) -> tuple[ExpressionPath, int]:
 
 def _keys(text: str) -> tuple[str, ...]:
     return tuple(
-        found[1] or (Index(found[2]) if found[2] else found[3].replace("''", "'")) for found in _KEY.finditer(text)
+        match[1] or (Index(match[2]) if match[2] else match[3].replace("''", "'")) for match in _KEY.finditer(text)
     )
 
 
@@ -230,7 +227,7 @@ def find_paths(value: Any) -> Iterator[ExpressionPath]:
 def evaluate(value: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
     """Return ``value`` with every path replaced by ``resolve(path)``.
 
-    ``resolve`` returns ``UNKNOWN`` for what is not known yet and raises ``ValueError`` for what does not exist.
+    ``resolve`` returns ``UNKNOWN`` for a value that is not known yet and raises ``ValueError`` for a missing one.
     """
     if type(value) is str:
         if "${" not in value:
@@ -244,8 +241,8 @@ def evaluate(value: Any, resolve: Callable[[ExpressionPath], Any]) -> Any:
     if isinstance(value, Expression):
         return _join(value, resolve)
     if isinstance(value, Sensitive):
-        found = evaluate(value.reveal(), resolve)
-        return UNKNOWN if found is UNKNOWN else Sensitive(found)
+        content = evaluate(value.reveal(), resolve)
+        return UNKNOWN if content is UNKNOWN else Sensitive(content)
     return value
 
 
@@ -264,7 +261,7 @@ def may_yield(written: Any, resolve: Callable[[ExpressionPath], Any], present: A
 
     ``resolve`` as in ``evaluate``. Text around paths decides; a value that is one path can be any.
     """
-    written, present = (each.reveal() if isinstance(each, Sensitive) else each for each in (written, present))
+    written, present = (side.reveal() if isinstance(side, Sensitive) else side for side in (written, present))
     if type(written) is dict and type(present) is dict:
         return all(may_yield(item, resolve, present[key]) for key, item in written.items() if key in present)
     if type(written) is list and type(present) is list:
@@ -284,22 +281,22 @@ def may_yield(written: Any, resolve: Callable[[ExpressionPath], Any], present: A
     return holds_in_order(present, *texts)
 
 
-def holds_in_order(text: str, first: str, *others: str) -> bool:
+def holds_in_order(text: str, first: str, *rest: str) -> bool:
     """Return whether a text begins with the first of some texts, ends with the last, and has the others in between.
 
     It is the first one where that is the only one.
     """
-    if not others:
+    if not rest:
         return text == first
-    *between, last = others
+    *between, last = rest
     position, end = len(first), len(text) - len(last)
     if not (position <= end and text.startswith(first) and text.endswith(last)):
         return False
     for part in between:
-        found = text.find(part, position, end)
-        if found < 0:
+        start = text.find(part, position, end)
+        if start < 0:
             return False
-        position = found + len(part)
+        position = start + len(part)
     return True
 
 
@@ -336,7 +333,7 @@ def follow_keys(value: Any, path: ExpressionPath, keys: tuple[str, ...]) -> Any:
 
 
 def _available_keys(value: Any, key: str) -> str:
-    """Return the rest of a message about a missing key: the nearest one, or what there is instead."""
+    """Return the rest of a message about a missing key: the nearest key, or the kind of the value."""
     if isinstance(value, dict):
         return hint(key, map(str, value)) or ("" if value else "; it is empty")
     if isinstance(value, list):

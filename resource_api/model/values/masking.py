@@ -1,8 +1,7 @@
 """Masks known secret values in texts that leave the process.
 
-The first protection of secrets is the ``Sensitive`` type; this one covers what programs print and exceptions quote. The
-forms in which a secret is found are listed in ``docs/secrets.md``; how they are written is in ``spellings``. Streams
-are for ``system.log``.
+The first protection of secrets is the ``Sensitive`` type; this one covers the output of programs and the texts of
+exceptions. ``docs/secrets.md`` lists the forms in which a secret is recognized. Streams are for ``system.log``.
 
 A text is searched by windows of five bytes, at every eighth byte. All windows that the known forms can show there are
 in one set, and nearly every text has none of them. Searching many texts together costs least. (They are bytes and not
@@ -62,7 +61,7 @@ class Mask:
         #: The secrets, and whether each was declared as an input.
         self._known: set[tuple[str, bool]] = set()
         #: Those that may not be in the index yet; it is built when a text is masked. Several threads may do so at once:
-        #: each adds the same, and what another thread adds meanwhile is still pending.
+        #: each adds the same, and secrets that another thread adds meanwhile are still pending.
         self._pending: dict[tuple[str, bool], None] = {}
         #: All windows of runs, and the first ones of every other form.
         self._windows: set[bytes] = set()
@@ -94,12 +93,12 @@ class Mask:
 
     def learn(self, text: str, *, declared: bool) -> None:
         """Add one secret, and whether it was declared as an input; one that is too short is left out."""
-        found = text, declared
-        # What is masked of an input contains what is masked of another secret.
-        if len(text) >= SHORTEST_INPUT and self._known.isdisjoint((found, (text, True))):
-            self._known.add(found)
+        secret = text, declared
+        # The masked forms of an input include those of any other secret.
+        if len(text) >= SHORTEST_INPUT and self._known.isdisjoint((secret, (text, True))):
+            self._known.add(secret)
             self.longest = max(self.longest, _WIDEST * len(text.encode("utf-8", "surrogatepass")))
-            self._pending[found] = None
+            self._pending[secret] = None
             if self.on_secret is not None:
                 self.on_secret(text, declared)
 
@@ -173,24 +172,24 @@ class Mask:
             return set()
         ends = list(accumulate(len(text) + 1 for text in texts))
         # A span that reaches from one text into another may hide one of the other.
-        found = {bisect(ends, position) for start, end in spans for position in (start, end - 1)}
-        return {index for index in found if self._spans(texts[index], 0)}
+        indexes = {bisect(ends, position) for start, end in spans for position in (start, end - 1)}
+        return {index for index in indexes if self._spans(texts[index], 0)}
 
     def _spans_under(self, escape: Escape, text: str, nested: int) -> list[Span]:
         """Return the places of secrets that are found once one kind of escapes is undone."""
         plain = escape.undo(text)
-        if plain == text or not (found := self._spans(plain, nested)):
+        if plain == text or not (spans := self._spans(plain, nested)):
             return []
         origins = escape.origins(text)
-        return [(origins[start][0], origins[end - 1][1]) for start, end in found]
+        return [(origins[start][0], origins[end - 1][1]) for start, end in spans]
 
     def _hits(self, data: bytes) -> list[int]:
         """Return where windows stand that may be of a secret."""
-        known, hits = self._windows, list[int]()
+        windows, hits = self._windows, list[int]()
         for start in range(0, len(data) - _WINDOW + 1, _BLOCK * _STEP):
             block = _windows(data, start)
-            if not known.isdisjoint(block):
-                hits += [start + _STEP * place for place, window in enumerate(block) if window in known]
+            if not windows.isdisjoint(block):
+                hits += [start + _STEP * index for index, window in enumerate(block) if window in windows]
         return hits
 
     def _found(self, text: str, data: bytes, hits: Iterable[int]) -> Iterator[Span]:
@@ -226,8 +225,8 @@ class Mask:
             self._index(text, declared=declared)
         while (count := len(self._short) + len(self._words)) != self._pattern[0]:
             self._pattern = count, _pattern(list(self._short), list(self._words))
-        for found in pending:
-            self._pending.pop(found, None)
+        for secret in pending:
+            self._pending.pop(secret, None)
 
     def _index(self, text: str, *, declared: bool) -> None:
         if declared and len(text) < _SHORTEST:
@@ -257,7 +256,7 @@ class Mask:
                 forms.append((data, offset))
 
     def _index_runs(self, texts: Collection[str]) -> None:
-        # Together, because that is faster; windows across a line end only cost a look at what has them.
+        # Together, because that is faster; windows across a line end only cost a look at the texts with them.
         data = "\n".join(texts).encode("utf-8", "surrogatepass")
         for start in range(min(_STEP, len(data) - _WINDOW + 1)):
             for block in range(start, len(data) - _WINDOW + 1, _BLOCK * _STEP):

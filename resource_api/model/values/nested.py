@@ -1,6 +1,6 @@
-"""Places within nested values, ``settings.tls.key`` or ``rules[*].port``: their text, and what stands there.
+"""Key paths within nested values, ``settings.tls.key`` or ``rules[*].port``: their texts, and the values there.
 
-The first word of such a text is an attribute; what an attribute is does not enter here.
+The first word of such a text is an attribute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from resource_api.model.values.values import UNKNOWN, Sensitive
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    #: Keys of hashes and indexes of arrays, from the outside in; None is each member.
+    #: Keys of hashes and indexes of arrays, from the outside in; None means each member.
     KeyPath = tuple[str | int | None, ...]
 
 _PLAIN: Final = regex(r"[A-Za-z0-9_-]+")
@@ -22,7 +22,7 @@ _ATTRIBUTE: Final = regex(r"[a-z_][a-z0-9_]*")
 
 
 def place_text(path: Iterable[str | int]) -> str:
-    """Return the text of a place behind the name of its attribute: ``.tls.key``, ``[0]``, ``['a.b']``."""
+    """Return the text of a key path behind the name of its attribute: ``.tls.key``, ``[0]``, ``['a.b']``."""
     return "".join(f".{step}" if type(step) is str and _PLAIN.fullmatch(step) else _bracketed(step) for step in path)
 
 
@@ -31,12 +31,12 @@ def _bracketed(step: str | int) -> str:
 
 
 def attribute_of(text: str) -> str:
-    """Return the attribute that the text of a place begins with."""
+    """Return the attribute at the beginning of a key path's text."""
     return text.partition(".")[0].partition("[")[0]
 
 
 def parse_place(text: str) -> tuple[str, KeyPath]:
-    """Return attribute and place of ``settings.tls.key``. Raises ``ValueError`` with a sentence for the user."""
+    """Return attribute and key path of ``settings.tls.key``. Raises ``ValueError`` with a sentence for the user."""
     head = _ATTRIBUTE.match(text)
     path, end = list[str | int | None](), head.end() if head else 0
     while head and (step := _STEP.match(text, end)):
@@ -50,20 +50,20 @@ def parse_place(text: str) -> tuple[str, KeyPath]:
 
 
 def nearest_place(text: str) -> tuple[str, tuple[str | int, ...]]:
-    """Return attribute and place of ``rules[0].port``, as far as it names one place: up to a ``*`` or what is wrong."""
+    """Return attribute and key path of ``rules[0].port``, up to a ``*`` or a mistake."""
     head = attribute_of(text)
     path, end = list[str | int](), len(head)
-    while (step := _STEP.match(text, end)) and any(found := step.groups()):
-        key, index, quoted = found
+    while (step := _STEP.match(text, end)) and any(groups := step.groups()):
+        key, index, quoted = groups
         path.append(int(index) if index is not None else key if quoted is None else quoted.replace("''", "'"))
         end = step.end()
     return head, tuple(path)
 
 
 def with_present(should: Any, is_: Any, path: KeyPath) -> Any:
-    """Return ``should`` with what stands at a place in ``is_``; without that place where a hash does not have it."""
+    """Return ``should`` with the value of ``is_`` at a path; without that key if a hash of ``is_`` lacks it."""
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
-        should, is_ = (each.reveal() if isinstance(each, Sensitive) else each for each in (should, is_))
+        should, is_ = (side.reveal() if isinstance(side, Sensitive) else side for side in (should, is_))
         return Sensitive(with_present(should, is_, path))
     if not path:
         return is_
@@ -84,11 +84,11 @@ def with_present(should: Any, is_: Any, path: KeyPath) -> Any:
 
 
 def at_place(is_: Any, should: Any, path: KeyPath) -> Iterator[tuple[Any, Any]]:
-    """Yield the two values at each place that a path names; None where one of them has no such place."""
+    """Yield the two values at each match of a path; None if one of them has no such part."""
     if not path:
         yield is_, should
         return
-    is_, should = (each.reveal() if isinstance(each, Sensitive) else each for each in (is_, should))
+    is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
     for step in _members(is_, should) if path[0] is None else path[:1]:
         yield from at_place(_member(is_, step), _member(should, step), path[1:])
 
@@ -109,12 +109,12 @@ def _member(value: Any, step: str | int | None) -> Any:
 
 
 def declared_part(is_: Any, should: Any) -> Any:
-    """Return of a present value the members that ``should`` has, at any depth; None for one that is not there.
+    """Return the members of a present value that ``should`` has, at any depth; None for a missing one.
 
     Elements of two arrays of one length belong together.
     """
     if isinstance(should, Sensitive) or isinstance(is_, Sensitive):
-        is_, should = (each.reveal() if isinstance(each, Sensitive) else each for each in (is_, should))
+        is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
         return Sensitive(declared_part(is_, should))
     if type(is_) is dict and type(should) is dict:
         return {key: declared_part(is_.get(key), value) for key, value in should.items()}

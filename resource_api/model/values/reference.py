@@ -85,25 +85,25 @@ def _type_name(head: str) -> str:
     return name
 
 
-def with_path(why: str, title: str, name: Any) -> str:
+def with_path(reason: str, title: str, name: Any) -> str:
     """Return the reason of a failure, led by the path that names the resource, unless the title or the text has it."""
-    led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in why
-    return f"{name}: {why}" if led else why
+    led = isinstance(name, str) and name[:1] == "/" and name not in title and name not in reason
+    return f"{name}: {reason}" if led else reason
 
 
 def child_reference(parent: str, type_name: str, title: str) -> Reference:
     """Return the reference of a resource within the component ``parent``; empty: within none."""
-    own = Reference(type_name, title)
+    reference = Reference(type_name, title)
     if not parent:
-        return own
-    head, _, rest = f"{parent}/{own}".partition("[")
+        return reference
+    head, _, rest = f"{parent}/{reference}".partition("[")
     return Reference(head[:1].lower() + head[1:], rest[:-1])
 
 
 def component_chain(parent: str) -> list[Reference]:
     """Return each component in ``Site[a]/Web_site[b]`` by its own name, the outermost first.
 
-    Raises ``ValueError`` for what is no such text, and for more than ``MAX_COMPONENTS``.
+    Raises ``ValueError`` for another text, and for more than ``MAX_COMPONENTS``.
     """
     if parent.count("]/") >= MAX_COMPONENTS:
         msg = f"components are nested deeper than {MAX_COMPONENTS}"
@@ -127,10 +127,10 @@ def split_component(name: Reference, type_name: str) -> tuple[str, Reference]:
     A name without such a part is returned whole, with an empty component.
     """
     text = str(name)
-    found = next((each for each in _STEP.finditer(text) if each[1].lower() == type_name), None)
-    if name.type == type_name or found is None:
+    boundary = next((match for match in _STEP.finditer(text) if match[1].lower() == type_name), None)
+    if name.type == type_name or boundary is None:
         return "", name
-    return text[: found.start() + 1], parse(text[found.end() :])
+    return text[: boundary.start() + 1], parse(text[boundary.end() :])
 
 
 def enclosing_components(parent: str) -> list[str]:
@@ -185,11 +185,11 @@ def check_stack(text: str, project: str, stack: str) -> None:
         raise ValueError(msg)
 
 
-def make_urn(stack: str, project: str, parent: str, own: Reference) -> URN:
+def make_urn(stack: str, project: str, parent: str, reference: Reference) -> URN:
     """Return the URN of the resource ``own`` within the component ``parent``; empty: within none."""
     if not parent:
-        return URN(stack, project, (own.type,), own.title)
-    names = [*component_chain(parent), own]
+        return URN(stack, project, (reference.type,), reference.title)
+    names = [*component_chain(parent), reference]
     return URN(stack, project, tuple(name.type for name in names), "::".join(name.title for name in names))
 
 
@@ -204,7 +204,7 @@ def parse_urn(text: str) -> URN:
     types = tuple(qualified.split("$"))
     titles = title.split("::", len(types) - 1)
     complete = (
-        len(titles) == len(types) and all(titles) and not any("]" in each or "\n" in each for each in titles[:-1])
+        len(titles) == len(types) and all(titles) and not any("]" in parent or "\n" in parent for parent in titles[:-1])
     )
     if not (STACK_NAME.match(stack) and STACK_NAME.match(project) and _QUALIFIED.match(qualified) and complete):
         msg = f"'{text}' is not a URN"

@@ -14,7 +14,7 @@ from resource_api.model.values._lazy_regex import regex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Of a longer text only the usual forms are made. Undoing the escapes of what is searched finds its escaped forms.
+#: Of a longer text only the usual forms are made; undoing the escapes of the searched text finds the others.
 LONG: Final = 4096
 _SEPARATORS: Final = (":", "-", " ", ",")
 _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
@@ -23,12 +23,12 @@ _URL_ALPHABET: Final = bytes.maketrans(b"+/", b"-_")
 def written(text: str) -> set[str]:
     """Return the forms of a text in which most of its characters stand for themselves, itself and its lines first.
 
-    One of them is as logs and plans show it: with escapes for what cannot be printed.
+    One of them is the form in logs and plans: with escapes for characters that cannot be printed.
     """
     forms = {text, text.strip(), *(line.strip() for line in text.splitlines())}
     if not text.isprintable():
         special = "".join(character for character in set(text) if not character.isprintable())
-        forms.add(re.sub(f"[{special}]", lambda found: repr(found[0])[1:-1], text))
+        forms.add(re.sub(f"[{special}]", lambda match: repr(match[0])[1:-1], text))
     return forms if len(text) > LONG else forms | _escaped_forms(text)
 
 
@@ -39,7 +39,7 @@ def _escaped_forms(text: str) -> set[str]:
     data = text.encode("utf-8", "surrogateescape")
     quoted = {quote(data, safe=safe) for safe in ("/", "", "!'()*", ";,/?:@&=+$!'()*#")}
     quoted |= {quote_plus(data), quote_plus(data, safe="/")}
-    quoted |= {re.sub("%..", lambda found: found[0].lower(), form) for form in quoted}
+    quoted |= {re.sub("%..", lambda match: match[0].lower(), form) for form in quoted}
     return {
         *(repr(text)[1:-1], ascii(text)[1:-1], json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]),
         *(repr(data)[2:-1], escape(text), text.replace("'", "''"), text.replace("'", "'\"'\"'")),
@@ -65,7 +65,7 @@ def encoded(text: str) -> set[str]:
 
 
 def _base64(data: bytes, before: int) -> set[str]:
-    """Return the base64 that ``data`` alone decides after so many other bytes; without any, also its last character."""
+    """Return the base64 characters that depend on ``data`` only, at offset ``before`` modulo 3; at 0 also the last."""
     from base64 import b64encode
 
     whole = b64encode(b"\0" * before + data).decode().rstrip("=")
@@ -76,32 +76,32 @@ class Escape:
     """One kind of escapes: the pattern of one, and the text that it stands for."""
 
     def __init__(self, pattern: str, meaning: Callable[[str], str]) -> None:
-        """Use ``meaning`` for what ``pattern`` matches."""
+        """Replace each match of ``pattern`` with its ``meaning``."""
         self._pattern = regex(pattern)
         self._meaning = meaning
 
     def undo(self, text: str) -> str:
         """Return a text without these escapes."""
-        return self._pattern.sub(lambda found: self._meaning(found[0]), text)
+        return self._pattern.sub(lambda match: self._meaning(match[0]), text)
 
     def origins(self, text: str) -> list[tuple[int, int]]:
         """Return where in ``text`` each character of ``undo(text)`` comes from: the first position, and the next."""
-        places, position = list[tuple[int, int]](), 0
-        for found in self._pattern.finditer(text):
-            places += [(i, i + 1) for i in range(position, found.start())]
-            places += [found.span()] * len(self._meaning(found[0]))
-            position = found.end()
-        return places + [(i, i + 1) for i in range(position, len(text))]
+        spans, position = list[tuple[int, int]](), 0
+        for match in self._pattern.finditer(text):
+            spans += [(i, i + 1) for i in range(position, match.start())]
+            spans += [match.span()] * len(self._meaning(match[0]))
+            position = match.end()
+        return spans + [(i, i + 1) for i in range(position, len(text))]
 
 
-def _backslash(found: str) -> str:
-    kind = found[1]
-    if kind == "x" and len(found) > 3:  # noqa: PLR2004 - \x and two digits
-        return _bytes(bytes.fromhex(found.replace("\\x", "")))
-    if kind in "01234567" and len(found) > 3:  # noqa: PLR2004 - the same
-        return _bytes(bytes(int(digits, 8) & 255 for digits in found[1:].split("\\")))
-    if kind in "uU" and len(found) > 3:  # noqa: PLR2004 - the same
-        units = [int(digits, 16) for digits in re.split(r"\\[uU]", found)[1:]]
+def _backslash(escape: str) -> str:
+    kind = escape[1]
+    if kind == "x" and len(escape) > 3:  # noqa: PLR2004 - \x and two digits
+        return _bytes(bytes.fromhex(escape.replace("\\x", "")))
+    if kind in "01234567" and len(escape) > 3:  # noqa: PLR2004 - the same
+        return _bytes(bytes(int(digits, 8) & 255 for digits in escape[1:].split("\\")))
+    if kind in "uU" and len(escape) > 3:  # noqa: PLR2004 - the same
+        units = [int(digits, 16) for digits in re.split(r"\\[uU]", escape)[1:]]
         if len(units) == 1 and units[0] <= 0x10FFFF:  # noqa: PLR2004 - the last code point
             return chr(units[0])
         return "".join(map(chr, units)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -118,8 +118,8 @@ _BACKSLASHES: Final = (
 )
 
 
-def _percent(found: str) -> str:
-    return _bytes(bytes.fromhex(found.replace("%", "")))
+def _percent(escape: str) -> str:
+    return _bytes(bytes.fromhex(escape.replace("%", "")))
 
 
 def _bytes(data: bytes) -> str:
@@ -130,10 +130,10 @@ def _bytes(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-def _entity(found: str) -> str:
+def _entity(entity: str) -> str:
     from html import unescape
 
-    return unescape(found)
+    return unescape(entity)
 
 
 #: Escapes with a backslash (Python, JSON, YAML, shells), of URLs, of HTML and XML, and quotes within quotes.
@@ -141,5 +141,5 @@ ESCAPES: Final = (
     Escape(_BACKSLASHES, _backslash),
     Escape(r"%[0-7][0-9a-fA-F]|(?:%[89a-fA-F][0-9a-fA-F])+", _percent),
     Escape(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z0-9]{2,31});", _entity),
-    Escape(r"""'"'"'|'\\''|''|\"\"""", lambda found: found[0]),
+    Escape(r"""'"'"'|'\\''|''|\"\"""", lambda match: match[0]),
 )

@@ -25,47 +25,51 @@ _COMPARED: Final = 50
 _SHORTEST_BEGINNING: Final = 3
 
 
-def suggest(word: str, known: Iterable[str], place: str = "", about: str = "") -> str:
+def suggest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
     """Return ``did you mean 'x'?``, with a sentence where one is known, or that sentence alone; else an empty string.
 
     ``place`` and ``about`` select the words of other tools: ``attribute`` and a type, ``option``, and so on.
     """
-    names = sorted(known)
-    return _of_another_tool(word, names, place, about) or _question(closest(word, names))
+    names = sorted(words)
+    return _of_another_tool(word, names, context, type_name) or _question(closest(word, names))
 
 
-def _of_another_tool(word: str, known: Collection[str], place: str, about: str) -> str:
+def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> str:
     """Return the advice for a word of another tool; nothing where the word here does not exist in this place."""
-    for table in (WORDS.get(f"{place} {about}", {}), WORDS.get(place, {})):
-        meant, sentence = table.get(word) or table.get(word.lower()) or ("", "")
-        if sentence and not meant:
+    for table in (WORDS.get(f"{context} {type_name}", {}), WORDS.get(context, {})):
+        equivalent, sentence = table.get(word) or table.get(word.lower()) or ("", "")
+        if sentence and not equivalent:
             return sentence
-        if meant in known:
-            return f"{_question(meant)} {sentence}".rstrip()
+        if equivalent in words:
+            return f"{_question(equivalent)} {sentence}".rstrip()
     return ""
 
 
-def closest(word: str, known: Collection[str]) -> str:
+def closest(word: str, words: Collection[str]) -> str:
     """Return the known word that is nearest; an empty string if none is near."""
-    spelt = {_plain(each): each for each in known}
+    spelt = {_plain(candidate): candidate for candidate in words}
     plain = _plain(word)
-    near = spelt if len(spelt) <= _COMPARED else nlargest(_COMPARED, spelt, key=lambda each: _common_ends(plain, each))
-    if found := get_close_matches(plain, near, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
-        return spelt[found[0]]
-    longer = [each for each in spelt if len(plain) >= _SHORTEST_BEGINNING and each.startswith(plain)]
+    near = (
+        spelt
+        if len(spelt) <= _COMPARED
+        else nlargest(_COMPARED, spelt, key=lambda candidate: _common_ends(plain, candidate))
+    )
+    if matches := get_close_matches(plain, near, n=1, cutoff=_ALIKE if len(plain) > _SHORT else _ALIKE_SHORT):
+        return spelt[matches[0]]
+    longer = [candidate for candidate in spelt if len(plain) >= _SHORTEST_BEGINNING and candidate.startswith(plain)]
     return spelt[longer[0]] if len(longer) == 1 else ""
 
 
-def _common_ends(word: str, other: str) -> int:
+def _common_ends(word: str, candidate: str) -> int:
     """Return how many characters two words have in common at their beginnings and at their ends."""
-    return _common_beginning(word, other) + _common_beginning(word[::-1], other[::-1])
+    return _common_beginning(word, candidate) + _common_beginning(word[::-1], candidate[::-1])
 
 
-def _common_beginning(word: str, other: str) -> int:
-    for number, (one, two) in enumerate(zip(word, other, strict=False)):
+def _common_beginning(word: str, candidate: str) -> int:
+    for number, (one, two) in enumerate(zip(word, candidate, strict=False)):
         if one != two:
             return number
-    return min(len(word), len(other))
+    return min(len(word), len(candidate))
 
 
 def _plain(word: str) -> str:

@@ -31,14 +31,14 @@ def escape_lines(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    """Return a JSON document with what controls a terminal, and is not escaped by JSON, written as escapes."""
+    """Return a JSON document with the terminal controls that JSON leaves written as escapes."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
-def _spell(found: re.Match[str]) -> str:
-    character = found.group()
+def _spell(match: re.Match[str]) -> str:
+    character = match.group()
     code = ord(character)
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")  # noqa: PLR2004 - one byte
 

@@ -29,13 +29,13 @@ class TitlePatterns:
     """The title patterns of a type, in the order in which they are tried."""
 
     def __init__(self, declared: Sequence[Mapping[str, Any]]) -> None:
-        """Use what a type declares, each ``{'pattern': REGEX}``; ``problems`` returns what is wrong with it."""
+        """Use a type's declaration, a list of ``{'pattern': REGEX}``, which ``problems`` checks."""
         self._declared = declared
 
     @cached_property
     def regexes(self) -> tuple[re.Pattern[str], ...]:
         """The compiled patterns."""
-        return tuple(_compile(each["pattern"]) for each in self._declared)
+        return tuple(_compile(pattern["pattern"]) for pattern in self._declared)
 
     @cached_property
     def templates(self) -> tuple[str, ...]:
@@ -44,26 +44,28 @@ class TitlePatterns:
 
     def split(self, title: str) -> dict[str, str] | None:
         """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
-        found = next(filter(None, (regex.match(title) for regex in self.regexes)), None)
-        return None if found is None else {name: text for name, text in found.groupdict().items() if text is not None}
+        match = next(filter(None, (regex.match(title) for regex in self.regexes)), None)
+        return None if match is None else {name: text for name, text in match.groupdict().items() if text is not None}
 
     def problems(self, namevars: Collection[str]) -> list[str]:
-        """Return what is wrong with the patterns of a type that has these namevars."""
+        """Return the problems of the patterns of a type with these namevars."""
         if not isinstance(self._declared, (list, tuple)):
             return [f"title_patterns must be a list, not {type(self._declared).__name__}"]
-        found = []
+        problems = []
         for index, pattern in enumerate(self._declared):
             if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
-                found.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
+                problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
                 continue
             try:
                 groups = _compile(pattern["pattern"]).groupindex
             except re.error as error:
-                found.append(f"title_patterns[{index}]: {error}")
+                problems.append(f"title_patterns[{index}]: {error}")
                 continue
             strange = [group for group in groups if group not in namevars]
-            found += [f"title_patterns[{index}]: '{each}' is not a namevar{hint(each, namevars)}" for each in strange]
-        return found
+            problems += [
+                f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, namevars)}" for group in strange
+            ]
+        return problems
 
 
 def _compile(text: str) -> re.Pattern[str]:
@@ -73,16 +75,16 @@ def _compile(text: str) -> re.Pattern[str]:
 
 def template(pattern: re.Pattern[str]) -> str:
     """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
-    found, depth = "", 0
+    titles, depth = "", 0
     for piece in _PIECE.finditer(pattern.pattern):
         kind, within = piece.lastgroup, depth
         depth += {"group": 1, "open": 1, "close": -1}.get(kind or "", 0)
         if within or kind == "anchor":
             continue
         if kind == "group":
-            found += f"{{{piece['group']}}}"
+            titles += f"{{{piece['group']}}}"
         elif kind in {"literal", "escaped", "single"}:
-            found += piece[kind].replace("{", "{{").replace("}", "}}")
+            titles += piece[kind].replace("{", "{{").replace("}", "}}")
         else:
             return ""
-    return found
+    return titles

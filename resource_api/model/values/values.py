@@ -38,9 +38,9 @@ class Sensitive(Generic[T]):
         """Hide the value, and its length."""
         return "<sensitive>"
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, value: object) -> bool:
         """Compare the wrapped values; a plain value never equals a sensitive one."""
-        return isinstance(other, Sensitive) and bool(self._value == other._value)
+        return isinstance(value, Sensitive) and bool(self._value == value._value)
 
     def __hash__(self) -> int:
         """Hash the wrapped value."""
@@ -101,20 +101,20 @@ def is_unknown(value: object) -> bool:
     return type(value) not in SCALAR_TYPES and _any(value, lambda v: v is UNKNOWN)
 
 
-def may_be(value: Any, other: Any) -> bool:
+def may_be(is_: Any, should: Any) -> bool:
     """Return whether two values are equal, or may be once their unknown parts are known."""
-    value, other = (each.reveal() if isinstance(each, Sensitive) else each for each in (value, other))
-    if value is UNKNOWN or other is UNKNOWN:
+    is_, should = (side.reveal() if isinstance(side, Sensitive) else side for side in (is_, should))
+    if is_ is UNKNOWN or should is UNKNOWN:
         return True
-    if type(value) is dict and type(other) is dict:
-        return value.keys() == other.keys() and all(may_be(item, other[key]) for key, item in value.items())
-    if type(value) is list and type(other) is list:
-        return len(value) == len(other) and all(map(may_be, value, other))
-    return same_value(value, other)
+    if type(is_) is dict and type(should) is dict:
+        return is_.keys() == should.keys() and all(may_be(item, should[key]) for key, item in is_.items())
+    if type(is_) is list and type(should) is list:
+        return len(is_) == len(should) and all(map(may_be, is_, should))
+    return same_value(is_, should)
 
 
 def is_undecided(is_: Any, should: Any) -> bool:
-    """Return whether it is not known yet if what is differs from what should be."""
+    """Return whether unknown parts decide if the two values differ."""
     return is_unknown(should) and may_be(is_, should)
 
 
@@ -156,35 +156,35 @@ def reveal(value: Any) -> Any:
 
 
 def map_leaves(value: Any, change: Callable[[Any], Any], change_key: Callable[[Any], Any] | None = None) -> Any:
-    """Return ``value`` with ``change(leaf)`` for all in it that is no mapping, no sequence and no sensitive wrapper.
+    """Return ``value`` with ``change(leaf)`` for each part that is no mapping, sequence or sensitive wrapper.
 
-    ``change_key`` is called with the keys of mappings; None: they stay.
+    ``change_key`` is called with the keys of mappings, or None.
     """
     if isinstance(value, Sensitive):
         return Sensitive(map_leaves(value.reveal(), change, change_key))
     if isinstance(value, dict):
         # Where it is the inputs of a Python manifest, ``items`` may be one of them.
         keys = value if change_key is None else map(change_key, value)
-        return {key: map_leaves(value[own], change, change_key) for key, own in zip(keys, value, strict=True)}
+        return {key: map_leaves(value[original], change, change_key) for key, original in zip(keys, value, strict=True)}
     if isinstance(value, (list, tuple)):
         return [map_leaves(item, change, change_key) for item in value]
     return change(value)
 
 
-def same_value(left: Any, right: Any) -> bool:
+def same_value(is_: Any, should: Any) -> bool:
     """Compare two canonical values exactly: ``1``, ``1.0`` and ``True`` differ.
 
     A sensitive wrapper makes no difference.
     """
-    if type(left) is str and type(right) is str:
-        return left == right
-    left, right = reveal(left), reveal(right)
-    return left == right and _same_kinds(left, right)
+    if type(is_) is str and type(should) is str:
+        return is_ == should
+    is_, should = reveal(is_), reveal(should)
+    return is_ == should and _same_kinds(is_, should)
 
 
-def _same_kinds(left: Any, right: Any) -> bool:
-    if isinstance(left, dict):
-        return all(_same_kinds(v, right[k]) for k, v in left.items())
-    if isinstance(left, (list, tuple)):
-        return type(left) is type(right) and all(map(_same_kinds, left, right))
-    return isinstance(left, bool) == isinstance(right, bool) and isinstance(left, float) == isinstance(right, float)
+def _same_kinds(is_: Any, should: Any) -> bool:
+    if isinstance(is_, dict):
+        return all(_same_kinds(v, should[k]) for k, v in is_.items())
+    if isinstance(is_, (list, tuple)):
+        return type(is_) is type(should) and all(map(_same_kinds, is_, should))
+    return isinstance(is_, bool) == isinstance(should, bool) and isinstance(is_, float) == isinstance(should, float)

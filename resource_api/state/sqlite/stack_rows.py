@@ -244,7 +244,7 @@ class StackRows:
             outputs = commit.outputs and self.data_key.encrypt_outputs(self.name, commit.outputs)
             commit = commit._replace(put=put, outputs=outputs)
         before = self.state
-        if commit.done and self._remove_intents(database, commit.done):
+        if commit.resolved and self._remove_intents(database, commit.resolved):
             before = before._replace(intents=self._intents())
         if commit.empty:
             self.state = before

@@ -150,7 +150,7 @@ class SqliteStore:
         with self._guard:
             if commit.empty:
                 state = self.load(name)
-                if not any(key in state.intents for key in commit.done):
+                if not any(key in state.intents for key in commit.resolved):
                     return state
             session = self._writing()
             stack = self._stack(session, name)

@@ -56,19 +56,19 @@ class AssetReader:
         """
         find: Callable[[ContentSpec, str], Found] = getattr(self, f"_find_{spec.origin}")
         try:
-            digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.given)))
+            digest, read = find(spec, os.path.join(os.path.dirname(file), str(spec.source)))
         except OSError as error:
-            msg = f"{spec.given} cannot be read: {(error.strerror or str(error)).lower()}"
+            msg = f"{spec.source} cannot be read: {(error.strerror or str(error)).lower()}"
             raise ValueError(msg) from error
         except ResourceError as error:
             raise ValueError(str(error)) from error
         if spec.sha256 and digest != spec.sha256:
             msg = f"the {spec.word} has the SHA-256 {digest}, not {spec.sha256}"
             raise ValueError(msg)
-        return KINDS[spec.word](digest, spec.origin, spec.given, read)
+        return KINDS[spec.word](digest, spec.origin, spec.source, read)
 
     def _find_text(self, spec: ContentSpec, _path: str) -> Found:
-        raw = str(spec.given).encode()
+        raw = str(spec.source).encode()
         return sha256(raw).hexdigest(), partial(io.BytesIO, raw)
 
     def _find_file(self, spec: ContentSpec, path: str) -> Found:
@@ -80,8 +80,8 @@ class AssetReader:
         return digest, partial(_file_members, partial(_open_verified, path, digest))
 
     def _find_url(self, spec: ContentSpec, _path: str) -> Found:
-        download.check(spec.given)
-        fetch = partial(self._download, spec.given, spec.sha256)
+        download.check(spec.source)
+        fetch = partial(self._download, spec.source, spec.sha256)
         return spec.sha256, fetch if spec.word == "asset" else partial(_file_members, fetch)
 
     def _download(self, url: str, digest: str) -> BinaryIO:
@@ -98,8 +98,8 @@ class AssetReader:
         return digest, partial(_directory_members, path, listing)
 
     def _find_files(self, spec: ContentSpec, _path: str) -> Found:
-        digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.given])
-        return digest, partial(_mapping_members, spec.given)
+        digest = _combined_digest([[name, content.word, content.sha256] for name, content in spec.source])
+        return digest, partial(_mapping_members, spec.source)
 
 
 class SentReader(AssetReader):
@@ -134,7 +134,7 @@ class SentReader(AssetReader):
 
     def _content(self, spec: ContentSpec, path: str) -> bytes:
         if path not in self._sent:
-            msg = f"{spec.given} is not among the files that were sent with the manifest; is it there, and readable?"
+            msg = f"{spec.source} is not among the files that were sent with the manifest; is it there, and readable?"
             raise ValueError(msg)
         return self._sent[path]
 

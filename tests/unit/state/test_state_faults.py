@@ -45,7 +45,7 @@ try:
         store.record_intents(name, [Intent("1", "file", "/new", "/new", "create")])
         os.write(1, b"intended\\n")
         new = Record("file", "/new", "/new", kept, kept, kept, owned=True, requires=[])
-        store.commit(name, Commit([new], done=[("file", "/new")]))
+        store.commit(name, Commit([new], resolved=[("file", "/new")]))
         os.write(1, b"committed\\n")
         store.finish_run(name, {"run": "1"})
     os.write(1, b"over\\n")
