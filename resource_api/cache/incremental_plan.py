@@ -21,7 +21,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.document import Document, Node
 from resource_api.model.values.values import Sensitive
 from resource_api.plan.decide import required_references
-from resource_api.prior.stated_implementations import stated_implementations
+from resource_api.prior.match import stated_implementations
 from resource_api.state.store import StackName
 from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records

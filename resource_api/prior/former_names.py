@@ -25,7 +25,7 @@ class FormerNames:
 
     def __init__(self, catalog: Catalog) -> None:
         """Collect ``moved:`` and the aliases of components."""
-        self._moved = {each.target: each.source for each in catalog.manifest.moved}
+        self._moved = {move.target: move.source for move in catalog.manifest.moved}
         self._components = catalog.components
         self._of_groups: dict[ComponentInstance, Sequence[Reference]] = {}
         self._any = bool(self._moved) or any(group.meta.lifecycle.aliases for group in catalog.components.values())
@@ -38,37 +38,37 @@ class FormerNames:
         """Return former → present name of components, without former names that another component has now."""
         if not self._any:
             return {}
-        found = ((former, group) for group in self._components.values() for former in self._of_group(group))
-        return {str(former): str(group.reference) for former, group in found if former not in self._components}
+        pairs = ((former, group) for group in self._components.values() for former in self._of_group(group))
+        return {str(former): str(group.reference) for former, group in pairs if former not in self._components}
 
     def _of_group(self, group: ComponentInstance) -> Sequence[Reference]:
         if group not in self._of_groups:
             self._of_groups[group] = list(self._all(group))
         return self._of_groups[group]
 
-    def _all(self, named: Entry | ComponentInstance) -> Iterator[Reference]:
-        yield from self._sources(named.reference)
-        aliases = named.meta.lifecycle.aliases
+    def _all(self, subject: Entry | ComponentInstance) -> Iterator[Reference]:
+        yield from self._sources(subject.reference)
+        aliases = subject.meta.lifecycle.aliases
         for text in aliases:
-            found = parse_alias(text, named.parent, named.type)
-            yield found
-            yield from self._sources(found)
-        if not named.parent or not self._any:
+            alias = parse_alias(text, subject.parent, subject.type)
+            yield alias
+            yield from self._sources(alias)
+        if not subject.parent or not self._any:
             return
-        parent = self._components[parse(named.parent)]
+        parent = self._components[parse(subject.parent)]
         for former in self._of_group(parent):
-            titles = [named.title, *(text for text in aliases if "[" not in text and not text.startswith("urn:"))]
-            if named.title.startswith(parent.title):
+            titles = [subject.title, *(text for text in aliases if "[" not in text and not text.startswith("urn:"))]
+            if subject.title.startswith(parent.title):
                 # A title that begins with its component's had the former title of the component there.
-                titles.insert(0, component_chain(str(former))[-1].title + named.title[len(parent.title) :])
+                titles.insert(0, component_chain(str(former))[-1].title + subject.title[len(parent.title) :])
             for title in titles:
-                yield child_reference(str(former), named.type, title)
+                yield child_reference(str(former), subject.type, title)
 
     def _sources(self, name: Reference) -> Iterator[Reference]:
         """Follow ``moved`` back from a name, through a chain too."""
-        seen = {name}
-        while (source := self._moved.get(name)) is not None and source not in seen:
-            seen.add(source)
+        passed = {name}
+        while (source := self._moved.get(name)) is not None and source not in passed:
+            passed.add(source)
             yield source
             name = source
 
@@ -82,27 +82,29 @@ def claim_renamed(
     one record and one entry.
     """
     by_reference = {record.reference: record for record in free}
-    found: dict[int, Record] = {}
+    claims: dict[int, Record] = {}
     claimed: dict[RecordKey, Entry] = {}
     problems: list[Problem] = []
     for entry, names in renamed:
         matches = (by_reference[name] for name in names if name in by_reference)
         candidates = {record.key: record for record in matches if record.type == entry.type}
         for key, record in candidates.items():
-            found[entry.index] = record
-            if (other := claimed.setdefault(key, entry)) is not entry:
-                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {other.reference} already"))
+            claims[entry.index] = record
+            if (first := claimed.setdefault(key, entry)) is not entry:
+                problems.append(_ambiguous(catalog, entry, f"{record.reference} has become {first.reference} already"))
         if len(candidates) > 1:
             listed = ", ".join(str(record.reference) for record in candidates.values())
             problems.append(_ambiguous(catalog, entry, f"several that are recorded have a former name of it: {listed}"))
     if problems:
         raise ManifestError(problems)
-    return found
+    return claims
 
 
 def _ambiguous(catalog: Catalog, entry: Entry, message: str) -> Problem:
-    place = catalog.manifest.place(entry.declaration, "lifecycle")
-    return Problem("lifecycle", message, "error", str(entry.reference), *place, code="alias", hint="only one can be it")
+    position = catalog.manifest.place(entry.declaration, "lifecycle")
+    return Problem(
+        "lifecycle", message, "error", str(entry.reference), *position, code="alias", hint="only one can be it"
+    )
 
 
 class Renames(NamedTuple):
@@ -120,7 +122,7 @@ class Renames(NamedTuple):
 
     def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
         """Return the renames to one of ``names``; those of components only if the run is ``complete``."""
-        whole = {former: now for former, now in self.whole.items() if now in names}
+        whole = {former: present for former, present in self.whole.items() if present in names}
         return Renames(whole, self.components if complete else {})
 
     def record(self, record: Record) -> Record:
@@ -151,17 +153,17 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
     return Renames(whole, FormerNames(catalog).of_components())
 
 
-def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) -> list[Record]:
+def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference]) -> list[Record]:
     """Return records with references that are unique and not ``taken``; a title in conflict becomes the name.
 
     References among the records follow, but never to a record that has been replaced.
     """
-    references = set(taken)
+    references = set(reserved)
     renamed: dict[str, str] = {}
     unique_of: dict[RecordKey, Record] = {}
-    given = list(records)
+    originals = list(records)
     # What has been replaced gives way to what has replaced it.
-    for record in sorted(given, key=lambda record: record.is_replaced):
+    for record in sorted(originals, key=lambda record: record.is_replaced):
         unique = record
         while unique.reference in references:
             name = show_name(record.name)
@@ -171,5 +173,5 @@ def with_unique_titles(records: Iterable[Record], taken: Collection[Reference]) 
             renamed[str(record.reference)] = str(unique.reference)
         references.add(unique.reference)
         unique_of[record.key] = unique
-    found = [unique_of[record.key] for record in given]
-    return [Renames(renamed).record(record) for record in found] if renamed else found
+    result = [unique_of[record.key] for record in originals]
+    return [Renames(renamed).record(record) for record in result] if renamed else result

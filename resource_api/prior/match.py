@@ -1,7 +1,7 @@
-"""Match what earlier runs have recorded with what the catalog declares.
+"""Match the records of earlier runs with the resources that the catalog declares.
 
 Identity is type plus canonical name: a resource that is declared under another title has moved. ``match`` uses
-names only; ``rematch`` corrects its result once the resources have been read. Pure: what was read comes in through
+names only; ``rematch`` corrects its result once the resources have been read. Pure: rows come in through
 ``PlannerQueries``.
 """
 
@@ -26,6 +26,7 @@ from resource_api.prior.orphans import (
     sort_unclaimed,
 )
 from resource_api.prior.provider_instances import ProviderInstances, current_name
+from resource_api.prior.recovery import join, recover, rename, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import RecordKey
+    from resource_api.model.type_definition import Name
 
 
 class Prior(NamedTuple):
-    """What earlier runs have recorded, matched with a catalog."""
+    """The records of earlier runs, matched with a catalog."""
 
     state: StackState
     #: Entry's index → its record.
@@ -51,7 +53,7 @@ class Prior(NamedTuple):
     orphans: Mapping[int, OrphanKind] = {}
     #: Keys of records that have moved to another key: they are dropped at the end of the run.
     moved_keys: Sequence[RecordKey] = ()
-    #: What an interrupted run has left open, written before anything else.
+    #: The changes that an interrupted run has left open, written before anything else.
     recovery: Commit = Commit()
     #: Entry's index → why its record cannot be used.
     errors: Mapping[int, str] = {}
@@ -70,13 +72,13 @@ def recorded_dependents(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
     orphans = {index: prior.state.records[catalog.entries[index].key] for index in prior.orphans}
     undeclared = (index for index, kind in prior.orphans.items() if kind is OrphanKind.UNDECLARED)
     by_reference = {str(orphans[index].reference): index for index in undeclared}
-    found: dict[int, list[int]] = {}
+    dependents: dict[int, list[int]] = {}
     for index, record in {**prior.records, **orphans}.items():
         if _may_exist(record):
             for name in by_reference.keys() & {*record.requires, record.lifecycle.deleted_with}:
                 if by_reference[name] != index:
-                    found.setdefault(by_reference[name], []).append(index)
-    return found
+                    dependents.setdefault(by_reference[name], []).append(index)
+    return dependents
 
 
 def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
@@ -86,12 +88,12 @@ def leftovers(catalog: Catalog, prior: Prior) -> dict[int, list[int]]:
         return {}
     present = find_renames(catalog, prior.records)
     by_reference = {str(entry.reference): entry.index for entry in catalog.entries}
-    found: dict[int, list[int]] = {}
+    remaining: dict[int, list[int]] = {}
     for index in replaced:
         successor = present(prior.state.records[catalog.entries[index].key].successor)
         if successor in by_reference:
-            found.setdefault(by_reference[successor], []).append(index)
-    return found
+            remaining.setdefault(by_reference[successor], []).append(index)
+    return remaining
 
 
 def _may_exist(record: Record) -> bool:
@@ -115,8 +117,6 @@ def match(
     if catalog.missing:
         catalog = _with_recorded_names(catalog, state)
     if state.intents:
-        from resource_api.prior.recovery import recover
-
         state, recovery = recover(catalog, state, functions)
     if not state.records and recovery.empty:
         return catalog, Prior(state, {}, {}, recovery=recovery, instances=instances)
@@ -128,13 +128,9 @@ def match(
     if moved_keys or len(records) < len(state.records):
         claimed = {record.key for record in records.values()}
         unclaimed = {key: record for key, record in state.records.items() if key not in claimed}
-        from resource_api.prior.schema_upgrade import rename
-
         # A record under the namevars of an older version of its type is unclaimed: its name is not that of an entry.
         present, renaming = rename(instances.state, unclaimed, functions)
         if not renaming.empty:
-            from resource_api.prior.recovery import join
-
             catalog, prior = match(catalog, instances._replace(state=present), prune=prune, functions=functions)
             return catalog, prior._replace(recovery=join(renaming, prior.recovery))
     predecessors = _predecessors(catalog, records, unclaimed, instances.replaced)
@@ -157,7 +153,7 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
     unmade = [entry for entry in catalog.entries if entry.instance in catalog.missing]
     namevars = {entry.instance: entry.definition.namevars for entry in unmade}
     recorded = [record for record in state.records.values() if record.instance in namevars]
-    names = {(each.instance, *map(each.inputs.get, namevars[each.instance])): each.name for each in recorded}
+    names = {(record.instance, *map(record.inputs.get, namevars[record.instance])): record.name for record in recorded}
     entries = list(catalog.entries)
     for entry in unmade:
         if (name := names.get((entry.instance, *map(entry.should.get, entry.definition.namevars)))) is not None:
@@ -169,7 +165,7 @@ def _with_recorded_names(catalog: Catalog, state: StackState) -> Catalog:
 def rematch(
     catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, *, prune: bool
 ) -> tuple[Catalog, Prior, set[int] | None]:
-    """Correct a match with what was read; return catalog, prior state and selection (indexes; None: everything)."""
+    """Correct a match by the rows that were read; return catalog, prior state and selection (indexes; None: all)."""
     prior, orphans = _reject_former_names(catalog, prior, selected, queries, prune=prune)
     predecessors = dict(prior.predecessors)
     for index, record in prior.predecessors.items():
@@ -228,8 +224,6 @@ def _upgrade(
     errors = {}
     for index, record in list(records.items()):
         if record.schema_version != entries[index].definition.schema_version:
-            from resource_api.prior.schema_upgrade import upgrade
-
             try:
                 records[index] = upgrade(record, functions(entries[index].instance))
             except (ValueError, DefinitionError) as error:
@@ -240,15 +234,15 @@ def _upgrade(
 def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list[RecordKey]]:
     """Return records by the index of their entry, and the keys of those that were found by a former name."""
     former = FormerNames(catalog)
-    found: dict[int, Record] = {}
+    claims: dict[int, Record] = {}
     renamed: list[tuple[Entry, Sequence[Reference]]] = []
     for entry in catalog.entries:
         if (record := state.records.get(entry.key)) is not None:
-            found[entry.index] = record
+            claims[entry.index] = record
         elif names := former.of_entry(entry):
             renamed.append((entry, names))
     if not renamed:
-        return found, []
+        return claims, []
     declared, removed = {entry.key for entry in catalog.entries}, removed_names(catalog)
     free = [
         record
@@ -256,7 +250,7 @@ def _claim(catalog: Catalog, state: StackState) -> tuple[dict[int, Record], list
         if not (record.is_replaced or record.key in declared or is_removed(record, removed))
     ]
     claimed = claim_renamed(catalog, free, renamed)
-    return found | claimed, [record.key for record in claimed.values()]
+    return claims | claimed, [record.key for record in claimed.values()]
 
 
 def _predecessors(
@@ -269,7 +263,7 @@ def _predecessors(
         for record in unclaimed.values()
         if record.instance in replaced
     }
-    found = {}
+    predecessors = {}
     for entry in catalog.entries if by_reference else ():
         if entry.index in records:
             continue
@@ -277,5 +271,25 @@ def _predecessors(
         if record is None and _replaceable(entry):
             record = by_reference.get(entry.reference)
         if record is not None:
-            found[entry.index] = record
-    return found
+            predecessors[entry.index] = record
+    return predecessors
+
+
+def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
+    """Return, by name, the implementation of each resource of an instance that states or has recorded one.
+
+    ``prior`` None: nothing is known of records.
+    """
+    implementations: dict[Name, str] = {}
+    for record in prior.predecessors.values() if prior else ():
+        if record.instance == instance and record.implementation:
+            implementations[record.name] = record.implementation
+    for entry in catalog.entries:
+        if entry.instance != instance:
+            continue
+        stated = entry.meta.implementation
+        if not stated and prior and entry.absent and (before := prior.records.get(entry.index)):
+            stated = before.implementation
+        if stated:
+            implementations[entry.name] = stated
+    return implementations

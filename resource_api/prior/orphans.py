@@ -52,13 +52,13 @@ def sort_unclaimed(
     orphans: list[tuple[Record, OrphanKind]] = []
     undeclared: list[Record] = []
     for record in unclaimed.values():
-        now = present.record(record)
-        is_listed = is_removed(record, removed) or is_removed(now, removed)
+        current = present.record(record)
+        is_listed = is_removed(record, removed) or is_removed(current, removed)
         kind = OrphanKind.REMOVED if is_listed else _orphan_kind(record, prune=prune)
         if kind is not None:
-            orphans.append((now, kind))
+            orphans.append((current, kind))
         else:
-            undeclared.append(now)
+            undeclared.append(current)
     return orphans, with_unique_titles(undeclared, {entry.reference for entry in catalog.entries})
 
 
@@ -73,7 +73,7 @@ def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
 
 def removed_names(catalog: Catalog) -> set[str]:
     """Return the references of the resources and components under ``removed``."""
-    return {str(each.reference) for each in catalog.manifest.removed}
+    return {str(removed.reference) for removed in catalog.manifest.removed}
 
 
 def is_removed(record: Record, removed: set[str]) -> bool:
@@ -87,7 +87,7 @@ def is_removed(record: Record, removed: set[str]) -> bool:
 
 def check_removed_titles(catalog: Catalog, records: Mapping[int, Record]) -> None:
     """Raise ``ManifestError`` for a removed name that is the recorded title of a resource with another title now."""
-    removed = {str(each.reference): each for each in catalog.manifest.removed}
+    removed = {str(declaration.reference): declaration for declaration in catalog.manifest.removed}
     problems = []
     for index, record in records.items() if removed else ():
         name, present = str(record.reference), catalog.entries[index].reference
@@ -115,10 +115,10 @@ def add_orphans(
         entry.index = len(entries)
         entries.append(entry)
         kinds[entry.index] = kind
-    places = {str(entry.reference): entry.index for entry in entries}
+    indexes = {str(entry.reference): entry.index for entry in entries}
     requires = dict(catalog.requires)
     for record, index in zip(unique, kinds, strict=True):
-        if needed := [places[name] for name in record.requires if places.get(name, index) != index]:
+        if needed := [indexes[name] for name in record.requires if indexes.get(name, index) != index]:
             requires[index] = needed
     return catalog._replace(entries=entries, requires=requires), kinds
 
@@ -161,9 +161,9 @@ def _definition(record: Record, functions: Callable[[str], ProviderFunctions]) -
 
 def _parameters(definition: TypeDefinition, record: Record) -> dict[str, Any]:
     """Return the recorded parameters, which a deletion may need, without secrets of which only a digest is kept."""
-    kept = {
+    values = {
         name: open_sealed(record.should[name])
         for name in definition.names_of_kind("parameter")
         if name in record.should
     }
-    return {name: value for name, value in kept.items() if not has_sealed(value)}
+    return {name: value for name, value in values.items() if not has_sealed(value)}

@@ -1,8 +1,8 @@
-"""Configured provider instances: those of the manifest matched with those that earlier runs have recorded.
+"""Configured provider instances: those of the manifest matched with the recorded ones.
 
-Each instance is recorded like a resource, so that what it has made can be deleted when the manifest no longer declares
-it. If a provider reports that a new configuration cannot reach what was made with the old one, the old instance is
-kept under another name until its resources are replaced. Pure: calling a configured provider must not enter here.
+Each instance is recorded like a resource, so that its resources can be deleted when the manifest no longer declares it.
+If a provider reports that a new configuration cannot reach the resources of the old one, the old instance is kept under
+another name until its resources are replaced. Pure: no configured provider is called.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class ProviderInstances(NamedTuple):
 
     #: The state without the records of instances.
     state: StackState
-    #: Configurations that are known; and why the others cannot be configured.
+    #: Configurations that are known, and the reasons why others cannot be configured.
     configs: Mapping[str, Mapping[str, Any]] = {}
     refused: Mapping[str, str] = {}
     #: To be written before anything is changed.
     commit: Commit = Commit()
-    #: Older instances whose resources are to be replaced, and why.
+    #: Older instances whose resources will be replaced, with the reason.
     replaced: Mapping[str, str] = {}
     #: The record of each instance.
     recorded: Mapping[str, Record] = {}
@@ -64,20 +64,20 @@ def provider_records(state: StackState) -> Iterable[Record]:
 
 def unused_instances(records: Iterable[Record]) -> list[RecordKey]:
     """Return the recorded instances that no recorded resource uses any more."""
-    kept = list(records)
-    used = {record.instance for record in kept if record.type != PROVIDER_TYPE}
-    return [record.key for record in kept if record.type == PROVIDER_TYPE and record.name not in used]
+    stored = list(records)
+    instances = {record.instance for record in stored if record.type != PROVIDER_TYPE}
+    return [record.key for record in stored if record.type == PROVIDER_TYPE and record.name not in instances]
 
 
 def provider_record(instance: ProviderInstance, config: Mapping[str, Any], salt: bytes) -> Record:
-    """Return the record of an instance with the configuration ``config``, of what is ephemeral only the names."""
+    """Return the record of an instance with the configuration ``config``; of ephemeral values only the names."""
     inputs: dict[str, Any] = {"version": instance.version}
     if instance.implementation:
         inputs["implementation"] = instance.implementation
     if instance.ephemeral:
         inputs["ephemeral"] = list(instance.ephemeral)
-    kept = {name: value for name, value in config.items() if name not in instance.ephemeral}
-    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(kept, salt), {})
+    durable = {name: value for name, value in config.items() if name not in instance.ephemeral}
+    return Record(PROVIDER_TYPE, instance.name, instance.name, inputs, seal_secrets(durable, salt), {})
 
 
 def match_instances(
@@ -88,10 +88,10 @@ def match_instances(
     if not (recorded or catalog.instances):
         return ProviderInstances(state)
     matcher = _Matcher(state, recorded, functions)
-    used = {entry.instance for entry in catalog.entries} | matcher.in_use
+    in_use = {entry.instance for entry in catalog.entries} | matcher.in_use
     called = {call.instance for call in catalog.scope.calls.values() if call is not None}
     for name, instance in catalog.instances.items():
-        if name in used and not instance.pending:
+        if name in in_use and not instance.pending:
             matcher.match_declared(instance)
         elif name in called and not instance.pending:
             matcher.configs[name] = instance.config
@@ -120,7 +120,7 @@ class _Matcher:
         self._drop: dict[RecordKey, None] = {}
 
     def match_declared(self, instance: ProviderInstance) -> None:
-        """Use the declared configuration; if it cannot reach what the recorded one has made, keep that one as well."""
+        """Use the declared configuration; if it cannot reach the resources of the recorded one, keep that one too."""
         name, before = instance.name, self.recorded.get(instance.name)
         after = provider_record(instance, instance.config, self._state.salt)
         if before is not None and before.should != after.should:
@@ -159,7 +159,7 @@ class _Matcher:
     def match_undeclared(self, record: Record) -> None:
         """Use the recorded configuration, unless its secrets are unknown; resources of an older one are replaced.
 
-        Secrets of which only a digest is kept are those of the declared configuration, or what ``check_config`` gives.
+        Secrets recorded by digest are taken from the declared configuration, or from ``check_config``.
         """
         name = current_name(record.name)
         if name != record.name and name in self.configs:
@@ -176,17 +176,17 @@ class _Matcher:
     def _with_secrets(self, record: Record, config: Mapping[str, Any], hidden: Sequence[str]) -> dict[str, Any]:
         """Return a recorded configuration with the ``hidden`` values that the provider's ``check_config`` adds to it.
 
-        Raises ``ConfigurationError`` if it does not add all of them, or if what was made is out of reach with them.
+        Raises ``ConfigurationError`` if it does not add all of them, or if resources are out of reach with them.
         """
         try:
             functions = self._functions(record.name)
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from error
-        found, problems = provider_config.validate_config(functions, config)
-        if problems or not found.keys() >= set(hidden):
+        checked, problems = provider_config.validate_config(functions, config)
+        if problems or not checked.keys() >= set(hidden):
             messages = [problem.message for problem in problems] or ["check_config does not add them"]
             raise ConfigurationError("; ".join(messages))
-        complete = {**config, **{name: found[name] for name in hidden}}
+        complete = {**config, **{name: checked[name] for name in hidden}}
         if changed := breaking_changes(record, complete, functions, self._state.salt):
             msg = f"what it has made cannot be reached with other values of {', '.join(changed)}"
             raise ConfigurationError(msg)
@@ -198,23 +198,23 @@ class _Matcher:
         commit = Commit(list(self._put.values()), list(self._drop))
         return ProviderInstances(state, self.configs, self.refused, commit, self._replaced, self.recorded)
 
-    def _keep_older(self, before: Record, why: str) -> None:
-        """Keep a recorded instance under the name of an older one, with all that it has made."""
-        taken = {name.partition(_OLDER)[2] for name in self.recorded}
-        number = next(number for number in range(1, len(taken) + 2) if str(number) not in taken)
+    def _keep_older(self, before: Record, cause: str) -> None:
+        """Keep a recorded instance with its resources under the name of an older one."""
+        numbers = {name.partition(_OLDER)[2] for name in self.recorded}
+        number = next(number for number in range(1, len(numbers) + 2) if str(number) not in numbers)
         type_name, provider = split_instance(before.name)
         older = f"{type_name}@{provider or type_name}{_OLDER}{number}"
         self._write(before._replace(name=older, title=older))
         self._reassign(before.name, older)
-        self._replaced[older] = why
+        self._replaced[older] = cause
 
     def _restore_older(self, after: Record) -> None:
-        """Reassign what an older instance has made if its configuration is declared again."""
-        taken = {record.name for record in self._resources.values() if record.instance == after.name}
+        """Reassign the resources of an older instance if its configuration is declared again."""
+        names = {record.name for record in self._resources.values() if record.instance == after.name}
         for name, record in list(self.recorded.items()):
             if name == after.name or current_name(name) != after.name or record.should != after.should:
                 continue
-            if taken.isdisjoint(each.name for each in self._resources.values() if each.instance == name):
+            if names.isdisjoint(resource.name for resource in self._resources.values() if resource.instance == name):
                 self._reassign(name, after.name)
                 self._drop[record.key] = None
                 del self.recorded[name]
@@ -242,27 +242,27 @@ def current_name(name: str) -> str:
     return instance_of(type_name, provider.partition(_OLDER)[0] if provider else None)
 
 
-def recorded_config(record: Record, other: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
+def recorded_config(record: Record, current: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded configuration, and the names of secrets of which only a digest is recorded, or nothing.
 
     A secret whose digest is that of the same value in ``other`` is taken from there, as is one that is ephemeral.
     """
     ephemeral = record.inputs.get("ephemeral", ())
-    config = {name: other[name] for name in ephemeral if name in other}
-    hidden = [name for name in ephemeral if name not in other]
+    config = {name: current[name] for name in ephemeral if name in current}
+    hidden = [name for name in ephemeral if name not in current]
     for name, value in record.should.items():
         config[name] = open_sealed(value)
         if has_sealed(config[name]):
             del config[name]
-            if name in other and seal_secrets(other[name], salt) == value:
-                config[name] = other[name]
+            if name in current and seal_secrets(current[name], salt) == value:
+                config[name] = current[name]
             else:
                 hidden.append(name)
     return config, hidden
 
 
 def breaking_changes(before: Record, config: Mapping[str, Any], functions: ProviderFunctions, salt: bytes) -> list[str]:
-    """Return the changed values with which a provider cannot reach what it made with the configuration ``before``.
+    """Return the changed values with which a provider cannot reach the resources of the configuration ``before``.
 
     Raises ``ConfigurationError`` if ``diff_config`` of the provider fails.
     """
@@ -273,10 +273,10 @@ def breaking_changes(before: Record, config: Mapping[str, Any], functions: Provi
     except Exception as error:  # a method of a provider may raise anything
         msg = f"cannot decide what the changed configuration of provider '{before.name}' means: {reason(error)}"
         raise ConfigurationError(msg) from error
-    known = functions.definition.config.attributes
+    attributes = functions.definition.config.attributes
     if answer is None:
         return []
-    if isinstance(answer, (str, bool)) or not all(name in known for name in answer):
+    if isinstance(answer, (str, bool)) or not all(name in attributes for name in answer):
         msg = f"diff_config of provider '{before.name}' must return names of its configuration, not {answer!r}"
         raise ConfigurationError(msg)
     return sorted(answer)
@@ -296,17 +296,17 @@ def deferred_configuration(
     values: dict[str, Any] = {}
     for name, value in instance.pending.items():
         try:
-            found = expression.evaluate(value, resolve)
-            values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, found)
+            result = expression.evaluate(value, resolve)
+            values[name] = canonicalize.with_texts(functions.definition.config.attributes[name].datatype, value, result)
         except ValueError as error:
             msg = f"{prefix}: {error}"
             raise ConfigurationError(msg) from error
         if is_unknown(values[name]):
             msg = f"{prefix} is only known after apply: {name}"
             raise ConfigurationError(msg, later=True)
-    before, given = prior.recorded.get(instance.name), {**instance.config, **values}
-    former = recorded_config(before, given, prior.state.salt)[0] if before is not None else None
-    config, problems = provider_config.validate_config(functions, given, former)
+    before, inputs = prior.recorded.get(instance.name), {**instance.config, **values}
+    former = recorded_config(before, inputs, prior.state.salt)[0] if before is not None else None
+    config, problems = provider_config.validate_config(functions, inputs, former)
     if problems:
         msg = f"{prefix}: {'; '.join(problem.message for problem in problems)}"
         raise ConfigurationError(msg)

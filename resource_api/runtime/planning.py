@@ -15,8 +15,7 @@ from resource_api.plan import planner
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior import match as matching
 from resource_api.render import text
-from resource_api.snapshot.configure_providers import configure_instances
-from resource_api.snapshot.observe import observe
+from resource_api.snapshot.observe import configure_instances, observe
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.state.store import NoStore
 from resource_api.system import process_guard

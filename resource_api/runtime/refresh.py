@@ -26,8 +26,8 @@ from resource_api.plan import diff as drifting
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
 from resource_api.plugins.provider_pool import ProviderPool
-from resource_api.prior.schema_upgrade import rename, upgrade
-from resource_api.snapshot.configure_providers import configure_instances
+from resource_api.prior.recovery import rename, upgrade
+from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
 from resource_api.transaction.records import recorded_inputs, recorded_state

@@ -1,6 +1,6 @@
 """Check the rows that ``get`` returned: named, of declared attributes, of their data types, canonical.
 
-Only rows that are used are checked. When to read, and what follows from a row, must not enter this module.
+Only rows that are used are checked.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
+from resource_api.model.codec import encode
 from resource_api.model.values.columnar import are_flat, batches
 from resource_api.model.values.errors import ProviderError, WrongAnswer, hint
 from resource_api.model.values.reference import Reference
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from resource_api.model.values.errors import Problem
 
     #: The result of reading one name: a row, None for absence, or the reason why it could not be read.
-    Found = Resource | str | None
+    CheckedRow = Resource | str | None
 
 
 class RowChecker:
@@ -34,7 +35,7 @@ class RowChecker:
     """
 
     def __init__(self, strict: str, warn: Callable[..., None]) -> None:
-        """Make a checker; ``warn`` is called with what ``Log.write`` takes after the level."""
+        """Make a checker; ``warn`` is called with the arguments of ``Log.write`` after the level."""
         self.strict = strict
         self._write_warning = warn
         self._warned: set[tuple[str, str]] = set()
@@ -42,7 +43,7 @@ class RowChecker:
     def index_by_name(
         self, functions: ProviderFunctions, names: Collection[Name] | None, rows: Sequence[Resource]
     ) -> tuple[dict[Name, Resource], dict[Name, str]]:
-        """Return rows by name, and by name what is wrong with it; ``names`` were asked for (None: all).
+        """Return rows by name, and problems by name; ``names`` were requested (None: all).
 
         A row with a name that is not canonical must not make an existing resource look absent. Raises
         ``ProviderError`` for a row without a name.
@@ -50,59 +51,59 @@ class RowChecker:
         definition = functions.definition
         if names is not None and _in_order(definition, names, rows):
             return dict(zip(names, rows, strict=True)), {}
-        found: dict[Name, Resource] = {}
+        by_name: dict[Name, Resource] = {}
         wrong: dict[Name, str] = {}
         for row in rows:
             name = _name(definition, row)
-            if name in found:
+            if name in by_name:
                 wrong[name] = f"get returned '{show_name(name)}' more than once"
-            found[name] = row
-        asked = set(names or ())
-        others = [(name, row) for name, row in found.items() if name not in asked]
-        missing = asked - found.keys() if others else frozenset()
+            by_name[name] = row
+        expected = set(names or ())
+        unexpected = [(name, row) for name, row in by_name.items() if name not in expected]
+        missing = expected - by_name.keys() if unexpected else frozenset()
         by_text = {show_name(name): name for name in missing}
-        for name, row in others if missing else ():
-            meant, message = _misnamed(functions, name, row, by_text)
-            if meant not in missing:
+        for name, row in unexpected if missing else ():
+            intended, message = _misnamed(functions, name, row, by_text)
+            if intended not in missing:
                 continue
             if self.strict == "error":
-                wrong[meant] = message
+                wrong[intended] = message
             else:
-                self._warn(definition, meant, message)
-                found[meant] = {**row, **definition.named_row(meant)}
-        return found, wrong
+                self._warn(definition, intended, message)
+                by_name[intended] = {**row, **definition.named_row(intended)}
+        return by_name, wrong
 
-    def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
-        """Return for each row the resource to go on with, None if it does not exist, or what is wrong with the row."""
-        return [found for some in batches(rows) for found in self._check(functions, some)]
+    def check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
+        """Return for each row the checked resource, None if it does not exist, or a text: the row's problem."""
+        return [result for some in batches(rows) for result in self._check(functions, some)]
 
-    def _check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[Found]:
+    def _check(self, functions: ProviderFunctions, rows: Sequence[Resource]) -> list[CheckedRow]:
         definition, canonicalize = functions.definition, functions.canonicalize
         typed: list[Any] = list(rows)
-        for place in find_suspect(functions, rows):
-            typed[place] = self._check_types(definition, rows[place])
+        for index in find_suspect(functions, rows):
+            typed[index] = self._check_types(definition, rows[index])
         canonical = list(typed)
         if canonicalize is not None:
-            good = [place for place, row in enumerate(typed) if type(row) is dict]
-            answers = _canonicalize(canonicalize, [typed[place] for place in good])
-            for place, answer in zip(good, answers, strict=True):
-                canonical[place] = answer
+            good = [index for index, row in enumerate(typed) if type(row) is dict]
+            answers = _canonicalize(canonicalize, [typed[index] for index in good])
+            for index, answer in zip(good, answers, strict=True):
+                canonical[index] = answer
         elif not are_flat(rows):
             # A provider may keep the lists and hashes that it has returned, and change them in ``set``.
             canonical = typed = [_copied(row) if type(row) is dict else row for row in typed]
         return [self._compare(definition, row, twin) for row, twin in zip(typed, canonical, strict=True)]
 
     def _check_types(self, definition: TypeDefinition, row: Resource) -> Resource | str:
-        """Check attribute names and data types; return the row to go on with, or what is wrong with it."""
-        known = definition.attributes
+        """Check attribute names and data types; return the accepted row, or a text: its problem."""
+        attributes = definition.attributes
         clean = row
-        if not row.keys() <= known.keys():
-            strange = next(key for key in row if key not in known)
-            message = f"get returned the undeclared attribute {show(strange)}{hint(strange, known)}"
+        if not row.keys() <= attributes.keys():
+            strange = next(key for key in row if key not in attributes)
+            message = f"get returned the undeclared attribute {show(strange)}{hint(strange, attributes)}"
             if self.strict == "error":
                 return message
             self._warn(definition, _name(definition, row), message)
-            clean = {key: value for key, value in row.items() if key in known}
+            clean = {key: value for key, value in row.items() if key in attributes}
         try:
             problems = check_values(definition, clean)
             unknown = None if problems else first_unknown(clean)
@@ -118,7 +119,7 @@ class RowChecker:
             return _unrecordable(clean) or clean
         return clean
 
-    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> Found:
+    def _compare(self, definition: TypeDefinition, row: Resource | str, canonical: Any) -> CheckedRow:
         if type(row) is not dict or type(canonical) is not dict:
             return str(row if type(row) is not dict else canonical)
         if canonical is not row and canonical != row:
@@ -140,14 +141,14 @@ class RowChecker:
 
 
 def _wrong_values(problems: Sequence[Problem]) -> str:
-    """Return what is wrong with the values of a row, without advice for authors of manifests."""
+    """Return the problems of the values of a row, without advice for authors of manifests."""
     from resource_api.model.datatypes.messages import QUOTES
 
     return "get returned " + "; ".join(problem.message.removesuffix(QUOTES) for problem in problems)
 
 
 def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows: list[Resource]) -> list[Any]:
-    """Return the canonical form of each row, or why there is none; if all together fail, each is tried alone."""
+    """Return the canonical form of each row, or the reason of its failure; if all fail, each is tried alone."""
     try:
         return list(canonicalize(rows))
     except WrongAnswer as error:
@@ -159,7 +160,7 @@ def _canonicalize(canonicalize: Callable[[list[Resource]], list[Resource]], rows
 
 
 def _copied(row: Resource) -> Resource | str:
-    """Return a copy of a row that shares nothing with its provider, or why there is none."""
+    """Return a copy of a row that shares nothing with its provider, or the reason of a failure."""
     try:
         return copy_resource(row)
     except Exception:  # noqa: BLE001 - the copying of an object may do anything
@@ -167,9 +168,7 @@ def _copied(row: Resource) -> Resource | str:
 
 
 def _unrecordable(row: Resource) -> str:
-    """Return which value of a row cannot be recorded, such as a set or an unknown one; empty if all can."""
-    from resource_api.model.codec import encode
-
+    """Return the problem of a value that cannot be recorded, such as a set or an unknown one, or ""."""
     for key, value in row.items():
         try:
             encode(reveal(value))
@@ -179,7 +178,7 @@ def _unrecordable(row: Resource) -> str:
 
 
 def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequence[Resource]) -> bool:
-    """Return whether the rows are exactly those asked for, in that order, as most providers answer."""
+    """Return whether the rows are exactly the requested ones, in that order, as most providers answer."""
     if len(names) != len(rows) or len(definition.namevars) != 1:
         return False
     (namevar,) = definition.namevars
@@ -189,9 +188,9 @@ def _in_order(definition: TypeDefinition, names: Collection[Name], rows: Sequenc
 def _misnamed(
     functions: ProviderFunctions, name: Name, row: Resource, by_text: Mapping[str, Name]
 ) -> tuple[Name | None, str]:
-    """Return the name that a row should have, by its canonical form or its data type, and what is wrong with its own.
+    """Return the name that a row should have, by its canonical form or its data type, and the problem of its own.
 
-    ``by_text`` has names by their text. None: nothing is known to be wrong.
+    ``by_text`` has names by their text. Returns None without a known problem.
     """
     definition = functions.definition
     if show_name(name) in by_text:

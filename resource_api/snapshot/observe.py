@@ -1,45 +1,58 @@
-"""Read what a plan needs, in one batch per type, and answer the planner's questions from what was read.
+"""Observe: read the rows that a plan needs, once they had time to become visible, and configure provider instances.
 
-The selected resources are read, those that their values refer to, and those that they may replace. Nothing is decided
-here.
+Instances whose configuration is known are configured at once, the others when it becomes known: their resources are
+planned later, like those of a type that cannot be read yet.
 """
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from functools import partial
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.catalog.provider_config import invoke
 from resource_api.model.change import exists
-from resource_api.model.planner_queries import Observation
+from resource_api.model.planner_queries import Observation, Readiness
 from resource_api.model.sealed_secrets import has_sealed
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import with_path
 from resource_api.model.values.values import same_value
-from resource_api.snapshot.configure_providers import DeferredInstances
+from resource_api.plugins.functions import call_function
+from resource_api.prior.provider_instances import (
+    ConfigurationError,
+    deferred_configuration,
+    match_instances,
+    provider_record,
+    provider_records,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
-    from resource_api.model.planner_queries import Due, PlannerQueries, Readiness
+    from resource_api.model.planner_queries import Due, PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.record import RecordKey
+    from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath
+    from resource_api.plugins.provider_pool import ProviderPool
     from resource_api.prior.match import Prior
+    from resource_api.prior.provider_instances import ProviderInstances
     from resource_api.snapshot.snapshot import Snapshot
-
 
 #: The observation of a resource that cannot be read yet: it neither exists nor is absent.
 _UNREAD: Final = Observation(None, "its provider is not configured yet")
 
 
 def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot: Snapshot) -> PlannerQueries:
-    """Read what a plan of the ``selected`` entries (indexes; None: all) needs; return what answers the planner."""
-    queries = _SnapshotQueries(snapshot, DeferredInstances(catalog.instances, prior.instances, snapshot.providers))
-    queries.late = _late_changes(prior)
+    """Read the rows for a plan of the ``selected`` entries (indexes; None: all); return the planner's queries."""
+    deferred = DeferredInstances(catalog.instances, prior.instances, snapshot.providers)
+    queries = _SnapshotQueries(snapshot, deferred, prior.state)
     queries.read(_names_to_read(catalog, prior, selected))
     return queries
 
@@ -47,13 +60,12 @@ def observe(catalog: Catalog, prior: Prior, selected: set[int] | None, snapshot:
 class _SnapshotQueries:
     """Implements ``PlannerQueries`` with a snapshot and its providers."""
 
-    def __init__(self, snapshot: Snapshot, deferred: DeferredInstances) -> None:
+    def __init__(self, snapshot: Snapshot, deferred: DeferredInstances, state: StackState) -> None:
         self._snapshot = snapshot
         self._deferred = deferred
+        self._state = state
         #: By instance, the type and the names that cannot be read yet.
         self._unread: dict[str, tuple[TypeDefinition, Collection[Name]]] = {}
-        #: The resources that earlier runs have changed, and that may be seen late.
-        self.late: Mapping[RecordKey, _LateChange] = {}
         self.functions: Callable[[str], ProviderFunctions] = snapshot.providers.functions
 
     def read(self, names: Mapping[TypeDefinition, Collection[Name]]) -> None:
@@ -64,29 +76,37 @@ class _SnapshotQueries:
             else:
                 self._read(definition, of_type)
 
-    def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
-        """Read names of a type; those that an earlier run has changed until that is visible, or must be."""
-        self._snapshot.read_all([(definition, names)])
-        late = [name for name in names if (definition.instance, name) in self.late] if self.late else ()
-        if late and (settle := self._snapshot.providers.settle(definition)):
-            from resource_api.snapshot import settling
+    @cached_property
+    def _late(self) -> Mapping[RecordKey, _LateChange]:
+        """The last changes by earlier runs of resources that are seen late; needed only where a type settles."""
+        records, intents = self._state.records.items(), self._state.intents.items()
+        recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}
+        begun = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}
+        return recorded | begun
 
-            seconds = settling.remaining_seconds(max(self.late[definition.instance, name].at for name in late), settle)
-            settling.read_until_settled(self._snapshot, definition, partial(self._unsettled, definition, late), seconds)
+    def _read(self, definition: TypeDefinition, names: Collection[Name]) -> None:
+        """Read names of a type; those that an earlier run changed until that is visible, or must be."""
+        self._snapshot.read_all([(definition, names)])
+        if not (settle := self._snapshot.providers.settle(definition)):
+            return
+        if late := [name for name in names if (definition.instance, name) in self._late]:
+            changed_at = max(self._late[definition.instance, name].at for name in late)
+            unsettled = partial(self._unsettled, definition, late)
+            read_until_settled(self._snapshot, definition, unsettled, remaining_seconds(changed_at, settle))
 
     def _unsettled(self, definition: TypeDefinition, names: Collection[Name]) -> list[Name]:
         """Return the names that are absent, or not as they were seen after their last change."""
         rows = {name: self._snapshot.observation(definition.instance, name).row for name in names}
-        return [name for name, row in rows.items() if not _is_as_recorded(definition, self.late, name, row)]
+        return [name for name, row in rows.items() if not _is_as_recorded(definition, self._late, name, row)]
 
     def observation(self, entry: Entry, /) -> Observation:
         instance = entry.definition.instance
         if instance in self._unread:
             return _UNREAD
-        found = self._snapshot.observation(instance, entry.name)
-        if not found.failure or self._snapshot.failure(instance):
-            return found
-        return Observation(None, with_path(found.failure, entry.title, entry.name))
+        observation = self._snapshot.observation(instance, entry.name)
+        if not observation.failure or self._snapshot.failure(instance):
+            return observation
+        return Observation(None, with_path(observation.failure, entry.title, entry.name))
 
     def due(self, entry: Entry, should: Mapping[str, Any], /) -> Due:
         return self._snapshot.due(entry, should)
@@ -98,14 +118,11 @@ class _SnapshotQueries:
         return readiness
 
     def call(self, call: FunctionCall, inputs: Mapping[str, Any], /) -> Any:
-        from resource_api.catalog.provider_config import invoke
-        from resource_api.plugins.functions import call_function
-
         return invoke(call, inputs, partial(call_function, self._snapshot.providers))
 
 
 class _LateChange(NamedTuple):
-    """The time (ISO 8601) of the last change of a resource, and what was seen after it; None: nothing."""
+    """The time (ISO 8601) of the last change of a resource, and its row after it, or None."""
 
     at: str
     row: Mapping[str, Any] | None = None
@@ -119,14 +136,6 @@ def _is_as_recorded(
         return exists(row)
     values = ((row.get(attribute), recorded.get(attribute)) for attribute in definition.managed)
     return all(has_sealed(before) or before is None or same_value(value, before) for value, before in values)
-
-
-def _late_changes(prior: Prior) -> Mapping[RecordKey, _LateChange]:
-    """Return the last changes by earlier runs of resources that are seen late."""
-    records, intents = prior.state.records.items(), prior.state.intents.items()
-    recorded = {key: _LateChange(record.changed_at, record.is_) for key, record in records if record.changed_at}
-    intended = {key: _LateChange(intent.changed_at) for key, intent in intents if intent.makes and intent.changed_at}
-    return recorded | intended
 
 
 def _names_to_read(catalog: Catalog, prior: Prior, selected: set[int] | None) -> dict[TypeDefinition, list[Name]]:
@@ -156,3 +165,101 @@ def _with_referred(catalog: Catalog, selected: set[int]) -> list[int]:
         for before in catalog.requires.get(index, ())
     }
     return sorted(selected | referred)
+
+
+#: The first pause and the longest one, in seconds.
+_FIRST: Final = 0.1
+_LONGEST: Final = 5.0
+#: The interval in seconds at which an interrupt is looked for.
+_TICK: Final = 0.05
+
+
+def read_until_settled(
+    snapshot: Snapshot, definition: TypeDefinition, unsettled: Callable[[], Sequence[Name]], seconds: float
+) -> None:
+    """Read names of a type again until ``unsettled`` returns none, or ``seconds`` have passed.
+
+    ``unsettled`` judges by the last read. An interrupt of the run ends the waiting at once.
+    """
+    run = snapshot.providers.run
+    deadline, pause = time.monotonic() + seconds, _FIRST
+    while names := unsettled():
+        remaining = deadline - time.monotonic()
+        if remaining <= 0 or not _pause(snapshot, min(pause, remaining)):
+            return
+        pause = min(2 * pause, _LONGEST)
+        with run.log.bind(phase="verify"):
+            snapshot.read_again(definition, names)
+
+
+def _pause(snapshot: Snapshot, seconds: float) -> bool:
+    """Wait while other threads of the run go on; return False as soon as the run is interrupted."""
+    run, until = snapshot.providers.run, time.monotonic() + seconds
+    with run.provider_call():
+        while not run.cancelled and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(_TICK, remaining))
+    return not run.cancelled
+
+
+def remaining_seconds(changed_at: str, settle: float) -> float:
+    """Return the seconds, from 0 to ``settle``, until a change of that time (ISO 8601) must be visible."""
+    passed = (datetime.now(UTC) - datetime.fromisoformat(changed_at)).total_seconds()
+    return min(settle, max(0.0, settle - passed))
+
+
+def configure_instances(catalog: Catalog, state: StackState, providers: ProviderPool) -> ProviderInstances:
+    """Match declared and recorded instances, and configure ``providers`` with those whose configuration is known."""
+    recorded, declared = provider_records(state), catalog.instances.values()
+    providers.select_versions({record.name: record.inputs.get("version", "") for record in recorded})
+    providers.select_versions({instance.name: instance.version for instance in declared})
+    missing = [record for record in recorded if record.name not in catalog.instances]
+    providers.select_implementations({record.name: record.inputs.get("implementation", "") for record in missing})
+    instances = match_instances(catalog, state, providers.functions)
+    for name, config in instances.configs.items():
+        providers.configure(name, config)
+    for name, reason in instances.refused.items():
+        providers.mark_unavailable(name, reason)
+    return instances
+
+
+READY: Final = Readiness()
+
+
+class DeferredInstances:
+    """The provider instances of a run whose configuration refers to resources."""
+
+    def __init__(
+        self, declared: Mapping[str, ProviderInstance], prior: ProviderInstances, providers: ProviderPool
+    ) -> None:
+        """Select those of the ``declared`` instances that have unevaluated values."""
+        self._instances = {name: instance for name, instance in declared.items() if instance.pending}
+        self._prior = prior
+        self._providers = providers
+        #: Those that each thread is configuring, to find one that needs a function of its own.
+        self._begun: set[tuple[int, str]] = set()
+
+    def contains(self, name: str) -> bool:
+        """Return whether the configuration of an instance refers to resources."""
+        return name in self._instances
+
+    def configure(self, name: str, resolve: Callable[[ExpressionPath], Any]) -> Readiness:
+        """Configure an instance with the values that are known by now.
+
+        Another configuration than before closes the provider that was configured with the old one.
+        """
+        instance = self._instances.get(name)
+        if instance is None:
+            return READY
+        begun = get_ident(), name
+        if begun in self._begun:
+            return Readiness(f"the provider '{name}' needs the result of its own function to be configured")
+        self._begun.add(begun)
+        try:
+            config = deferred_configuration(instance, resolve, self._providers.functions(name), self._prior)
+        except ConfigurationError as error:
+            return Readiness(str(error), error.later)
+        finally:
+            self._begun.discard(begun)
+        self._providers.configure(name, config)
+        record = provider_record(instance, config, self._prior.state.salt)
+        return READY if record == self._prior.recorded.get(name) else Readiness(record=record)

@@ -1,7 +1,6 @@
-"""What was read of the system: one batched ``get`` per type, every row that is used is checked, nothing is read twice.
+"""The rows read from the system: one batched ``get`` per type, every used row is checked, nothing is read twice.
 
-A read that fails is a failure of its resources, never absence. Only this module calls ``get`` and ``due``. What follows
-from a row must not enter it.
+A read that fails is a failure of its resources, never absence. Only this module calls ``get`` and ``due``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.model.entry import Entry
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
     from resource_api.plugins.provider_pool import ProviderPool
-    from resource_api.snapshot.check_rows import Found
+    from resource_api.snapshot.check_rows import CheckedRow
 
 ABSENT: Final = Observation()
 
@@ -45,7 +44,7 @@ class _Request(NamedTuple):
 
 
 class _Rows:
-    """What was read of one provider instance."""
+    """The rows of one provider instance."""
 
     __slots__ = ("cause", "checked", "failure", "read_at", "unchecked", "whole_at")
 
@@ -53,8 +52,8 @@ class _Rows:
         self.failure = ""
         #: The exception behind ``failure``.
         self.cause: Exception | None = None
-        #: Rows that were checked, and None for names that were asked for and do not exist.
-        self.checked: dict[Name, Found] = {}
+        #: Rows that were checked, and None for requested names that do not exist.
+        self.checked: dict[Name, CheckedRow] = {}
         #: Other rows: they are checked when they are used.
         self.unchecked: dict[Name, Resource] = {}
         #: Name → the epoch in which it was read by name.
@@ -62,15 +61,15 @@ class _Rows:
         #: The epoch in which everything was read; None: never.
         self.whole_at: int | None = None
 
-    def newer_than(self, epoch: int) -> dict[Name, Found]:
-        """Return what was read by name after ``epoch``."""
+    def newer_than(self, epoch: int) -> dict[Name, CheckedRow]:
+        """Return the rows that were read by name after ``epoch``."""
         return {name: self.checked[name] for name, at in self.read_at.items() if at > epoch and name in self.checked}
 
 
 class Snapshot:
     """Reads through providers and keeps the rows until something changes.
 
-    ``strict``, one of ``error``, ``warning`` and ``off``, decides what becomes of rows that break the rules of ``get``.
+    ``strict``: rows that break the rules of ``get`` are an ``error`` or a ``warning``, or corrected silently (``off``).
     """
 
     def __init__(self, providers: ProviderPool, strict: str = "error") -> None:
@@ -94,11 +93,11 @@ class Snapshot:
         return rows is not None and not self._missing(rows, names, fresh=True)
 
     def failure(self, instance: str) -> str:
-        """Return why an instance could not be read; empty if it could."""
+        """Return the reason why an instance could not be read, or ""."""
         return self._instances[instance].failure if instance in self._instances else ""
 
     def observation(self, instance: str, name: Name) -> Observation:
-        """Return what was last read of a resource; the failure of its whole instance is also its own."""
+        """Return the last observation of a resource; the failure of its whole instance is also its own."""
         rows = self._instances.get(instance)
         if rows is None:
             return ABSENT
@@ -106,16 +105,16 @@ class Snapshot:
             return Observation(None, rows.failure)
         if name in rows.unchecked:
             self._check(instance, rows, [name])
-        found = rows.checked.get(name)
-        return ABSENT if found is None else Observation(None, found) if isinstance(found, str) else Observation(found)
+        row = rows.checked.get(name)
+        return ABSENT if row is None else Observation(None, row) if isinstance(row, str) else Observation(row)
 
-    def rows(self, instance: str) -> Mapping[Name, Found]:
-        """Return every checked row of an instance that was read; None for what does not exist, a text for a failure."""
+    def rows(self, instance: str) -> Mapping[Name, CheckedRow]:
+        """Return every checked row of an instance, None for a missing resource, a text for a failure."""
         return self._instances[instance].checked
 
-    def read_all(self, wanted: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
+    def read_all(self, requests: Iterable[tuple[TypeDefinition, Collection[Name]]]) -> None:
         """Read the names of each type; imperative types cannot be read and are left out."""
-        for definition, names in wanted:
+        for definition, names in requests:
             if "imperative" not in definition.features:
                 self.read(definition, names)
 
@@ -148,13 +147,13 @@ class Snapshot:
         All others stay as they were seen: another path of the same service may show them as they were before.
         """
         rows, repeated = self._instances[definition.instance], set(names)
-        seen = {name: row for name, row in rows.checked.items() if name not in repeated}
+        others_seen = {name: row for name, row in rows.checked.items() if name not in repeated}
         rows.failure, rows.whole_at = "", None
         for name in names:
             rows.read_at.pop(name, None)
         self.read(definition, names)
-        rows.checked |= seen
-        for name in seen.keys() & rows.unchecked.keys():
+        rows.checked |= others_seen
+        for name in others_seen.keys() & rows.unchecked.keys():
             del rows.unchecked[name]
 
     def read_unchecked(self, definition: TypeDefinition, names: list[Name]) -> Mapping[Name, Resource]:
@@ -186,11 +185,11 @@ class Snapshot:
 
     def _check(self, instance: str, rows: _Rows, names: Collection[Name]) -> None:
         """Check rows that were read earlier and are used now."""
-        wanted = [name for name in names if name in rows.unchecked]
-        if wanted:
-            used = [rows.unchecked.pop(name) for name in wanted]
-            found = self._checker.check(self.providers.functions(instance), used)
-            rows.checked.update(zip(wanted, found, strict=True))
+        unchecked = [name for name in names if name in rows.unchecked]
+        if unchecked:
+            rows_to_check = [rows.unchecked.pop(name) for name in unchecked]
+            checked = self._checker.check(self.providers.functions(instance), rows_to_check)
+            rows.checked.update(zip(unchecked, checked, strict=True))
 
     def _request(self, definition: TypeDefinition, names: list[Name] | None) -> _Request:
         return _Request(names, names is None or "simple_get_filter" not in definition.features, self.epoch)
@@ -203,7 +202,7 @@ class Snapshot:
         context = Context(definition, self.providers.run, reading=True)
         with self.providers.run.provider_call(), process_guard.contained(), context.activate(provider):
             rows = collect_rows(definition, provider.get(context, *arguments))
-        failed = {name: each.reason for name, each in context.outcomes.items() if each.status == "failed"}
+        failed = {name: outcome.reason for name, outcome in context.outcomes.items() if outcome.status == "failed"}
         return rows, failed
 
     def _accept(
@@ -215,63 +214,63 @@ class Snapshot:
         *,
         check: bool = True,
     ) -> None:
-        """Store what ``get`` returned: rows that were asked for are checked, the others when they are used."""
+        """Store the result of ``get``: requested rows are checked now, the others when they are used."""
         # Another thread may have failed in the meantime; what was read successfully counts.
         rows.failure = ""
         returned, failed = got
         names = request.names
         functions = self.providers.functions(definition.instance)
         by_name, wrong = self._checker.index_by_name(functions, names, returned)
-        wanted = [name for name in (by_name if names is None else names) if name in by_name] if check else []
-        found = self._checker.check(functions, [by_name[name] for name in wanted])
+        checked_names = [name for name in (by_name if names is None else names) if name in by_name] if check else []
+        checked = self._checker.check(functions, [by_name[name] for name in checked_names])
         newer = rows.newer_than(request.epoch) if self.epoch != request.epoch else {}
         if request.whole:
             rows.checked, rows.unchecked, rows.whole_at = {}, {}, request.epoch
         for name in (names or ()) if rows.unchecked else ():
             rows.unchecked.pop(name, None)
-        if len(by_name) > len(wanted):
-            others = {name: by_name[name] for name in by_name.keys() - set(wanted)}
-            rows.unchecked.update(others)
-            for name in others:
+        if len(by_name) > len(checked_names):
+            unchecked = {name: by_name[name] for name in by_name.keys() - set(checked_names)}
+            rows.unchecked.update(unchecked)
+            for name in unchecked:
                 rows.checked.pop(name, None)
         rows.checked.update(zip(names or (), repeat(None)))
-        rows.checked.update(zip(wanted, found, strict=True))
+        rows.checked.update(zip(checked_names, checked, strict=True))
         rows.read_at.update(zip(names or (), repeat(request.epoch)))
         for name, result in {**wrong, **failed, **newer}.items():
             rows.unchecked.pop(name, None)
             rows.checked[name] = result
 
     def _reject(self, definition: TypeDefinition, rows: _Rows, request: _Request, error: Exception) -> None:
-        """Store why a read failed; unless something has changed since, the whole instance has failed."""
+        """Store the reason of a failed read; unless something changed since, the whole instance has failed."""
         self.providers.run.log_traceback(error, definition.instance)
-        why = reason(error)
+        message = reason(error)
         if request.names is None or request.epoch == self.epoch:
-            rows.failure, rows.cause = why, error
+            rows.failure, rows.cause = message, error
         for name in request.names or ():
             rows.unchecked.pop(name, None)
-            rows.checked[name] = why
+            rows.checked[name] = message
 
     def existing(
         self, definition: TypeDefinition, names: Sequence[Name] | None
     ) -> tuple[list[Resource], dict[Name, str]]:
         """Read and return the resources of a type; of ``names`` also rows for missing ones (None: all).
 
-        Also return by name why single resources could not be read. Raises ``ProviderError`` if none could.
+        Also return by name the failures of single resources. Raises ``ProviderError`` if none could.
         """
         self.read(definition, names)
-        if why := self.failure(definition.instance):
-            msg = f"{definition.name}: {why}"
+        if error := self.failure(definition.instance):
+            msg = f"{definition.name}: {error}"
             raise ProviderError(msg) from self._instances[definition.instance].cause
-        found, failures = [], {}
+        resources, failures = [], {}
         for name in list(self._instances[definition.instance].checked) if names is None else names:
             row, failure = self.observation(definition.instance, name)
             if failure:
                 failures[name] = failure
             elif row is not None and exists(row):
-                found.append(dict(mark_secrets(definition, row)))
+                resources.append(dict(mark_secrets(definition, row)))
             elif names is not None:
-                found.append(definition.absent_row(name))
-        return found, failures
+                resources.append(definition.absent_row(name))
+        return resources, failures
 
     def due(self, entry: Entry, should: Mapping[str, Any]) -> Due:
         """Call ``due`` of an imperative resource with the values ``should``; a failure is part of the answer."""
@@ -289,7 +288,9 @@ class Snapshot:
             context.log_traceback(error)
             return Due(failure=reason(error))
         if context.outcomes.any_failed:
-            return Due(failure=next(each.reason for each in context.outcomes.values() if each.status) or "failed")
+            return Due(
+                failure=next(outcome.reason for outcome in context.outcomes.values() if outcome.status) or "failed"
+            )
         if isinstance(answer, bool):
             return Due(answer)
         if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):  # noqa: PLR2004 - (due, why)

@@ -33,7 +33,7 @@ from resource_api.plan.replacement import (
     trigger_entries,
 )
 from resource_api.plugins.functions import call_function
-from resource_api.snapshot.configure_providers import DeferredInstances
+from resource_api.snapshot.observe import DeferredInstances
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -16,7 +16,7 @@ from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value
 from resource_api.plan.diff import ComparisonError, compare, equal_indexes
-from resource_api.snapshot.settling import read_until_settled
+from resource_api.snapshot.observe import read_until_settled
 from resource_api.transaction.provider_call import SettlingProgress
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import Observation
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.type_definition import Name, Resource, TypeDefinition
-    from resource_api.snapshot.check_rows import Found
+    from resource_api.snapshot.check_rows import CheckedRow
     from resource_api.snapshot.snapshot import Snapshot
     from resource_api.transaction.operation_run import OperationRun
 
@@ -134,7 +134,7 @@ class Verification:
 
 
 def _verified(
-    runs: Iterable[OperationRun], rows: Mapping[Name, Found], functions: ProviderFunctions
+    runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow], functions: ProviderFunctions
 ) -> dict[int, Mapping[str, Any]]:
     """Return, by number, the rows that certainly have the requested state, compared all at once; else ``_missing``."""
     pairs = list(_comparable(runs, rows))
@@ -152,7 +152,9 @@ def _shared(row: Resource, should: Mapping[str, Any]) -> Mapping[str, Any]:
     return row
 
 
-def _comparable(runs: Iterable[OperationRun], rows: Mapping[Name, Found]) -> Iterator[tuple[OperationRun, Resource]]:
+def _comparable(
+    runs: Iterable[OperationRun], rows: Mapping[Name, CheckedRow]
+) -> Iterator[tuple[OperationRun, Resource]]:
     """Yield the operations that a comparison with the declared values verifies, with the row that was read."""
     for run in runs:
         should, row = run.step.entry.should, rows.get(run.name)
