@@ -8,7 +8,6 @@ OpenTofu). Pure.
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from resource_api.model.entry import Entry
     from resource_api.model.planner_queries import Observation
-    from resource_api.model.provider_functions import ProviderFunctions
+    from resource_api.model.provider_functions import ProviderFunctions, Question
     from resource_api.model.record import Record
     from resource_api.model.step import Replacement, Step
     from resource_api.model.type_definition import TypeDefinition
@@ -93,30 +92,45 @@ def _hide_secret(difference: Difference, recorded: Any) -> Difference:
 
 def equal_indexes(pairs: Sequence[tuple[Entry, Resource]], functions: ProviderFunctions) -> Iterator[int]:
     """Yield the indexes of the pairs of one type that certainly do not differ; the others must be compared."""
-    compared = list(_compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared))
-    answers: Iterable[Any] = repeat(repeat(None))
+    attributes = _compared_attributes([entry.should for entry, _ in pairs], functions.definition.compared)
     if functions.insync is not None:
-        # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
-        flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
-        protect = MappingProxyType if flat else copy_resource
-        answers = functions.insync(
-            (entry.name, names, protect(row), protect(entry.should))
-            for (entry, row), names in zip(pairs, compared, strict=True)
-        )
-    # Not strict: without a provider's comparison the answers are endless.
-    for index, ((entry, row), names, verdicts) in enumerate(zip(pairs, compared, answers, strict=False)):
-        if isinstance(verdicts, Exception):
-            continue
-        for name, verdict in zip(names, verdicts, strict=False):
-            if verdict is not True:
-                value, should = row.get(name), entry.should[name]
-                if verdict is not None or not (value is should or same_value(value, should)):
-                    break
-        else:
+        attributes = _not_in_sync(pairs, list(attributes), functions.insync)
+    for index, ((entry, row), names) in enumerate(zip(pairs, attributes, strict=True)):
+        if names is not None and _are_equal(row, entry.should, names):
             yield index
 
 
-def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str]]:
+def _are_equal(row: Resource, should: Resource, names: Sequence[str]) -> bool:
+    for name in names:
+        value, expected = row.get(name), should[name]
+        if not (value is expected or same_value(value, expected)):
+            return False
+    return True
+
+
+def _not_in_sync(
+    pairs: Sequence[tuple[Entry, Resource]],
+    attributes: Sequence[Sequence[str] | None],
+    insync: Callable[[Iterable[Question]], Iterable[list[Any] | Exception]],
+) -> Iterator[Sequence[str] | None]:
+    """Yield for each pair the attributes that its provider leaves to compare, or None if one certainly differs."""
+    # A provider must not change its arguments: it gets read-only views or, of nested values, copies.
+    flat = are_flat([row for _, row in pairs]) and are_flat([entry.should for entry, _ in pairs])
+    protect = MappingProxyType if flat else copy_resource
+    questions = (
+        (entry.name, names or (), protect(row), protect(entry.should))
+        for (entry, row), names in zip(pairs, attributes, strict=True)
+    )
+    for names, answers in zip(attributes, insync(questions), strict=True):
+        if isinstance(answers, Exception):
+            yield None
+            continue
+        verdicts = dict(zip(names or (), answers, strict=True))
+        differs = any(verdict is not True and verdict is not None for verdict in verdicts.values())
+        yield None if differs else [name for name, verdict in verdicts.items() if verdict is None]
+
+
+def _compared_attributes(resources: Sequence[Resource], compared: Sequence[str]) -> Iterator[Sequence[str] | None]:
     """Yield the attributes to compare of each resource; resources with the same attributes share a list."""
     shared: dict[tuple[str, ...], list[str]] = {}
     for shape in map(tuple, resources):

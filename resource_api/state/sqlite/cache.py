@@ -34,7 +34,7 @@ _IDENTITY: Final = "left"
 _ENTRIES: Final = 16
 
 
-class Entry(NamedTuple):
+class SavedConclusion(NamedTuple):
     """A cache entry: its stack, the digest of the stack's header, the row ids of all records, and the content."""
 
     name: StackName
@@ -56,28 +56,28 @@ def save(opened: OpenState, label: str, stack: StackRows, keys: Sequence[RecordK
     with suppress(OSError):
         make_directory(_directory(path))
         if private_files.is_private_directory(_directory(path)):
-            _write(path, _file_name(label), Entry(stack.name, _digest_header(header), ids, content))
+            _write(path, _file_name(label), SavedConclusion(stack.name, _digest_header(header), ids, content))
             _remove_oldest(path)
 
 
-def load(opened: OpenState, label: str) -> Entry | None:
+def load(opened: OpenState, label: str) -> SavedConclusion | None:
     """Return the entry of ``label``, or None if its stack or the database file changed."""
     path = opened.database.path
     identity = _read(path, _IDENTITY)
     if identity is None or identity != _identity(path):
         return None
     values = _read(path, _file_name(label))
-    if not isinstance(values, list) or len(values) != len(Entry._fields):
+    if not isinstance(values, list) or len(values) != len(SavedConclusion._fields):
         return None
     try:
-        entry = Entry(StackName(*values[0]), *values[1:])
+        entry = SavedConclusion(StackName(*values[0]), *values[1:])
         header = opened.headers.get(entry.name)
     except TypeError:
         return None
     return entry if header is not None and header.cacheable and _digest_header(header) == entry.digest else None
 
 
-def load_records(opened: OpenState, entry: Entry, positions: Iterable[int]) -> StackState | None:
+def load_records(opened: OpenState, entry: SavedConclusion, positions: Iterable[int]) -> StackState | None:
     """Return the state with only the records at these positions among the saved keys, or None if it changed."""
     header = opened.headers.get(entry.name)
     if header is None or _digest_header(header) != entry.digest:

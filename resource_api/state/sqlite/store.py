@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from resource_api.model.record import Commit, Intent, RecordKey
     from resource_api.state.encryption.envelope import DataKey
     from resource_api.state.encryption.keys import Key
-    from resource_api.state.sqlite.cache import Entry
+    from resource_api.state.sqlite.cache import SavedConclusion
     from resource_api.state.sqlite.database import Database
     from resource_api.state.sqlite.session import OpenState
     from resource_api.state.sqlite.stack_rows import Header
@@ -75,7 +75,7 @@ class SqliteStore:
             entry = cache.load(opened, label) if opened else None
         return None if entry is None else CachedConclusion(entry.content, partial(self._load_records, entry))
 
-    def _load_records(self, entry: Entry, positions: Iterable[int]) -> StackState | None:
+    def _load_records(self, entry: SavedConclusion, positions: Iterable[int]) -> StackState | None:
         with self._guard, self._reading() as opened:
             return cache.load_records(opened, entry, positions) if opened else None
 
