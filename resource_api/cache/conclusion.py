@@ -1,4 +1,4 @@
-"""The conclusion of a run in which nothing was to be done, and which of its resources need no new plan.
+"""The conclusion of a run that had nothing to do: the resources that a later run need not plan.
 
 A resource can be left out of a later plan if its declaration, its row and its record alone decide about it, all three
 are unchanged, and no resource that is planned in every run names it. Of each row a digest is kept, never a value.
@@ -38,7 +38,7 @@ class InstanceRows(NamedTuple):
 
     instance: str
     names: Sequence[Name]
-    #: By resource, the digest of its row; empty: it is planned in every run.
+    #: By resource, the digest of its row, or "" if it is planned in every run.
     digests: Sequence[str]
 
 
@@ -68,7 +68,7 @@ class Conclusion(NamedTuple):
         }
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
-        """Yield each instance of which any resource is left out, with the names that must be read to decide that.
+        """Yield each instance with resources that are left out, and the names that must be read to decide that.
 
         ``declared``: the keys of the resources planned in every run; an expression may have changed their names.
         """

@@ -41,18 +41,18 @@ class Fingerprints(NamedTuple):
     files: Sequence[Sequence[str]]
     #: Type → its files, and its declaration.
     types: Mapping[str, Sequence[Any]]
-    #: Provider instance → which of several providers the machine has chosen.
+    #: Provider instance → the provider that the machine has chosen among those of its type.
     chosen: Mapping[str, str]
 
     def are_valid(self, registry: Registry) -> bool:
-        """Return whether all is as it was, before a provider is called. Raises ``DefinitionError``."""
+        """Return whether nothing differs from that run, before a provider is called. Raises ``DefinitionError``."""
         return (
             self.environment == _environment()
             and _are_unchanged(self.code)
             and _are_unchanged(self.directories)
             and all(_type(registry, name) == declared for name, declared in self.types.items())
             and all(_is_same_file(*file) for file in self.files)
-            # A whole run warns of a manifest that others can change.
+            # A whole run warns of a manifest that other users can change.
             and not any(registry.trust.who_can_change(path) for path, *_ in self.files)
         )
 

@@ -91,7 +91,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
             return None
         catalog = planner.compile(manifest)
         rows = _read(catalog, conclusion, snapshot)
-        # By now all providers are loaded, and what they import.
+        # By now all providers are loaded, with their imports.
         loaded = fingerprints.cover_loaded_code() and fingerprints.are_chosen(snapshot.providers.chosen())
         if not loaded or rows is None or not conclusion.match(rows):
             return None
@@ -107,7 +107,7 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]] | None:
-    """Return the rows to compare, by instance and name, or None where ``catalog`` is not the rest as it was.
+    """Return the rows to compare, by instance and name, or None where ``catalog`` is not the rest as before.
 
     The rest is compiled before anything is read, as in a whole run: then its secrets are masked, and a provider that
     looks up declared resources has done so before it reads.
@@ -136,7 +136,7 @@ def _does_nothing(plan: Plan) -> bool:
 
 
 def _without_left_out(state: StackState, catalog: Catalog) -> StackState:
-    """Return the state as if it had been recorded without the resources that are left out, which others require."""
+    """Return the state as if it had been recorded without the resources that are left out."""
     required = {entry.key: required_references(catalog, entry) for entry in catalog.entries}
     records = {
         key: record._replace(requires=required[key]) if key in required else record

@@ -171,9 +171,9 @@ def _compare_write_only(entry: Entry, should: Resource, inputs: DecisionInputs) 
 
 
 def absence_differs(entry: Entry, is_: Resource, should: Resource, functions: ProviderFunctions) -> bool:
-    """Return whether the provider's own comparison finds that an absent resource is not yet absent as it should be.
+    """Return whether the provider's own comparison finds an absent resource not absent in the declared way.
 
-    A provider may distinguish several kinds of absence, such as removed and purged.
+    A provider may distinguish kinds of absence, such as removed and purged.
     """
     return (
         not exists(should)

@@ -153,7 +153,7 @@ class Plan(NamedTuple):
 
 
 def plan(catalog: Catalog, prior: Prior, selected: set[int] | None, queries: PlannerQueries, options: Options) -> Plan:
-    """Return the plan of the ``selected`` entries (indexes; None: all); nothing that is passed in is changed.
+    """Return the plan of the ``selected`` entries (indexes; None: all); no argument is changed.
 
     Entries are planned in order, because references need the steps that were planned before. Raises ``UsageError`` for
     a ``--replace`` that matches nothing, and for a deletion that leaves recorded dependents behind; ``ManifestError``
@@ -217,7 +217,7 @@ class _Planner:
         self.steps: dict[int, Step] = {}
         #: Whether a step so far changes something: then a read that fails is deferred, because the change may help.
         self.acting = False
-        #: The problems of resources whose provider cannot be made, where nothing before them changes anything.
+        #: The problems of resources whose provider cannot be created, where no step before them changes anything.
         self.hopeless: list[Problem] = []
         self.collector = InputCollector(catalog, prior, options, selected)
         notifies = cache(lambda: reverse(catalog.subscribes))
@@ -228,7 +228,7 @@ class _Planner:
         self._make = partial(Step, context=self._context)
 
     def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:
-        """Plan one entry; ``decided``: its row and the decision about it, if that was made in bulk."""
+        """Plan one entry; ``decided`` is its row and the decision about it, if it was decided in bulk."""
         if decided is None:
             step = self._step(entry)
             if self.prior.state.records:
@@ -293,7 +293,7 @@ class _Planner:
         return None
 
     def _unmade_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
-        """Plan a resource whose provider cannot be made before something is installed."""
+        """Plan a resource whose provider cannot be created before a requirement is installed."""
         reason = self.catalog.missing[entry.instance]
         if not self.acting:
             position = self.catalog.manifest.place(entry.declaration)
@@ -310,7 +310,7 @@ class _Planner:
         noop: bool,
         may_help: bool,
     ) -> Step:
-        """Plan a resource that cannot be decided now, because of ``why``: deferred if a step before it may help.
+        """Plan a resource that cannot be decided now, for a ``reason``: deferred if a step before it may help.
 
         A provider may need a tool that an earlier resource installs. The transaction decides a deferred resource at its
         turn, side by side when all that acts before it has ended; until then an action stands in for the decision.
@@ -387,7 +387,7 @@ class _Planner:
     def _excluded(
         self, entry: Entry, unknown: Sequence[str], row: Mapping[str, Any], functions: ProviderFunctions
     ) -> Collection[str]:
-        """Return which of the ``unknown`` attributes cannot become equal to those of a row, by the text around paths.
+        """Return the ``unknown`` attributes that cannot become equal to those of a row, by the text around paths.
 
         A provider may have other spellings of a value, or its own comparison: then nothing is certain.
         """
@@ -572,7 +572,7 @@ class InputCollector:
 
 
 def _may_change_nothing(step: Step) -> bool:
-    """Return whether a step may find, at its turn, that nothing is to be done."""
+    """Return whether a step may find, at its turn, nothing to do."""
     differences = step.decision.differences
     updates = step.action is Action.UPDATE and all(difference.undecided for difference in differences)
     return updates or step.decision.conditional or bool(step.deferred)

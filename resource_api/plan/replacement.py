@@ -1,4 +1,4 @@
-"""Replacements: whether a resource is replaced, and the effect on others; deletions that follow from others.
+"""Replacements: whether a resource is replaced, and the effects on other resources.
 
 A resource is replaced where a value that can only be set at creation differs, where its manifest or provider demands
 it, and for the sake of another resource, which triggers it, takes it with it, or is the source of one of its values.
@@ -108,7 +108,7 @@ class _ReplacingAttributes(NamedTuple):
 def _replacing_attributes(
     entry: Entry, differences: Sequence[Difference], planned: Planned, inputs: DecisionInputs
 ) -> _ReplacingAttributes:
-    """Return which of the differences replace the resource.
+    """Return the differences that replace the resource.
 
     A value that is not yet known counts only if replacing is allowed or its source is deleted first.
     """
@@ -273,7 +273,7 @@ def _implied_replacement(
 
 
 def trigger_entries(catalog: Catalog, entry: Entry) -> Iterator[Entry]:
-    """Return the entries in ``replace_triggered_by``; for a component, all that it has made."""
+    """Return the entries in ``replace_triggered_by``; for a component, all its members."""
     for text in entry.meta.lifecycle.replace_triggered_by:
         trigger = reference.parse(text)
         component, target = catalog.components.get(trigger), catalog.find(trigger)
@@ -311,7 +311,7 @@ def has_transient_reason(step: Step) -> bool:
 
 
 def replacement_dependents(catalog: Catalog, prior: Prior, steps: Iterable[Step]) -> Mapping[int, Sequence[Entry]]:
-    """Return entry's index → recorded entries that have to be replaced once that one has changed."""
+    """Return entry's index → the recorded entries that a change of it replaces."""
     if not prior.records:
         return {}
     failed = {step.entry.index for step in steps if step.decision.error or step.decision.forbidden}
@@ -418,7 +418,7 @@ _HINT: Final = "set lifecycle.protect to false first"
 
 
 def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = True) -> str:
-    """Return why a protected resource is not deleted; empty: it is not protected.
+    """Return the error for deleting a protected resource, or "" if it is not protected.
 
     ``declared``: whether a manifest declares it; an orphan has to be declared again first.
     """
@@ -430,7 +430,7 @@ def deletion_refusal(entry: Entry, record: Record | None, *, declared: bool = Tr
 
 
 def replacement_refusal(entry: Entry, record: Record | None) -> str:
-    """Return why a protected resource is not replaced; empty: it is not protected. ``record``: of the old one."""
+    """Return the error for replacing a protected resource, or "". ``record`` is that of the old one."""
     if not entry.is_protected(record):
         return ""
     return f"is protected and would be replaced; {_HINT}{untaint_hint(entry, record)}"

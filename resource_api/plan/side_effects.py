@@ -66,9 +66,9 @@ class SideEffectRule:
         return f"would also {effect.action} {effect}, {reason}; {way_out}"
 
     def keys(self, step: Step, effect: SideEffect) -> set[RecordKey]:
-        """Return the identities of the thing that a side effect happens to.
+        """Return the identities of the resource that a side effect concerns.
 
-        It belongs to each provider of its type that leads to the same place as that of the step.
+        It belongs to each provider of its type that leads to the same place as the step's provider.
         """
         instances = self._instances.get(effect.type or step.definition.name, ())
         reached = [instance for instance in instances if self._same_place(step.definition.instance, instance)]
@@ -111,9 +111,9 @@ class SideEffectRule:
             yield from (entry for entry in self._entries.values() if _is_below(entry, str(effect.name), types))
 
     def _came_with(self, effect: SideEffect, entries: Sequence[Entry]) -> bool:
-        """Return whether a thing may go with a resource that nobody declares any more.
+        """Return whether a resource may be deleted together with one that is no longer declared.
 
-        What was made with the resource is recorded as if it had been there before; a directory is, with all in it.
+        Resources created with it are recorded as existing before; so is a directory, with its content.
         """
         if effect.dependent and effect.tree:
             return True

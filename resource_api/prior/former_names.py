@@ -121,7 +121,7 @@ class Renames(NamedTuple):
         return text if outer is None else self.components[outer] + text[len(outer) :]
 
     def restricted(self, names: Collection[str], *, complete: bool) -> Renames:
-        """Return the renames to one of ``names``; those of components only if the run is ``complete``."""
+        """Return the renames to one of ``names``, and those of components if the run is ``complete``."""
         whole = {former: present for former, present in self.whole.items() if present in names}
         return Renames(whole, self.components if complete else {})
 
@@ -154,7 +154,7 @@ def find_renames(catalog: Catalog, records: Mapping[int, Record]) -> Renames:
 
 
 def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference]) -> list[Record]:
-    """Return records with references that are unique and not ``taken``; a title in conflict becomes the name.
+    """Return records with references that are unique and not ``reserved``; a title in conflict becomes the name.
 
     References among the records follow, but never to a record that has been replaced.
     """
@@ -162,7 +162,7 @@ def with_unique_titles(records: Iterable[Record], reserved: Collection[Reference
     renamed: dict[str, str] = {}
     unique_of: dict[RecordKey, Record] = {}
     originals = list(records)
-    # What has been replaced gives way to what has replaced it.
+    # A replaced resource gives way to its successor.
     for record in sorted(originals, key=lambda record: record.is_replaced):
         unique = record
         while unique.reference in references:

@@ -49,13 +49,13 @@ class Prior(NamedTuple):
     predecessors: Mapping[int, Record]
     #: Records that nothing declares and that this run leaves alone.
     undeclared: Sequence[Record] = ()
-    #: Entry's index → why it is an orphan, for the orphans among the entries.
+    #: Entry's index → its kind, for the orphans among the entries.
     orphans: Mapping[int, OrphanKind] = {}
     #: Keys of records that have moved to another key: they are dropped at the end of the run.
     moved_keys: Sequence[RecordKey] = ()
     #: The changes that an interrupted run has left open, written before anything else.
     recovery: Commit = Commit()
-    #: Entry's index → why its record cannot be used.
+    #: Entry's index → the error of a record that cannot be used.
     errors: Mapping[int, str] = {}
     instances: ProviderInstances = ProviderInstances(StackState("", ""))
 
@@ -110,8 +110,8 @@ def match(
 ) -> tuple[Catalog, Prior]:
     """Return the catalog with its orphans, and the records by entry; ``prune``: undeclared resources become orphans.
 
-    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is to be forgotten
-    although its resource is declared.
+    Raises ``ManifestError`` if former names (``aliases``, ``moved``) are ambiguous, or one of them is listed under
+    ``removed`` although its resource is declared.
     """
     state, recovery = instances.state, Commit()
     if catalog.missing:
@@ -171,7 +171,7 @@ def rematch(
     for index, record in prior.predecessors.items():
         entry = catalog.entries[index]
         if (selected is None or index in selected) and exists(queries.observation(entry).row):
-            # The new resource exists already: only the old one is to be deleted. Under a new configuration of its
+            # The new resource exists already: only the old one will be deleted. Under a new configuration of its
             # provider both may be the same, unless an interrupted run was making the new one.
             del predecessors[index]
             interrupted = prior.state.intents.get(entry.key)
@@ -219,7 +219,7 @@ def _replaceable(entry: Entry) -> bool:
 def _upgrade(
     catalog: Catalog, records: dict[int, Record], functions: Callable[[str], ProviderFunctions]
 ) -> dict[int, str]:
-    """Upgrade records that another version of their type has written; return why some cannot be, by index."""
+    """Upgrade records written by another version of their type; return the errors of others, by index."""
     entries = catalog.entries
     errors = {}
     for index, record in list(records.items()):
@@ -278,7 +278,7 @@ def _predecessors(
 def stated_implementations(catalog: Catalog, prior: Prior | None, instance: str) -> dict[Name, str]:
     """Return, by name, the implementation of each resource of an instance that states or has recorded one.
 
-    ``prior`` None: nothing is known of records.
+    Without ``prior`` records are not considered.
     """
     implementations: dict[Name, str] = {}
     for record in prior.predecessors.values() if prior else ():

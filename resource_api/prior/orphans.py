@@ -63,7 +63,7 @@ def sort_unclaimed(
 
 
 def _orphan_kind(record: Record, *, prune: bool) -> OrphanKind | None:
-    """Return why an unclaimed record that is not listed under ``removed`` is an orphan; None: it is left alone."""
+    """Return the kind of orphan of an unclaimed record that is not listed under ``removed``, or None if it stays."""
     if record.is_replaced:
         return OrphanKind.SUPERSEDED
     if record.status == "pending":
@@ -77,7 +77,7 @@ def removed_names(catalog: Catalog) -> set[str]:
 
 
 def is_removed(record: Record, removed: set[str]) -> bool:
-    """Return whether a resource, one that has replaced it, or a component around it is to be forgotten.
+    """Return whether a resource, its successor, or a component around it is listed under ``removed``.
 
     It becomes no other resource then.
     """
@@ -103,7 +103,7 @@ def add_orphans(
 ) -> tuple[Catalog, dict[int, OrphanKind]]:
     """Return the catalog with an entry for each record, and the kinds by the index of these entries.
 
-    The resource that was made last comes first; each keeps the dependencies that were recorded.
+    The resource that was created last comes first; each keeps its recorded dependencies.
     """
     if not records:
         return catalog, {}

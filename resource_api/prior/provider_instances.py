@@ -245,7 +245,7 @@ def current_name(name: str) -> str:
 def recorded_config(record: Record, current: Mapping[str, Any], salt: bytes) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded configuration, and the names of secrets of which only a digest is recorded, or nothing.
 
-    A secret whose digest is that of the same value in ``other`` is taken from there, as is one that is ephemeral.
+    A secret whose digest equals that of the same value in ``current`` is taken from there, as are ephemeral ones.
     """
     ephemeral = record.inputs.get("ephemeral", ())
     config = {name: current[name] for name in ephemeral if name in current}

@@ -237,7 +237,7 @@ def _uncanonical(definition: TypeDefinition, row: Resource, canonical: Resource)
 def _complete(definition: TypeDefinition, row: Resource) -> Resource | None:
     """Wrap secrets, drop write-only values, fill in ``ensure``; return None for ``ensure: absent``.
 
-    A provider with ``custom_insync`` may distinguish several kinds of absence, so its row is kept.
+    A provider with ``custom_insync`` may distinguish kinds of absence, so its row is kept.
     """
     ensure = row.get("ensure")
     if ensure == "absent":

@@ -36,7 +36,7 @@ class ReadError(Exception):
 
 
 class _Request(NamedTuple):
-    """One call of ``get``: the names (None: all), whether the result is complete, and the epoch in which it began."""
+    """One call of ``get``: the names (None: all), whether the result is complete, and the epoch of its beginning."""
 
     names: list[Name] | None
     whole: bool
@@ -58,7 +58,7 @@ class _Rows:
         self.unchecked: dict[Name, Resource] = {}
         #: Name → the epoch in which it was read by name.
         self.read_at: dict[Name, int] = {}
-        #: The epoch in which everything was read; None: never.
+        #: The epoch in which everything was read, or None.
         self.whole_at: int | None = None
 
     def newer_than(self, epoch: int) -> dict[Name, CheckedRow]:
@@ -78,7 +78,7 @@ class Snapshot:
         self.strict = strict
         self._checker = RowChecker(strict, partial(providers.run.log.write, "warning"))
         self._instances: dict[str, _Rows] = {}
-        #: The number of changes made so far: a row is fresh if it was read in the present epoch.
+        #: The number of changes in this run: a row is fresh if it was read in the present epoch.
         self.epoch = 0
 
     def changed(self) -> None:
@@ -175,7 +175,7 @@ class Snapshot:
         return rows.unchecked
 
     def _missing(self, rows: _Rows, names: Collection[Name] | None, *, fresh: bool) -> list[Name] | None:
-        """Return the names that must be read; None: all."""
+        """Return the names that must be read, or None for all."""
         if rows.whole_at is not None and (not fresh or rows.whole_at == self.epoch):
             return []
         if names is None:
@@ -215,7 +215,7 @@ class Snapshot:
         check: bool = True,
     ) -> None:
         """Store the result of ``get``: requested rows are checked now, the others when they are used."""
-        # Another thread may have failed in the meantime; what was read successfully counts.
+        # Another thread may have failed in the meantime; a successful read counts.
         rows.failure = ""
         returned, failed = got
         names = request.names

@@ -1,1 +1,1 @@
-"""The interfaces of a store, the lock, export and import. Plans and providers must not enter here."""
+"""The interfaces of a store, the lock, export and import."""

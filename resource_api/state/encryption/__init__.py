@@ -1,1 +1,1 @@
-"""Encryption of state: the keys that users hold, data keys and the cipher. Storage must not enter here."""
+"""Encryption of state: the keys that users hold, data keys and the cipher."""

@@ -2,7 +2,7 @@
 
 Each secret is encrypted and bound to its resource and attribute. Each row has a keyed authentication code; the XOR of
 all codes is in the header of its stack, and the header is authenticated. Without the key no row can be altered, moved
-or restored unnoticed. Where rows are stored must not enter here.
+or restored unnoticed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.state.encryption.keys import Key
     from resource_api.state.sqlite.database import Row
 
-    #: Takes a sealed secret and its place, returns what replaces it.
+    #: Takes a sealed secret and its place, returns its replacement.
     _Change = Callable[[Sealed, SecretPlace], Sealed]
 
 #: The version of this format, stored beside the wrapped data key.
