@@ -234,6 +234,6 @@ def _recorded_in_sync(plan: planner.Plan, providers: ProviderPool) -> frozenset[
 
 
 def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
-    from resource_api.prior.stated_implementations import stated_implementations
+    from resource_api.prior.match import stated_implementations
 
     return stated_implementations(catalog, prior, instance)
