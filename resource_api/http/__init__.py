@@ -3,7 +3,7 @@
 These laws hold (docs/http.md explains them, the tests in tests/unit/http prove them):
 
 - A request that the service may have carried out is sent again only if that changes nothing: a POST never is.
-- What proves who asks is sent to one origin only, whatever a redirect, a link or a location says.
+- Credentials are sent to one origin only, whatever a redirect, a link or a location says.
 - No secret is in a message, and under noop nothing is changed.
 - An interrupt and the time limit of a call end a wait.
 

@@ -38,7 +38,7 @@ _SEE_OTHER: Final = 303
 _FIRST_PAUSE, _LONGEST_JOB_PAUSE = 0.2, 5.0
 #: The most seconds that a service may ask to wait for.
 _LONGEST_PAUSE: Final = 300.0
-#: The characters that stand in URLs as they are, beside letters and digits (RFC 3986), and what is quoted already.
+#: The characters that stand in URLs as they are, beside letters and digits (RFC 3986), and the sign of quoting.
 _OF_URLS: Final = "%/:?#[]@!$&'()*+,;=~"
 #: Characters of an answer in a message.
 _SHOWN: Final = 300
@@ -59,11 +59,11 @@ def expand(template: str, /, **values: object) -> str:
     Raise ``ValueError`` for a name without a value.
     """
 
-    def text(found: re.Match[str]) -> str:
-        if found[1] not in values:
-            msg = f"the path {template} has no value for {found[0]}"
+    def text(match: re.Match[str]) -> str:
+        if match[1] not in values:
+            msg = f"the path {template} has no value for {match[0]}"
             raise ValueError(msg)
-        return quote(str(values[found[1]]), safe="")
+        return quote(str(values[match[1]]), safe="")
 
     return re.sub(r"\{(\w+)\}", text, template)
 
@@ -79,8 +79,8 @@ def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[
 class Client:
     """A JSON API at one URL; paths begin with a slash and are beneath it. Safe in several threads.
 
-    Every method raises ``RequestError`` where the service does not do what it is asked, with what it says. In a call of
-    a provider an interrupt and the time limit end a wait, and under noop only reading requests are sent.
+    Every method raises ``RequestError`` with the service's answer if it refuses or fails. In a call of a
+    provider an interrupt and the time limit end a wait, and under noop only reading requests are sent.
     """
 
     def __init__(
@@ -107,13 +107,13 @@ class Client:
         self.url = url.rstrip("/")
         self._origin = (parts.scheme, parts.netloc)
         self._mask = Mask()
-        given = {**(headers or {}), **({} if token is None else {"Authorization": _bearer(token)})}
-        self._secrets = [value for value in given.values() if isinstance(value, Sensitive)]
+        all_headers = {**(headers or {}), **({} if token is None else {"Authorization": _bearer(token)})}
+        self._secrets = [value for value in all_headers.values() if isinstance(value, Sensitive)]
         self._mask.add(self._secrets)
         self._headers = {
             "Accept": "application/json",
             "User-Agent": f"resource-api/{__version__}",
-            **{name: _header(name, value) for name, value in given.items()},
+            **{name: _header(name, value) for name, value in all_headers.items()},
         }
         self._retries = retries
         self._timeout, self._ca_file = timeout, ca_file
@@ -124,7 +124,7 @@ class Client:
         return self.request("GET", path, query=query)
 
     def find(self, path: str, query: Mapping[str, object] | None = None) -> Response | None:
-        """Read what may not exist: None after 404 and 410."""
+        """Read an object that may not exist: return None after 404 and 410."""
         response = self.request("GET", path, query=query, allow=_MISSING)
         return None if response.status in _MISSING else response
 
@@ -175,12 +175,12 @@ class Client:
         sent = {**self._headers, **({} if body is None else {"Content-Type": "application/json"}), **(headers or {})}
         data = body if body is None or isinstance(body, bytes) else json.dumps(reveal(body)).encode()
         pause = _FIRST_PAUSE
-        for left in reversed(range(self._retries + 1)):
+        for remaining in reversed(range(self._retries + 1)):
             response, status = self._once(method, url, sent, data)
             if 200 <= status < 300 or status in allow:  # noqa: PLR2004 - the successes of HTTP
                 return response
             again = status in _AGAIN | {0} if repeat or method in _IDEMPOTENT else status in {_TOO_MANY, -1}
-            if not left or not (again or status == -1):
+            if not remaining or not (again or status == -1):
                 break
             self._wait(_pause(response, pause), url, response)
             pause *= 2
@@ -197,15 +197,15 @@ class Client:
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.
 
-        Raise ``RequestError`` with what the service says where it fails, and where it takes too long.
+        Raise ``RequestError`` with the service's answer if the job fails, and if it takes too long.
         """
         job = job or Job()
-        place = job.place(response)
-        if not place:
+        location = job.place(response)
+        if not location:
             return response
         end, pause = time.monotonic() + job.timeout, _FIRST_PAUSE
         gone = _MISSING if response.request.startswith("DELETE ") else ()
-        answer, url = response, urljoin(response.url, place)
+        answer, url = response, urljoin(response.url, location)
         while time.monotonic() < end:
             self._wait(_pause(answer, pause), url, answer)
             pause = min(pause * 2, _LONGEST_JOB_PAUSE)
@@ -246,14 +246,14 @@ class Client:
         target = quote(f"{parts.path or '/'}{'?' * bool(parts.query)}{parts.query}", safe=_OF_URLS)
         request = f"{method} {self._mask(url)}"
         try:
-            status, found, content = self._connections.exchange(method, target, headers, data)
+            status, response_headers, content = self._connections.exchange(method, target, headers, data)
         except ServiceUnreachable as error:
             response, status = Response(0, {}, str(error), request), 0 if error.sent else -1
         except ResourceError as error:
             msg = f"{request}: {error}"
             raise RequestError(msg) from error
         else:
-            response = Response(status, found, content.decode("utf-8", "replace"), request)
+            response = Response(status, response_headers, content.decode("utf-8", "replace"), request)
         if context is not None and context.enabled("debug"):
             end = response.status or response.text
             context.note("debug", f"{request}: {end} ({time.monotonic() - began:.3f} s)")
@@ -264,12 +264,12 @@ class Client:
         return RequestError(f"{response.request}: {f'{status} {words}'.strip() if status else words}", status)
 
     def _wait(self, seconds: float, url: str, response: Response) -> None:
-        """Wait before the next request. Raise ``RequestError`` where nobody would wait so long, or is to wait."""
+        """Wait before the next request. Raise ``RequestError`` for too long a wait, and after an interrupt."""
         context = current.get()
         late = context is not None and context.deadline is not None and time.monotonic() + seconds > context.deadline
         if late or seconds > _LONGEST_PAUSE:
-            why = "the time is over" if late else f"asks to wait {seconds:.0f} s"
-            msg = f"{self._mask(url)} is busy ({response.status or response.text}): {why}"
+            reason = "the time is over" if late else f"asks to wait {seconds:.0f} s"
+            msg = f"{self._mask(url)} is busy ({response.status or response.text}): {reason}"
             raise RequestError(msg, response.status)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -280,14 +280,14 @@ class Client:
 
 
 def _pause(response: Response, otherwise: float) -> float:
-    """Return the seconds until the next request: what ``Retry-After`` asks for, a number or a date (RFC 9110)."""
-    asked = response.header("Retry-After")
-    if re.fullmatch(r"\d{1,9}(\.\d+)?", asked):
-        return float(asked)
+    """Return the seconds until the next request, as ``Retry-After`` says by a number or a date (RFC 9110)."""
+    retry_after = response.header("Retry-After")
+    if re.fullmatch(r"\d{1,9}(\.\d+)?", retry_after):
+        return float(retry_after)
     from email.utils import parsedate_to_datetime
 
     try:
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
     except ValueError:
         return otherwise
 

@@ -31,12 +31,12 @@ _LARGEST: Final = 64 << 20
 _PART: Final = 1 << 16
 
 
-class ServiceUnreachable(Exception):  # noqa: N818 - what it says, and no error of a user
+class ServiceUnreachable(Exception):  # noqa: N818 - internal, never shown as an error class
     """No whole answer; ``sent``: the service may have got the request."""
 
-    def __init__(self, why: str, *, sent: bool) -> None:
+    def __init__(self, reason: str, *, sent: bool) -> None:
         """Keep the reason as text for people."""
-        super().__init__(why)
+        super().__init__(reason)
         self.sent = sent
 
 
@@ -80,7 +80,9 @@ class ConnectionPool:
             connection.request(method, target, data, dict(headers))
             response = connection.getresponse()
             content = _content(response, end)
-            found = {name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers}
+            response_headers = {
+                name.lower(): ", ".join(response.headers.get_all(name, ())) for name in response.headers
+            }
         except (OSError, HTTPException) as error:
             connection.close()
             raise ServiceUnreachable(_words(error), sent=True) from error
@@ -91,7 +93,7 @@ class ConnectionPool:
             connection.close()
         else:
             self._open.append(connection)
-        return Exchange(response.status, found, content)
+        return Exchange(response.status, response_headers, content)
 
     def _connection(self) -> HTTPConnection:
         """Return a connection that is open, one that was used before where its other end has not closed it."""
@@ -108,12 +110,12 @@ class ConnectionPool:
         return connection
 
     def _new(self) -> HTTPConnection:
-        place = self._proxy or self._origin
-        host, timeout = place.hostname or "", self._timeout
+        address = self._proxy or self._origin
+        host, timeout = address.hostname or "", self._timeout
         if self._origin.scheme == "http":
-            return HTTPConnection(host, place.port, timeout=timeout)
+            return HTTPConnection(host, address.port, timeout=timeout)
         context = ssl.create_default_context(cafile=self._ca_file)
-        connection = HTTPSConnection(host, place.port, timeout=timeout, context=context)
+        connection = HTTPSConnection(host, address.port, timeout=timeout, context=context)
         if self._proxy is not None:
             connection.set_tunnel(self._origin.hostname or "", self._origin.port, self._proxy_headers())
         return connection

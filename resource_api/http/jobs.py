@@ -37,8 +37,8 @@ class Job(NamedTuple):
     def place(self, response: Response) -> str:
         """Return the URL of the job that an answer has started; empty where it has started none."""
         if self.url:
-            named = field_at(response.body, self.url)
-            return named if isinstance(named, str) else ""
+            url = field_at(response.body, self.url)
+            return url if isinstance(url, str) else ""
         return response.job
 
     def outcome(self, response: Response) -> bool | None:

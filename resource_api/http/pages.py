@@ -47,7 +47,7 @@ def items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator
 
     Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
     """
-    count, before, seen = 0, None, set[str]()
+    count, before, urls = 0, None, set[str]()
     url = _with_parameter(path, paging.page, paging.first) if paging.page else path
     for number in range(1, _MOST + 1):
         response = ask(url)
@@ -57,12 +57,12 @@ def items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator
         if entries and entries == before:
             return  # the service does not know the parameter, and sends the first page again
         yield from entries
-        seen.add(url)
+        urls.add(url)
         count, before = count + len(entries), entries
         url = _following(response, entries, paging, path, paging.first + number if paging.page else count)
         if not url:
             return
-        if url in seen:
+        if url in urls:
             msg = f"{response.request}: the page after it is one that was read before"
             raise ResourceError(msg)
     msg = f"the list at {path} has more than {_MOST} pages"
@@ -87,8 +87,8 @@ def _following(response: Response, entries: list[dict[str, Any]], paging: Paging
         return "" if value in (None, "", False) else _with_parameter(path, paging.cursor, value)
     if counted := paging.page or paging.offset:
         return _with_parameter(path, counted, position) if entries else ""
-    found = value if paging.next else response.next_page
-    return urljoin(response.url, str(found)) if found else ""
+    url = value if paging.next else response.next_page
+    return urljoin(response.url, str(url)) if url else ""
 
 
 def _with_parameter(path: str, name: str, value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The bodies of requests that change an object: the declared fields, and the others as they are. Pure.
+"""The bodies of requests that change an object: declared fields changed, the rest unchanged. Pure.
 
 Declared are fields at any depth; ``None`` is a field that must be empty or missing.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def merged(is_: Any, should: Any) -> Any:
-    """Return the whole value with what is declared: for PUT."""
+    """Return the whole value with the declared fields: for PUT."""
     if same_value(declared_part(is_, should), should):
         return is_
     if isinstance(is_, dict) and isinstance(should, dict):
@@ -54,11 +54,11 @@ def json_patch(is_: Mapping[str, Any], should: Mapping[str, Any], path: str = ""
 
 def _operations(is_: Mapping[str, Any], should: Mapping[str, Any], path: str) -> Iterator[dict[str, Any]]:
     for name, value in changed_fields(is_, should).items():
-        place = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+        pointer = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
         before, declared = is_.get(name), should[name]
         if isinstance(before, dict) and isinstance(declared, dict):
-            yield from _operations(before, declared, place)
+            yield from _operations(before, declared, pointer)
         elif declared is None:
-            yield {"op": "remove", "path": place}
+            yield {"op": "remove", "path": pointer}
         else:
-            yield {"op": "replace" if name in is_ else "add", "path": place, "value": value}
+            yield {"op": "replace" if name in is_ else "add", "path": pointer, "value": value}

@@ -56,8 +56,8 @@ class Response(NamedTuple):
     @property
     def next_page(self) -> str:
         """The URL of the next page in the header ``Link`` (RFC 8288); empty without one."""
-        found = _NEXT.search(self.header("Link"))
-        return found[1] if found else ""
+        match = _NEXT.search(self.header("Link"))
+        return match[1] if match else ""
 
     @property
     def job(self) -> str:

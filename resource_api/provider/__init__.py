@@ -1,1 +1,1 @@
-"""What authors of providers use: base classes, the context of a call, commands. Nothing here calls a provider."""
+"""The tools of provider authors: base classes, the context of a call, commands. Nothing here calls a provider."""

@@ -63,30 +63,30 @@ def variadic(function: Any) -> bool:
 
 
 def validation_answers(answer: Any) -> list[str | Problem]:
-    """Return what ``validate`` has found as a list. Raise ``WrongAnswer`` for anything but texts and problems."""
+    """Return the answer of ``validate`` as a list. Raise ``WrongAnswer`` for any part but texts and problems."""
     if answer is None:
         return []
     several = not isinstance(answer, (str, bytes, Problem, MappingABC)) and hasattr(answer, "__iter__")
-    found = list(answer) if several else [answer]
-    for each in found:
-        if not isinstance(each, (str, Problem)):
-            msg = f"validate must return texts or Problem(attribute, message), one or several, not {each!r:.80}"
+    answers = list(answer) if several else [answer]
+    for part in answers:
+        if not isinstance(part, (str, Problem)):
+            msg = f"validate must return texts or Problem(attribute, message), one or several, not {part!r:.80}"
             raise WrongAnswer(msg)
-    return found
+    return answers
 
 
 class BaseProvider:
     """Reads and changes resources of one type; made with ``Provider()`` once per transaction, as late as possible.
 
-    What it caches on itself is gone after the transaction. Features of the type require further methods, see
+    Its attributes are gone after the transaction. Features of the type require further methods, see
     ``FEATURE_METHODS``; a method whose name starts with an underscore is a helper.
 
     The provider of a type with ``config`` is made once for each configured instance, and has further methods:
 
     1. ``configure(context, config)`` is called once before the first ``get`` or ``set``, with values that are all
-       known; what it raises fails the resources of this instance.
+       known; an exception fails the resources of this instance.
     2. ``check_config(context, config, former=None)`` returns the configuration, completed with values that only the
-       provider can find out; what it raises is a problem of the manifest. It is called before ``configure`` and uses
+       provider can find out; an exception is a problem of the manifest. It is called before ``configure`` and uses
        nothing but its arguments and the environment. If another configuration is recorded, it is called a second time
        with that as ``former``; a method without this parameter is called without it.
     3. ``diff_config(context, is_, should)`` returns the names of attributes whose change makes resources of the
@@ -94,15 +94,15 @@ class BaseProvider:
        is recorded are left out of ``is_``.
 
     With the feature ``preflight``, ``preflight(context, changes)`` gets the names that a plan would create, change or
-    run, each with its ``should`` as far as it is known, and returns pairs of a name and a
-    ``Problem(attribute, message, needs=None)``: what the change needs and this machine lacks, such as an owner, a
-    program or a package. It only reads, and is called only for plans and under noop. ``needs`` is the reference of the
-    resource that would provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it.
-    With the feature ``preflight_of_removals`` it gets the names that a plan would delete, too.
+    run, each with its known values of ``should``, and returns pairs of a name and a ``Problem(attribute, message,
+    needs=None)``: a requirement of the change that this machine lacks, such as an owner, a program or a package. It
+    only reads, and is called only for plans and under noop. ``needs`` is the reference of the resource that would
+    provide it, such as ``User[deploy]``. Each is a warning, unless an earlier step provides it. With the feature
+    ``preflight_of_removals`` it gets the names that a plan would delete, too.
 
-    With the feature ``side_effects``, ``side_effects(context, changes)`` gets what one ``set`` will get, and returns
-    pairs of a name and a ``SideEffect``: what this call does besides. It only reads. It is called for plans, with the
-    values that are known, and right before each ``set``; what it raises then is taken as raised by ``set``.
+    With the feature ``side_effects``, ``side_effects(context, changes)`` gets the arguments of one ``set``, and
+    returns pairs of a name and a ``SideEffect`` of this call. It only reads. It is called for plans, with the values
+    that are known, and right before each ``set``; an exception then counts as one of ``set``.
 
     Each function that the type declares is a method too: ``name(context, input=...)``, with inputs that are all known.
     It changes nothing, and returns a value of the function's data type.
@@ -114,13 +114,14 @@ class BaseProvider:
     """
 
     def get(self, context: Context, /, names: Collection[Name] | None = None) -> Iterable[Resource]:
-        """Return what exists: one mapping of attribute → value per resource, all canonical.
+        """Return the existing resources: one mapping of attribute → value for each, all canonical.
 
         1. With the feature ``simple_get_filter``, at least the ``names`` asked for; ``None`` means all. Without it,
            ``names`` is not passed and everything is returned.
         2. A resource that does not exist is left out (or has ``ensure: absent``).
         3. It changes nothing, and two calls without a change between them return the same.
-        4. What cannot be read is an exception, never absence; for single names, ``context.failed(name, message=...)``.
+        4. An unreadable resource is an exception, never absence; for single names, ``context.failed(name,
+        message=...)``.
         5. A provider that cannot enumerate raises ``CannotList`` for ``names=None``.
         """
         raise NotImplementedError
@@ -130,7 +131,7 @@ class BaseProvider:
 
         1. ``changes`` is in dependency order; go through it once. Its iterator leaves out names whose prerequisite
            in the same call has failed by then, and ends once the run is interrupted.
-        2. ``should`` holds what is declared, defaults and parameters, nothing else; ``ensure: absent`` deletes.
+        2. ``should`` holds the declared values, defaults and parameters, nothing else; ``ensure: absent`` deletes.
         3. Progress and failures are reported to ``context``; the return value is ignored; afterwards ``get`` decides.
         """
         raise NotImplementedError
@@ -157,7 +158,7 @@ class SimpleProvider(BaseProvider):
         raise NotImplementedError(_missing("create"))
 
     def update(self, context: Context, name: Name, should: Mapping[str, Any], /) -> None:
-        """Change an existing resource to what it should be."""
+        """Change an existing resource to its declared state."""
         raise NotImplementedError(_missing("update"))
 
     def delete(self, context: Context, name: Name, /) -> None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class CommandResult(NamedTuple):
-    """How a program ended (``exit_code`` is negative after a signal), and what it wrote; stderr's last 64 KiB."""
+    """The exit code of a program (negative after a signal), its stdout, and the last 64 KiB of its stderr."""
 
     exit_code: int
     stdout: str
@@ -114,10 +114,10 @@ class Command:
         return locate(self.program)
 
     def check_code(self, *paths: str, places: Sequence[str] = (), user: str | None = None) -> None:
-        """Raise ``CommandError`` if others can change a file or tree of which the program executes something.
+        """Raise ``CommandError`` if other users can change files or trees with code that the program executes.
 
         Such are the hooks of a repository for git, and the packages of an environment for its Python; ``places`` are
-        directories to which others must not be able to add anything. A program of another ``user`` executes them with
+        directories to which other users must not be able to add files. A program of another ``user`` executes them with
         that user's rights, and nothing is checked; nor is anything beneath a ``--trust-path``.
         """
         from resource_api.system.process import identity, trusted_path

@@ -43,8 +43,8 @@ def invocation(
     argv = tuple(trusted_path.argument(name, value) for value in arguments)
     account = None if user is None else _account(name, user)
     environment = trusted_path.environment(name, {**(account.variables if account else {}), **variables})
-    place, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
-    return Invocation("", argv, environment, place, trusted_path.stdin(name, stdin), another)
+    directory, another = "/" if cwd is None else os.fspath(cwd), None if account is None or account.is_own else account
+    return Invocation("", argv, environment, directory, trusted_path.stdin(name, stdin), another)
 
 
 def _account(name: str, user: str) -> identity.Identity:
@@ -64,9 +64,9 @@ class ProgramRun:
         """Prepare a run of at most ``seconds``, counted from ``output``; ``level``: of all that it prints."""
         self.argv = (name, *invocation.arguments)
         self._user = invocation.identity
-        shown = shlex.join(self.argv)
+        text = shlex.join(self.argv)
         self._mask = Mask() if context is None else context.mask
-        self.shown = shown if len(shown) <= _MAX_SHOWN else f"{self._mask(shown)[:_MAX_SHOWN]}..."
+        self.shown = text if len(text) <= _MAX_SHOWN else f"{self._mask(text)[:_MAX_SHOWN]}..."
         self.context = context
         self.exit_code = 0
         self._started = 0.0
@@ -142,8 +142,8 @@ class ProgramRun:
 
     def _log_end(self) -> None:
         """Log how it ended."""
-        done = f"Successfully executed '{self.shown}'"
-        text = f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else done
+        success = f"Successfully executed '{self.shown}'"
+        text = f"'{self.shown}' {describe_exit(self.exit_code)}" if self.exit_code else success
         self.log("debug", [text], exit_code=self.exit_code, seconds=round(time.monotonic() - self._started, 6))
 
     def log(self, level: str, messages: list[str], **fields: Any) -> None:
@@ -159,12 +159,12 @@ class ProgramRun:
             for line in lines:
                 self.context.note(level, line, prefix=self._prefix, command=self.shown)
 
-    def fail(self, what: str, exit_code: int | None = None) -> NoReturn:
-        """Raise ``CommandError`` with ``what`` this program did and the last lines of its stderr."""
+    def fail(self, failure: str, exit_code: int | None = None) -> NoReturn:
+        """Raise ``CommandError`` with the ``failure`` of this program and the last lines of its stderr."""
         stderr = self.stderr
         masked = self._mask(stderr)
         last = "; ".join([line.strip() for line in masked.splitlines() if line.strip()][-5:])[-2000:]
-        message = f"'{self.shown}' {what}: {last}" if last else f"'{self.shown}' {what}"
+        message = f"'{self.shown}' {failure}: {last}" if last else f"'{self.shown}' {failure}"
         raise CommandError(message, self.argv, exit_code, stderr) from None
 
     @property
@@ -174,9 +174,9 @@ class ProgramRun:
     def _start(self) -> Process:
         if self.context is not None and self.context.stopping and not self.context.reading:
             self.fail("was not started: the run is being stopped")
-        where = self._invocation.cwd
-        if reason := trusted_path.directory_error(where):
-            self.fail(f"was not started: directory '{where}' {reason}")
+        directory = self._invocation.cwd
+        if reason := trusted_path.directory_error(directory):
+            self.fail(f"was not started: directory '{directory}' {reason}")
         try:
             return Process(self._invocation._replace(path=self._locate()))
         except ChildProcessError:  # it was started, and has ended already
@@ -195,16 +195,16 @@ class ProgramRun:
         self.fail(f"was not started{self._as_user}: {error.strerror}")
 
     def _timer(self) -> Callable[[], float]:
-        context, seconds, why = self.context, self._seconds, ""
-        now = time.monotonic()
-        if context is not None and context.deadline is not None and context.deadline - now < seconds:
-            seconds, why = max(0.0, context.deadline - now), ", all that was left of its resource's time"
-        until = now + seconds
+        context, seconds, limit = self.context, self._seconds, ""
+        start = time.monotonic()
+        if context is not None and context.deadline is not None and context.deadline - start < seconds:
+            seconds, limit = max(0.0, context.deadline - start), ", all that was left of its resource's time"
+        until = start + seconds
 
         def seconds_left() -> float:
-            left = until - time.monotonic()
-            if left <= 0:
-                self.fail(f"timed out after {seconds:.4g} s{why}")
-            return left
+            remaining = until - time.monotonic()
+            if remaining <= 0:
+                self.fail(f"timed out after {seconds:.4g} s{limit}")
+            return remaining
 
         return seconds_left

@@ -1,7 +1,7 @@
-"""The context of one provider call: logging, status reports, and what the call is about.
+"""The context of one provider call: logging, status reports, and the names of the call.
 
-The vocabulary of the Puppet Resource API's "Logging and Reporting". What a status means for dependents, state and exit
-codes is decided in ``transaction``. ``current`` is how a command finds the context of the call that it belongs to.
+The vocabulary of the Puppet Resource API's "Logging and Reporting". The effect of a status on dependents, state and
+exit codes is decided in ``transaction``. ``current`` is how a command finds the context of the call that it belongs to.
 """
 
 from __future__ import annotations
@@ -49,19 +49,19 @@ def calling_context(provider: object) -> Context | None:
 
     Such a thread may belong to any of several calls side by side: a context with noop is preferred.
     """
-    found = current.get()
-    if found is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
-        found = next((context for context in stack if context.noop), stack[-1])
-    return found
+    context = current.get()
+    if context is None and (stack := tuple(getattr(provider, _ATTRIBUTE, ()))):
+        context = next((candidate for candidate in stack if candidate.noop), stack[-1])
+    return context
 
 
 def _stack(provider: object) -> list[Context]:
-    found: list[Context] = provider.__dict__.setdefault(_ATTRIBUTE, []) if hasattr(provider, "__dict__") else []
-    return found
+    contexts: list[Context] = provider.__dict__.setdefault(_ATTRIBUTE, []) if hasattr(provider, "__dict__") else []
+    return contexts
 
 
 class RunContext:
-    """What all contexts of one run share: the log, cancellation, threads, isolation."""
+    """The shared state of all contexts of one run: log, cancellation, threads, isolation."""
 
     def __init__(self, log: Log) -> None:
         """Begin a run that logs to ``log``."""
@@ -72,21 +72,21 @@ class RunContext:
         self.signal = 0
         #: Called when the run is to stop; None: nothing is called.
         self.on_cancel: Callable[[], None] | None = None
-        #: Whether segments are being carried out: then a signal only sets ``cancelled``.
+        #: Whether segments are being applied: then a signal only sets ``cancelled``.
         self.applying = False
-        #: Whether programs have been stopped, and none is to be started for a change any more.
+        #: Whether programs have been stopped, and no more may be started for a change.
         self.stopping = False
-        #: The threads that carry out segments; None while there is only one.
+        #: The threads that apply segments; None while there is only one.
         self.threads: ThreadPool | None = None
-        #: Whether people have seen the plan of a noop run: the log then repeats nothing of it.
+        #: Whether the plan of a noop run was printed: the log then repeats nothing of it.
         self.plan_is_shown = False
-        #: Returns what shows the running calls and waits of this run; None: nothing does.
+        #: Returns the display of the running calls and waits of this run, or None.
         self.progress: Callable[[], ActivityDisplay] | None = None
         #: Whether all providers run in workers (True), none (False), or those of types with ``isolation`` (None).
         self.isolate: bool | None = None
-        #: Directories beneath which others may change what programs execute: those of ``--trust-path``.
+        #: Directories of ``--trust-path``: other users may change code beneath them.
         self.trusted_directories: Sequence[str] = ()
-        #: What providers derive from what they read; None: nothing of it is kept for later runs.
+        #: The cached results of ``Context.derived``, or None.
         self.derived: DerivedValues | None = None
 
     def provider_call(self) -> AbstractContextManager[None]:
@@ -112,7 +112,7 @@ class RunContext:
     def log_traceback(self, error: BaseException, subject: str) -> None:
         """Log where an exception of a provider comes from, at the level debug; not for errors of ours.
 
-        Only what its own code has called is shown, not what has called it.
+        Only frames from its own code inwards are shown.
         """
         if isinstance(error, ResourceAPIError) or not self.log.enabled("debug"):
             return
@@ -135,7 +135,7 @@ class RunContext:
 
 
 class Context:
-    """What a provider logs and reports with during one call of ``get``, ``set``, ``refresh`` or ``due``."""
+    """The logging and reporting of a provider during one call of ``get``, ``set``, ``refresh`` or ``due``."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Context:
     ) -> None:
         """Begin a call about ``subjects`` (by name); a ``reading`` call may report any name, but only as failed.
 
-        An ``answering`` one, which reads too, reports on no resource: it counts what it returns or raises.
+        An ``answering`` one, which reads too, reports on no resource: its result or exception counts.
         """
         self.type = definition
         self.noop = noop
@@ -163,7 +163,7 @@ class Context:
         #: The last line that a program of this call has printed and that is not logged; empty: there is none.
         self.last_printed = ""
         self._run = run
-        #: What has been reported so far, by name. Authors report it with the methods below.
+        #: The reports so far, by name. Authors report with the methods below.
         self.outcomes = run.new_outcomes(definition, run.log, subjects or {}, anyone=self.reading, noop=noop)
         #: Mistakes of the provider that raise nothing where they are made; they fail the call.
         self.mistakes: list[Exception] = []
@@ -181,13 +181,13 @@ class Context:
             if name in _LEVELS_ELSEWHERE:
                 hint = f"did you mean '{_LEVELS_ELSEWHERE[name]}'?"
             else:
-                hint = nearest(name, [known for known in dir(type(self)) if known[0] != "_"])
+                hint = nearest(name, [method for method in dir(type(self)) if method[0] != "_"])
             msg = f"a context has no '{name}'" + (f"; {hint}" if hint else "")
             raise AttributeError(msg)
 
     @contextmanager
     def activate(self, provider: object) -> Iterator[Self]:
-        """Make this the current context while ``provider`` is being called; raise what it has done wrong at the end."""
+        """Make this the current context while ``provider`` is called; raise the provider's first mistake at the end."""
         stack = _stack(provider)
         stack.append(self)
         token = current.set(self)
@@ -197,7 +197,7 @@ class Context:
                 yield self
                 if self.mistakes and not self._has_failed:
                     raise self.mistakes[0]
-                unended = [each.message for each in self.open_contexts if not each.is_block]
+                unended = [opened.message for opened in self.open_contexts if not opened.is_block]
                 if unended and not self._has_failed:
                     msg = f"a logging context ('{unended[0]}') was made without 'with', and no action has ended it"
                     raise ProviderError(msg)
@@ -216,7 +216,7 @@ class Context:
 
     @property
     def log_fields(self) -> Mapping[str, Any]:
-        """The fields that every event of the call has: those of its type, and of the only resource that it is about."""
+        """The fields of every event of the call: those of its type, and of its resource if it is the only one."""
         return {"resource_type": self.type.name, **self.outcomes.fields(self._only)}
 
     def make_default(self, provider: object) -> None:
@@ -225,7 +225,7 @@ class Context:
 
     @property
     def stderr_level(self) -> str:
-        """The log level of what programs write to stderr; output of a guard (``onlyif``) is no warning."""
+        """The log level of programs' stderr; output of a guard (``onlyif``) is no warning."""
         return "debug" if self.reading and self._only else "warning"
 
     @property
@@ -235,12 +235,12 @@ class Context:
 
     @property
     def trusted_directories(self) -> Sequence[str]:
-        """The directories beneath which programs may execute what others can change: those of ``--trust-path``."""
+        """The directories of ``--trust-path``: programs may execute code beneath them that other users can change."""
         return self._run.trusted_directories
 
     @property
     def subjects(self) -> Mapping[Name, Subject]:
-        """How each name that the call is about is shown."""
+        """The names of the call, each with its title and log level."""
         return self.outcomes.subjects
 
     @property
@@ -265,36 +265,36 @@ class Context:
     def derived(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return ``function(*arguments)``, perhaps as an earlier run has computed it with the same code.
 
-        Only for functions whose result follows from their arguments, is plain data (JSON) and no secret: what is in a
-        file, derived from its content. Then a run without changes need not import what computes it. Arguments are
+        Only for functions whose result follows from their arguments, is plain data (JSON) and no secret, such as data
+        that is parsed from a file's content. Then a run without changes need not import the parser. Arguments are
         plain data or bytes; of them only a digest is kept, beside the state, with the result.
         """
-        kept = self._run.derived
-        return function(*arguments) if kept is None else kept.get(self.type.name, function, arguments)
+        values = self._run.derived
+        return function(*arguments) if values is None else values.get(self.type.name, function, arguments)
 
     def accepted(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-        """Yield the rows of ``get`` without the values that the type does not accept, for what others have written.
+        """Yield the rows of ``get`` without the values that the type does not accept, for data of other programs.
 
         A resource whose name is not accepted cannot be declared: it is left out with a warning, and so are those that
         have the name of an earlier one, as in a file of accounts with two lines for one name.
         """
-        seen: set[Name] = set()
+        names: set[Name] = set()
         for row in rows:
-            found, name = self.type.accepted_row(row), self.type.name_of(row)
-            if found is None:
+            accepted, name = self.type.accepted_row(row), self.type.name_of(row)
+            if accepted is None:
                 self.warning(f"{show(name)} is left out: no manifest can contain this name")
-            elif name in seen:
+            elif name in names:
                 self.warning(f"{show(name)} is there more than once: the first one counts")
             else:
-                seen.add(name)
-                yield found
+                names.add(name)
+                yield accepted
 
     def debug(self, titles: Any, message: str | None = None) -> None:
         """Log details for debugging: ``debug(message)`` or ``debug(titles, message=...)``."""
         self._log("debug", titles, message)
 
     def info(self, titles: Any, message: str | None = None) -> None:
-        """Log regular progress, especially before what may take long."""
+        """Log regular progress, especially before long operations."""
         self._log("info", titles, message)
 
     def notice(self, titles: Any, message: str | None = None) -> None:
@@ -302,11 +302,11 @@ class Context:
         self._log("notice", titles, message)
 
     def warning(self, titles: Any, message: str | None = None) -> None:
-        """Log what is wrong but does not keep the provider from going on."""
+        """Log a problem that does not stop the provider."""
         self._log("warning", titles, message)
 
     def err(self, titles: Any, message: str | None = None) -> None:
-        """Log what made an operation fail; this alone marks nothing as failed."""
+        """Log the cause of a failed operation; this alone marks nothing as failed."""
         self._log("err", titles, message)
 
     def enabled(self, level: str) -> bool:
@@ -314,7 +314,7 @@ class Context:
         return self._run.log.enabled(level, self.type.name)
 
     def note(self, level: str, message: str, *, prefix: bool = False, **fields: Any) -> None:
-        """Log what the runtime observes during the call; ``prefix``: with the message of the open logging context."""
+        """Log an observation of the runtime; ``prefix``: with the message of the open logging context."""
         if self.enabled(level):
             names = self._only or self._open_names
             subject = self.outcomes.reference(names) if names else self.type.name
@@ -358,9 +358,9 @@ class Context:
         self._report(titles, "unchanged", message)
 
     def failed(self, titles: Any, message: str = "Failed", *, tainted: bool = False) -> None:
-        """Report that resources could not be brought to what is asked, or in ``get`` not be read, and why.
+        """Report that resources could not be changed as declared, or in ``get`` not be read, and why.
 
-        ``tainted``: what there is of them is no use any more; the next run replaces it.
+        ``tainted``: the resources are unusable; the next run replaces them.
         """
         if self._answering:
             self._require_changing()
@@ -387,7 +387,7 @@ class Context:
         names = self.outcomes.names(titles[0]) if titles else self.open_contexts[-1].names
         difference = Difference(attribute, is_, should, message)
         for name in names:
-            around = next((each for each in reversed(self.open_contexts) if name in each.names), None)
+            around = next((opened for opened in reversed(self.open_contexts) if name in opened.names), None)
             text = describe_difference(self.type, difference, colon=around is not None)
             self.outcomes.add_attribute(name, difference, f"{around.message} {text}" if around else text)
 
@@ -427,9 +427,9 @@ class Context:
 
     def _close_plain(self) -> None:
         """Close the logging contexts without a block whose resources have a status."""
-        for each in [opened for opened in self.open_contexts if not opened.is_block]:
-            if not self.outcomes.without_status(each.names):
-                self.open_contexts.remove(each)
+        for opened in [opened for opened in self.open_contexts if not opened.is_block]:
+            if not self.outcomes.without_status(opened.names):
+                self.open_contexts.remove(opened)
 
     def log_traceback(self, error: BaseException, subject: str = "") -> None:
         """Log where an exception of this call comes from, at the level debug; ``subject``: by default its resource."""
@@ -454,7 +454,7 @@ class Context:
 
 
 class LoggingContext:
-    """What a provider does to some resources: a block of its code, or all until it reports their status.
+    """A provider's work on some resources: a block of its code, or all until it reports their status.
 
     A block swallows an ``Exception`` after logging it and marking its resources failed; anything else passes on (Puppet
     Resource API, "Logging contexts").
@@ -463,7 +463,7 @@ class LoggingContext:
     def __init__(
         self, context: Context, names: list[Name], message: str, status: str, change: tuple[Any, Any] | None
     ) -> None:
-        """Prepare a block for ``names``: what it does, the status of success, and for ``processing`` both states."""
+        """Prepare a block for ``names``: its message, the status of success, and for ``processing`` both states."""
         self.names = names
         self.message = message
         self._context = context
@@ -477,7 +477,7 @@ class LoggingContext:
     def opened(self) -> Self:
         """Open."""
         around = self._context.open_contexts
-        self._outcomes.open_context(self.names, {name for each in around for name in each.names})
+        self._outcomes.open_context(self.names, {name for opened in around for name in opened.names})
         self._outcomes.log("debug", self.names, f"Started {self.message[:1].lower()}{self.message[1:]}")
         around.append(self)
         self._mistakes = len(self._context.mistakes)
@@ -496,11 +496,11 @@ class LoggingContext:
         if error is None and self._status != "failed":
             self._succeed(names)
             return False
-        why = reason(error) if error is not None else self.message
+        message = reason(error) if error is not None else self.message
         if error is not None:
             self._context.log_traceback(error, self._outcomes.reference(names or self.names))
-        self._outcomes.set_status(names, "failed", why)
-        text = f"{self.message} failed: {why}" if error else self.message
+        self._outcomes.set_status(names, "failed", message)
+        text = f"{self.message} failed: {message}" if error else self.message
         self._outcomes.log_status(names or self.names, "failed", text)
         return isinstance(error, Exception)
 

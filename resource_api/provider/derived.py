@@ -1,7 +1,7 @@
-"""What providers derive from the contents that they read, kept with the no-change cache for later runs.
+"""Results that providers derive from file contents, stored with the no-change cache for later runs.
 
-Only what a function returns for the same arguments with the same code may be kept: ``cache`` sees to the code, the
-author of a provider to the function. Keys are digests; what is kept is JSON.
+A result may be stored only if it follows from the arguments and the code: ``cache`` checks the code, the author of a
+provider chooses the function. Keys are digests; values are JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class DerivedValues:
         """Begin without results of earlier runs."""
         self._earlier: Mapping[str, str] = {}
         self._earlier_code: Sequence[str] = ()
-        #: What this run has used, as JSON.
+        #: The values used by this run, as JSON.
         self.used: dict[str, str] = {}
         #: The files of code that it comes from, as far as this run may not have loaded them.
         self.code: Sequence[str] = ()
@@ -36,17 +36,17 @@ class DerivedValues:
         self._earlier, self._earlier_code = earlier, code
 
     def get(self, owner: str, function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-        """Return ``function(*arguments)`` for the type ``owner``; what it raises, and what is no JSON, is not kept."""
+        """Return ``function(*arguments)`` for the type ``owner``; exceptions and values beyond JSON are not stored."""
         try:
             data = marshal.dumps((owner, function.__module__, function.__qualname__, arguments), _WITHOUT_REFERENCES)
         except ValueError:
             return function(*arguments)
         key = blake2b(data, digest_size=32).hexdigest()
-        if (kept := self._earlier.get(key)) is not None:
-            self.used[key], self.code = kept, self._earlier_code
-            return json.loads(kept)
-        if (kept := self.used.get(key)) is not None:
-            return json.loads(kept)
+        if (stored := self._earlier.get(key)) is not None:
+            self.used[key], self.code = stored, self._earlier_code
+            return json.loads(stored)
+        if (stored := self.used.get(key)) is not None:
+            return json.loads(stored)
         value = function(*arguments)
         try:
             text = json.dumps(value)

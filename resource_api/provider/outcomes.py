@@ -33,11 +33,11 @@ class Subject(NamedTuple):
     title: str
     loglevel: str = "notice"
     parent: str = ""
-    #: The ``write_only`` attributes whose values are new: what was read does not show it.
+    #: The ``write_only`` attributes with new values, which reading does not show.
     hidden: Sequence[str] = ()
-    #: What is planned for it; empty: nothing.
+    #: The planned action, or "".
     action: str = ""
-    #: What declares it; None: not known, as in a worker.
+    #: Its declaration; None in a worker.
     declaration: Declaration | None = None
 
 
@@ -126,8 +126,8 @@ class CallOutcomes(dict["Name", Outcome]):
             fields["action"] = str(action)
         if len(names) == 1 and "stack" in bound and "project" in bound:
             parent = subject.parent if (subject := self.subjects.get(names[0])) else ""
-            own = Reference(self._definition.name, self._title(names[0]))
-            fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, own))
+            reference = Reference(self._definition.name, self._title(names[0]))
+            fields["urn"] = str(make_urn(bound["stack"], bound["project"], parent, reference))
         return fields
 
     def log_change(self, names: Sequence[Name], text: object, **fields: Any) -> None:
@@ -140,33 +140,33 @@ class CallOutcomes(dict["Name", Outcome]):
         if status == "failed":
             self.log("err", names, f"{self._with_path(names, text)}{self._places(names)}", status=status)
         elif status == "unchanged" or self.held is None:
-            done = "noop" if self._suffix else "success"
-            self.log_change(names, text, status=status if status == "unchanged" else done)
+            status_field = "noop" if self._suffix else "success"
+            self.log_change(names, text, status=status if status == "unchanged" else status_field)
         else:
             self.held.append((names, f"{text}"))
 
-    def _with_path(self, names: Sequence[Name], why: object) -> str:
+    def _with_path(self, names: Sequence[Name], reason: object) -> str:
         """Return the reason of a failure; that of a single resource with its path, if the title does not tell it."""
-        return with_path(f"{why}", self._title(names[0]), names[0]) if len(names) == 1 else f"{why}"
+        return with_path(f"{reason}", self._title(names[0]), names[0]) if len(names) == 1 else f"{reason}"
 
     def _places(self, names: Sequence[Name]) -> str:
         """Return `` (site.yaml:14)``, where names are declared, of many the first; empty if unknown."""
         subjects = [subject for name in names[: _PLACES + 1] if (subject := self.subjects.get(name))]
-        places = [each.declaration.place().line_text for each in subjects if each.declaration is not None]
-        shown = list(dict.fromkeys(filter(None, places)))
-        return f" ({', '.join(shown[:_PLACES])}{', …' if len(shown) > _PLACES else ''})" if shown else ""
+        texts = [subject.declaration.place().line_text for subject in subjects if subject.declaration is not None]
+        positions = list(dict.fromkeys(filter(None, texts)))
+        return f" ({', '.join(positions[:_PLACES])}{', …' if len(positions) > _PLACES else ''})" if positions else ""
 
     def log_held(self, confirmed: Collection[Name]) -> None:
         """Write the lines that are held, in the order reported, as far as they are about ``confirmed`` names."""
         held, self.held = self.held or (), None
         for names, text in held:
-            if shown := [name for name in names if name in confirmed]:
-                self.log_change(shown, text, status="success")
+            if listed := [name for name in names if name in confirmed]:
+                self.log_change(listed, text, status="success")
 
-    def set_status(self, names: list[Name], status: str, why: object = "", *, tainted: bool = False) -> None:
+    def set_status(self, names: list[Name], status: str, reason: object = "", *, tainted: bool = False) -> None:
         """Set the status of names. Raise ``ProviderError`` where one is set already.
 
-        ``tainted``: what has failed must be replaced.
+        ``tainted``: the failed resource must be replaced.
         """
         for name in names:
             outcome = self.mention(name)
@@ -174,13 +174,13 @@ class CallOutcomes(dict["Name", Outcome]):
                 msg = f"{self.reference([name])} has been reported as {outcome.status} already; one status per resource"
                 raise ProviderError(msg)
             outcome.status, outcome.tainted = status, tainted
-            outcome.reason = self._with_path([name], why) if status == "failed" else f"{why}"
+            outcome.reason = self._with_path([name], reason) if status == "failed" else f"{reason}"
             self.any_failed = self.any_failed or status == "failed"
 
-    def copy_status(self, name: Name, status: str, why: str, *, tainted: bool) -> None:
+    def copy_status(self, name: Name, status: str, reason: str, *, tainted: bool) -> None:
         """Set a status that was checked by the outcomes of another process."""
         outcome = self.setdefault(name, Outcome())
-        outcome.status, outcome.reason, outcome.tainted = status, why, tainted
+        outcome.status, outcome.reason, outcome.tainted = status, reason, tainted
         self.any_failed = self.any_failed or status == "failed"
 
     def add_attribute(self, name: Name, difference: Difference, text: str) -> None:

@@ -1,6 +1,6 @@
-"""What a run spends its time on, as a display needs it: calls of providers, and waiting for a lock.
+"""The current activities of a run, for a display: calls of providers, and waiting for a lock.
 
-How it is shown is for the command; a program that embeds the runtime shows nothing.
+The command displays them; a program that embeds the runtime displays nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Activity(Protocol):
-    """Something that takes time. Its methods are called in another thread while it goes on."""
+    """An activity that takes time. Its methods are called in another thread."""
 
     @property
     def started(self) -> float:
@@ -22,22 +22,22 @@ class Activity(Protocol):
 
     @property
     def place(self) -> str:
-        """Its place among all steps of the run, ``3/14``; empty: it has none."""
+        """Its number among all steps of the run, ``3/14``, or ""."""
         ...
 
     @property
     def subject(self) -> str:
-        """What it is about: ``Package[nginx]``."""
+        """Its subject: ``Package[nginx]``."""
         ...
 
     @property
     def verb(self) -> str:
-        """What is being done: ``installing``."""
+        """Its participle: ``installing``."""
         ...
 
     @property
     def detail(self) -> str:
-        """What it is doing now, for people; empty: that is not known."""
+        """Its current detail as a text for users; empty if unknown."""
         ...
 
     def log(self, seconds: int) -> None:
@@ -46,7 +46,7 @@ class Activity(Protocol):
 
 
 class ActivityDisplay(Protocol):
-    """Shows the activities of a run while they go on."""
+    """Displays the activities of a run."""
 
     def running(self, activity: Activity) -> AbstractContextManager[None]:
         """Return a context around an activity that may take long."""
