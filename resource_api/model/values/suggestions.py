@@ -1,42 +1,56 @@
-"""Suggestions for a word that is not known: the word that is meant, or a sentence that there is none.
+"""Suggestions for an unknown word: the nearest known word, or the equivalent of another tool's word.
 
-Imported only where something is wrong, as the table of words is large. The table is in ``peer_words``.
+Imported only for errors. ``foreign_terms.json`` has the words of Puppet, Ansible, Salt, Terraform and Pulumi that users
+write from habit: context, or context and type → words → equivalent here and a sentence, of which one may be empty. It
+contains no command-line option that deletes or replaces resources.
 """
 
 from __future__ import annotations
 
+import json
 from difflib import get_close_matches
+from functools import cache
 from heapq import nlargest
-from typing import TYPE_CHECKING, Final
-
-from resource_api.model.values.peer_words import WORDS
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
 
 #: How alike two words are at least, as difflib counts; below it, unrelated words of one length are alike.
 _ALIKE: Final = 0.72
 #: The same for words of three letters, of which one may be another.
 _ALIKE_SHORT: Final = 0.66
 _SHORT: Final = 3
-#: So many known words are compared at most; of more, those with the same beginning and end.
+#: The most known words to compare; of more, those with the same beginning and end.
 _COMPARED: Final = 50
 #: A shorter beginning of a word fits too many.
 _SHORTEST_BEGINNING: Final = 3
 
 
-def suggest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
-    """Return ``did you mean 'x'?``, with a sentence where one is known, or that sentence alone; else an empty string.
+@cache
+def foreign_terms() -> Mapping[str, Mapping[str, tuple[str, str]]]:
+    """Return the words of other tools: context, or context and type → word → (equivalent here, sentence)."""
+    loader: Any = __spec__.loader  # reads a directory and a zip file alike
+    tables = json.loads(loader.get_data(f"{__file__.rpartition('/')[0]}/foreign_terms.json"))
+    return {
+        context: {word: (term, sentence) for words, (term, sentence) in table.items() for word in words.split()}
+        for context, table in tables.items()
+    }
 
-    ``place`` and ``about`` select the words of other tools: ``attribute`` and a type, ``option``, and so on.
+
+def suggest(word: str, words: Iterable[str], context: str = "", type_name: str = "") -> str:
+    """Return ``did you mean 'x'?``, with a sentence if there is one, or that sentence alone, or "".
+
+    ``context`` and ``type_name`` select the words of other tools: ``attribute`` and a type, or ``option`` alone.
     """
     names = sorted(words)
     return _of_another_tool(word, names, context, type_name) or _question(closest(word, names))
 
 
 def _of_another_tool(word: str, words: Collection[str], context: str, type_name: str) -> str:
-    """Return the advice for a word of another tool; nothing where the word here does not exist in this place."""
-    for table in (WORDS.get(f"{context} {type_name}", {}), WORDS.get(context, {})):
+    """Return the advice for a word of another tool, or ""; its equivalent must be among ``words``."""
+    terms = foreign_terms()
+    for table in (terms.get(f"{context} {type_name}", {}), terms.get(context, {})):
         equivalent, sentence = table.get(word) or table.get(word.lower()) or ("", "")
         if sentence and not equivalent:
             return sentence

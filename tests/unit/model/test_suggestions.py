@@ -11,9 +11,10 @@ from resource_api.cli.main import COMMANDS, cli
 from resource_api.manifest import sections
 from resource_api.model.attribute import METAPARAMETERS
 from resource_api.model.values.errors import nearest
-from resource_api.model.values.peer_words import WORDS
+from resource_api.model.values.suggestions import foreign_terms
 from resource_api.system.facts import Facts
 
+TERMS = foreign_terms()
 ATTRIBUTES = ["content", "cwd", "ensure", "mode", "path", "require"]
 
 
@@ -76,16 +77,16 @@ def _known(place: str, about: str) -> set[str]:
     }.get(place, set())
 
 
-@pytest.mark.parametrize("place", WORDS)
+@pytest.mark.parametrize("place", TERMS)
 def test_each_word_of_another_tool_leads_to_something_that_exists(place: str) -> None:
     """A renamed attribute, option or command must be renamed in the table; what is not built yet has no entry."""
     kind, _, about = place.partition(" ")
-    assert {meant for meant, _ in WORDS[place].values() if meant} <= _known(kind, about)
-    assert all(meant or sentence for meant, sentence in WORDS[place].values())
+    assert {meant for meant, _ in TERMS[place].values() if meant} <= _known(kind, about)
+    assert all(meant or sentence for meant, sentence in TERMS[place].values())
 
 
 def test_no_dangerous_option_is_in_the_table() -> None:
     """What deletes, replaces or shows a secret is never suggested."""
-    assert not {meant for place in WORDS for meant, _ in WORDS[place].values()} & usage_advice.NEVER_SUGGESTED
-    texts = " ".join(sentence for place in WORDS for _, sentence in WORDS[place].values())
+    assert not {meant for place in TERMS for meant, _ in TERMS[place].values()} & usage_advice.NEVER_SUGGESTED
+    texts = " ".join(sentence for place in TERMS for _, sentence in TERMS[place].values())
     assert not any(f"{option} " in f"{texts} " for option in usage_advice.NEVER_SUGGESTED)
