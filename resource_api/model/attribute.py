@@ -62,6 +62,12 @@ MISSING: Final = NoDefault()
 class Attribute:
     """One attribute of a type.
 
+    >>> from resource_api import Attribute
+    >>> Attribute("String[1]", "The name.", kind="namevar")
+    Attribute('String[1]', kind='namevar')
+    >>> Attribute("Integer[0]", "The most messages.", default=100).fresh_default()
+    100
+
     The ``TypeDefinition`` that contains it checks it, because it alone has the attribute's name.
     """
 

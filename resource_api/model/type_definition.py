@@ -110,6 +110,22 @@ class FunctionCall(NamedTuple):
 class TypeDefinition(AttributeSet):
     """A resource type: name, documentation, attributes, automatic relationships, features.
 
+    >>> from resource_api import Attribute, TypeDefinition
+    >>> queue = TypeDefinition(
+    ...     name="queue",
+    ...     attributes={
+    ...         "name": Attribute("String[1]", "The name.", kind="namevar"),
+    ...         "ensure": Attribute("Enum[present, absent]", default="present"),
+    ...         "length": Attribute("Integer[1]", "The most messages."),
+    ...     },
+    ...     autorequires={"package": "broker"},
+    ... )
+    >>> queue.namevars, queue.mandatory, queue.ensurable
+    (('name',), ('length',), True)
+    >>> TypeDefinition(name="queue", attributes={"length": Attribute("Integer[1")})
+    Traceback (most recent call last):
+    resource_api.model.values.errors.DefinitionError: type 'queue': attribute 'length': data type 'Integer[1': ...
+
     ``config`` declares the configuration of its provider; ``version`` is the type's own, such as ``1.2.0``. Raises
     ``DefinitionError`` with all problems. ``warnings`` lists what is unusual but accepted.
     """

@@ -78,6 +78,27 @@ def validation_answers(answer: Any) -> list[str | Problem]:
 class BaseProvider:
     """Reads and changes resources of one type; made with ``Provider()`` once per transaction, as late as possible.
 
+    >>> from resource_api import Attribute, BaseProvider, Registry, Runtime, TypeDefinition
+    >>> class Provider(BaseProvider):
+    ...     names = set()
+    ...
+    ...     def get(self, context):
+    ...         return [{"name": name, "ensure": "present"} for name in sorted(self.names)]
+    ...
+    ...     def set(self, context, changes):
+    ...         for name, change in changes.items():
+    ...             with context.processing(name, change.is_, change.should):
+    ...                 self.names.add(name)
+    >>> attributes = {
+    ...     "name": Attribute("String", kind="namevar"),
+    ...     "ensure": Attribute("Enum[present, absent]", default="present"),
+    ... }
+    >>> registry = Registry()
+    >>> registry.register_type(TypeDefinition(name="queue", attributes=attributes))
+    >>> registry.register_provider("queue", Provider)
+    >>> str(Runtime(registry).apply({"resources": {"Queue[jobs]": {}}}).summary)
+    '1 created'
+
     Its attributes are gone after the transaction. Features of the type require further methods, see
     ``FEATURE_METHODS``; a method whose name starts with an underscore is a helper.
 

@@ -71,7 +71,19 @@ if not TYPE_CHECKING:  # a type checker is to find these mistakes itself
 
 
 class Command:
-    """A program that a provider runs, without a shell, terminal or inherited environment, for a limited time.
+    r"""A program that a provider runs, without a shell, terminal or inherited environment, for a limited time.
+
+    >>> from resource_api import Command
+    >>> printf = Command("printf", read_only=True)
+    >>> printf("one\n").stdout
+    'one\n'
+    >>> list(printf.lines("one\ntwo\n"))
+    ['one', 'two']
+    >>> Command("false").attempt().exit_code
+    1
+    >>> Command("false")()
+    Traceback (most recent call last):
+    resource_api.model.values.errors.CommandError: 'false' returned 1
 
     ``program`` is a full path, or a name that is searched on ``trusted_path.SECURE_PATH`` at its first use. One that is
     ``read_only`` runs with noop as well. ``timeout`` is in seconds. Every failure is a ``CommandError``.

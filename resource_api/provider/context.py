@@ -135,7 +135,20 @@ class RunContext:
 
 
 class Context:
-    """The logging and reporting of a provider during one call of ``get``, ``set``, ``refresh`` or ``due``."""
+    """The logging and reporting of a provider during one call of ``get``, ``set``, ``refresh`` or ``due``.
+
+    >>> from resource_api import Attribute, TypeDefinition
+    >>> from resource_api.testing import context as method_context
+    >>> queue = TypeDefinition(name="queue", attributes={"name": Attribute("String", kind="namevar")})
+    >>> context = method_context(queue, ["a", "b", "c"])
+    >>> with context.creating("a"):
+    ...     context.debug("creates it")
+    >>> with context.updating("b"):
+    ...     context.fail("the disk is full")
+    >>> context.deleted("c", message="Removed")
+    >>> {name: outcome.status for name, outcome in context.outcomes.items()}
+    {'a': 'created', 'b': 'failed', 'c': 'deleted'}
+    """
 
     def __init__(
         self,
