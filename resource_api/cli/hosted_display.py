@@ -308,7 +308,7 @@ class Display:
 def plan_lines(document: Mapping[str, Any], registry: Registry, style: Style) -> Iterable[str]:
     """Return the lines of a plan that a host has sent, or an error for a document of another form."""
     try:
-        return list(plan_text.lines(saved_plan.show(document, "plan", registry), style))
+        return list(plan_text.document_lines(saved_plan.show(document, "plan", registry), style))
     except ManifestError as error:
         return [text.error(str(error))]
     except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # a value of another kind

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
+from resource_api.model.step import split_reasons
 from resource_api.model.values._namedtuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -388,8 +389,8 @@ def _comparable(found: Any) -> Any:
 
 
 def _acts(step: Mapping[str, Any]) -> bool:
-    deferred = any(str(each).startswith("deferred: ") for each in step.get("reasons") or ())
-    return step.get("action") != "same" or deferred or bool(step.get("error") or step.get("previous"))
+    _, deferred = split_reasons(map(str, step.get("reasons") or ()))
+    return step.get("action") != "same" or bool(deferred or step.get("error") or step.get("previous"))
 
 
 def _text(value: Any) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: The reason on a resource that is recorded for the first time and existed before.
 ADOPTED: Final = "exists already; managed from now on, not ours"
+#: The prefix of a deferral's reason among the documented ``reasons`` of a step.
+_DEFERRED: Final = "deferred: "
 
 
 class ReplacementReason(Enum):
@@ -246,7 +248,7 @@ class Step(NamedTuple):
     @property
     def reasons(self) -> Sequence[str]:
         """The reasons of the action, apart from the differences."""
-        deferred = (f"deferred: {self.deferred}",) if self.deferred else ()
+        deferred = (f"{_DEFERRED}{self.deferred}",) if self.deferred else ()
         adopted = (ADOPTED,) if self.adopts else ()
         return (*self.decision.reasons, *adopted, *deferred)
 
@@ -317,3 +319,14 @@ class Step(NamedTuple):
     def old_name(self) -> Name:
         """The name of the resource to be removed, which differs from ``name`` if the namevars have changed."""
         return self.record.name if self.record is not None else self.entry.name
+
+
+def split_reasons(reasons: Iterable[str]) -> tuple[list[str], str]:
+    """Return the decision's reasons, and the deferral's reason or "", from the ``reasons`` of a step's document."""
+    decision, deferral = list[str](), ""
+    for reason in reasons:
+        if reason.startswith(_DEFERRED):
+            deferral = reason.removeprefix(_DEFERRED)
+        elif reason != ADOPTED:
+            decision.append(reason)
+    return decision, deferral

@@ -87,7 +87,12 @@ def count_lines(difference: Difference) -> str:
 
 
 def text_diff(
-    difference: Difference, style: Style, *, names: tuple[str, str] = ("is", "should"), most: int = SCREEN
+    difference: Difference,
+    style: Style,
+    *,
+    names: tuple[str, str] = ("is", "should"),
+    most: int = SCREEN,
+    advice: str = " (--diff full)",
 ) -> Iterator[str]:
     """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none."""
     from resource_api.model.values.line_diff import is_compared, unified
@@ -100,7 +105,7 @@ def text_diff(
         color = _COLORS.get(text[0], "") if number >= _HEADER else _BOLD
         yield style.paint(escape_lines(style.cut(text)), color)
     if more := sum(1 for _ in lines):
-        yield f"… {more} more lines (--diff full)"
+        yield f"… {more} more lines{advice}"
 
 
 def log_lines(event: LogEvent, style: Style, most: int = SCREEN) -> str:

@@ -1,6 +1,6 @@
-"""A plan as text for people: each step that acts, with its attributes, then the drift and the counts.
+"""Render a plan as text: the steps that act, with their attributes, then drift and counts.
 
-Text shows nothing that the JSON form does not show too.
+Text is rendered from documents, made of a plan or of its saved JSON. It shows only information that JSON has too.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import conceal_difference, describe_side_effects, is_text_change, nested_parts
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Content
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import Sensitive
@@ -16,11 +17,11 @@ from resource_api.render.changes import SCREEN, Style, count_lines, text_diff
 from resource_api.render.text import plan_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.model.change import Difference
+    from resource_api.model.change import Difference, SideEffect
+    from resource_api.model.report import Summary
     from resource_api.model.step import Step
-    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plan.diff import Drift
     from resource_api.plan.planner import Plan
 
@@ -29,51 +30,197 @@ _COLORS: Final = {"+": "32", "~": "33", "-": "31", "-/+": "35", "+/-": "35", "<=
 _BOLD: Final = "1"
 _RED: Final = "31"
 _MARGIN: Final = "    "
-#: What a step with one of these actions does depends on its parameters.
+#: The actions that depend on the parameters of a resource.
 _WITH_PARAMETERS: Final = CREATING | {Action.RUN, Action.DELETE}
 _PLAIN: Final = Style()
 
 
-def lines(planned: Plan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
-    """Yield the lines of a plan; steps with attributes have a blank line around them.
+class StepDocument(NamedTuple):
+    """One step as text shows it, made from a plan's step or from its JSON document."""
 
-    ``verbose``: also of resources in sync that a step before them may change.
-    """
-    long = False
-    for number, block in enumerate(_blocks(planned, style, planned.may_change() if verbose else {})):
-        if number and (long or len(block) > 1):
+    reference: str
+    action: Action
+    error: str = ""
+    #: The reasons of the decision, besides its changes.
+    reasons: Sequence[str] = ()
+    #: The reason that the step is decided at its turn, or "".
+    deferred: str = ""
+    #: The failing resource because of which the step is skipped, or "".
+    skipped: str = ""
+    noop: bool = False
+    #: The former reference of a renamed resource, or "".
+    previous: str = ""
+    refreshed_by: Sequence[str] = ()
+    #: Whether notifications only order the resource, because its type cannot be refreshed.
+    only_ordered: bool = False
+    #: Whether a replacement creates the new resource first.
+    create_first: bool = False
+    #: The changes and predictions, with secrets wrapped.
+    changes: Sequence[Difference] = ()
+    #: The declared parameters of an action that depends on them.
+    parameters: Mapping[str, Any] = {}
+    replaces_because: Sequence[str] = ()
+    #: None: known at the step's turn.
+    side_effects: Sequence[SideEffect] | None = ()
+    #: The step after which a resource in sync is read again, or "".
+    read_after: str = ""
+
+
+class PlanDocument(NamedTuple):
+    """A plan as text shows it: the steps that act or need attention, drift, outputs and counts."""
+
+    steps: Iterable[StepDocument]
+    summary: Summary
+    drift: Sequence[Drift] = ()
+    output_changes: Sequence[Difference] = ()
+    #: The outputs of other stacks in use, as ``(stack, output)``.
+    stack_outputs: Iterable[tuple[str, str]] = ()
+
+
+def lines(plan: Plan, style: Style = _PLAIN, *, verbose: bool = False) -> Iterator[str]:
+    """Yield the lines of a plan; ``verbose``: also of resources in sync that a step before them may change."""
+    steps = _step_documents(plan, plan.may_change() if verbose else {})
+    outputs = plan.catalog.scope.stack_outputs
+    return document_lines(PlanDocument(steps, plan.summary, plan.drift, plan.output_changes, outputs), style)
+
+
+def document_lines(document: PlanDocument, style: Style = _PLAIN) -> Iterator[str]:
+    """Yield the lines of a plan's document; steps with attributes have a blank line around them."""
+    is_long = False
+    for index, block in enumerate(_blocks(document, style)):
+        if index and (is_long or len(block) > 1):
             yield ""
-        long = len(block) > 1
+        is_long = len(block) > 1
         yield from block
-    if long:
+    if is_long:
         yield ""
-    for stack, name in planned.catalog.scope.stack_outputs:
+    for stack, name in document.stack_outputs:
         yield f"Uses the output {name} of stack {stack}."
-    yield style.paint(plan_summary(planned.summary), _BOLD)
+    yield style.paint(plan_summary(document.summary), _BOLD)
 
 
-def _blocks(planned: Plan, style: Style, may_change: Mapping[int, int]) -> Iterator[Sequence[str]]:
-    """Yield the lines of each step that acts, or would be refreshed if it could, of each drift, and of the outputs.
-
-    ``may_change``: the resources in sync that are shown too, see ``Plan.may_change``.
-    """
-    blocked, notified = planned.blocked, _notified(planned)
-    for step in planned.steps:
-        acts = step.action is not Action.SAME or step.deferred or step.previous
-        if step.decision.error or acts or step.entry.index in notified:
-            yield _block(planned, step, blocked.get(step.entry.index), style)
-        elif (cause := may_change.get(step.entry.index)) is not None:
-            after = escape(str(planned.catalog.entries[cause].reference))
-            yield [f"  {style.paint(escape(str(step.reference)), _BOLD)} (read again after {after})"]
-    for drift in planned.drift:
+def _blocks(document: PlanDocument, style: Style) -> Iterator[Sequence[str]]:
+    yield from (_step_lines(step, style) for step in document.steps)
+    for drift in document.drift:
         yield list(_drift(drift, style))
-    if planned.output_changes:
-        yield list(_outputs(planned.output_changes, style))
+    if document.output_changes:
+        yield list(_outputs(document.output_changes, style))
+
+
+def _step_documents(plan: Plan, may_change: Mapping[int, int]) -> Iterator[StepDocument]:
+    """Yield the documents of steps that act, or would be refreshed if they could.
+
+    ``may_change``: resources in sync that are shown too, see ``Plan.may_change``.
+    """
+    blocked, notified = plan.blocked, _notified(plan)
+    for step in plan.steps:
+        index = step.entry.index
+        acts = step.action is not Action.SAME or step.deferred or step.previous
+        if step.decision.error or acts or index in notified:
+            yield _step_document(plan, step, blocked.get(index))
+        elif (cause := may_change.get(index)) is not None:
+            after = str(plan.catalog.entries[cause].reference)
+            yield StepDocument(str(step.reference), Action.SAME, read_after=after)
+
+
+def _step_document(plan: Plan, step: Step, cause: str | None) -> StepDocument:
+    """Return the document of one step; ``cause``: the failing resource because of which it is skipped."""
+    definition, entry = step.definition, step.entry
+    changes = [conceal_difference(definition, change) for change in (*step.changes, *step.predictions)]
+    names = definition.names_of_kind("parameter") if uses_parameters(step.action, definition.features) else ()
+    attributes = definition.attributes
+    return StepDocument(
+        reference=str(step.reference),
+        action=step.action,
+        error=step.decision.error,
+        reasons=step.decision.reasons,
+        deferred=step.deferred,
+        skipped=cause or "",
+        noop=step.noop,
+        previous=step.previous,
+        refreshed_by=step.refreshed_by,
+        only_ordered=entry.index in plan.catalog.subscribes and "refreshable" not in definition.features,
+        create_first=entry.meta.lifecycle.replace == "create_first",
+        changes=changes,
+        parameters={n: attributes[n].conceal(step.should.get(n)) for n in names if n in entry.inputs},
+        replaces_because=step.decision.replaces_because,
+        side_effects=step.side_effects,
+    )
+
+
+def uses_parameters(action: Action, features: Collection[str]) -> bool:
+    """Return whether an action on a resource of a type with ``features`` depends on the parameters."""
+    return action in _WITH_PARAMETERS or (action is Action.REFRESH and "imperative" in features)
+
+
+def _notified(plan: Plan) -> Collection[int]:
+    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
+    if not plan.catalog.subscribes:
+        return ()
+    steps = {step.entry.index: step for step in plan.steps}
+    inactive = {index for index, step in steps.items() if step.is_noop(noop_run=plan.options.noop)}
+    acting = {index for index, step in steps.items() if step.action is not Action.SAME} - inactive
+    fixed = {index for index, step in steps.items() if "refreshable" not in step.definition.features}
+    return {to for to, sources in plan.catalog.subscribes.items() if to in fixed and not acting.isdisjoint(sources)}
+
+
+def step_lines(plan: Plan, step: Step, style: Style) -> Sequence[str]:
+    """Return the lines of one step, also of one without an action."""
+    return _step_lines(_step_document(plan, step, plan.blocked.get(step.entry.index)), style)
+
+
+def _step_lines(step: StepDocument, style: Style) -> Sequence[str]:
+    reference = escape(step.reference)
+    if step.read_after:
+        return [f"  {style.paint(reference, _BOLD)} (read again after {escape(step.read_after)})"]
+    if step.error:
+        return [style.paint(f"! {reference}: {escape(step.error)}", _RED)]
+    symbol = "+/-" if step.action is Action.REPLACE and step.create_first else step.action.symbol
+    notes = "; ".join(_notes(step))
+    head = f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(reference, _BOLD)}"
+    return [f"{head} ({notes})" if notes else head, *_details(step, style)]
+
+
+def _notes(step: StepDocument) -> Iterator[str]:
+    yield from map(escape, step.reasons)
+    if step.previous:
+        yield f"was {escape(step.previous)}"
+    if step.noop:
+        yield "noop"
+    if step.refreshed_by:
+        yield "refreshed by " + ", ".join(map(escape, step.refreshed_by))
+    if step.skipped:
+        yield f"skipped because {escape(step.skipped)} fails"
+    if step.only_ordered:
+        yield "cannot be refreshed: notify and subscribe only order"
+
+
+def _details(step: StepDocument, style: Style) -> Iterator[str]:
+    if step.deferred:
+        yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
+        return
+    parts = [part for change in step.changes for part in _parts(change)]
+    width = max(map(len, (*step.parameters, *(part.attribute for part in parts))), default=0)
+    yield from _attributes(parts, style, width)
+    for name, value in step.parameters.items():
+        yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
+    for attribute in step.replaces_because:
+        yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
+    if step.side_effects is None:
+        yield f"{_MARGIN}(what else it does is known at its turn)"
+    for line in describe_side_effects(step.side_effects or ()):
+        yield f"{_MARGIN}{escape(line)}"
+
+
+def _parts(change: Difference) -> Sequence[Difference]:
+    """Return the parts of a change that have lines of their own; too many become one value."""
+    parts = nested_parts(change)
+    return parts if len(parts) <= SCREEN else [change]
 
 
 def _outputs(changes: Sequence[Difference], style: Style) -> Iterator[str]:
     yield "Changes to outputs:"
-    yield from _attributes([part for each in changes for part in nested_parts(each)], style)
+    yield from _attributes([part for change in changes for part in nested_parts(change)], style)
 
 
 def refresh_lines(
@@ -87,101 +234,22 @@ def refresh_lines(
 def refreshed_lines(
     resources: Sequence[Drift], outputs: Sequence[Difference], style: Style, *, noop: bool
 ) -> Iterator[str]:
-    """Yield the lines of what differs from what was recorded, under ``noop`` with the attributes of resources."""
-    for each in resources:
-        yield f"<= {escape(each.reference)}"
+    """Yield the lines of differences from the record, under ``noop`` with the attributes of resources."""
+    for drift in resources:
+        yield f"<= {escape(drift.reference)}"
         if noop:
-            yield from _attributes([part for change in each.changes for part in nested_parts(change)], style)
+            yield from _attributes([part for change in drift.changes for part in nested_parts(change)], style)
     if outputs:
         yield from _outputs(outputs, style)
 
 
-def step_lines(planned: Plan, step: Step, style: Style) -> Sequence[str]:
-    """Return the lines of one step, also of one that does nothing."""
-    return _block(planned, step, planned.blocked.get(step.entry.index), style)
-
-
-def _block(planned: Plan, step: Step, cause: str | None, style: Style) -> Sequence[str]:
-    """Return the lines of one step; ``cause``: the reference of the failure because of which it is skipped."""
-    if step.decision.error:
-        return [style.paint(f"! {escape(str(step.reference))}: {escape(step.decision.error)}", _RED)]
-    notes = []
-    if cause is not None:
-        notes.append(f"skipped because {escape(cause)} fails")
-    if step.entry.index in planned.catalog.subscribes and "refreshable" not in step.definition.features:
-        notes.append("cannot be refreshed: notify and subscribe only order")
-    return [_head(step, notes, style), *_details(step, style)]
-
-
-def _notified(planned: Plan) -> Collection[int]:
-    """Return the entries' indices of resources that cannot be refreshed, although a step notifies them."""
-    if not planned.catalog.subscribes:
-        return ()
-    steps = {step.entry.index: step for step in planned.steps}
-    left_alone = {number for number, step in steps.items() if step.is_noop(noop_run=planned.options.noop)}
-    acting = {number for number, step in steps.items() if step.action is not Action.SAME} - left_alone
-    fixed = {number for number, step in steps.items() if "refreshable" not in step.definition.features}
-    return {to for to, sources in planned.catalog.subscribes.items() if to in fixed and not acting.isdisjoint(sources)}
-
-
-def _head(step: Step, more: Sequence[str], style: Style) -> str:
-    symbol = step.action.symbol
-    if step.action is Action.REPLACE and step.entry.meta.lifecycle.replace == "create_first":
-        symbol = "+/-"
-    notes = [*map(escape, step.decision.reasons)]
-    if step.previous:
-        notes.append(f"was {escape(step.previous)}")
-    if step.noop:
-        notes.append("noop")
-    if step.refreshed_by:
-        notes.append("refreshed by " + ", ".join(map(escape, step.refreshed_by)))
-    notes += more
-    end = f" ({'; '.join(notes)})" if notes else ""
-    return f"{style.paint(symbol, _COLORS.get(symbol, ''))} {style.paint(escape(str(step.reference)), _BOLD)}{end}"
-
-
-def _details(step: Step, style: Style) -> Iterator[str]:
-    if step.deferred:
-        yield f"{_MARGIN}(decided at its turn: {escape(step.deferred)})"
-        return
-    runs = step.action in _WITH_PARAMETERS or (
-        step.action is Action.REFRESH and "imperative" in step.definition.features
-    )
-    parameters = _parameters(step) if runs else {}
-    differences = [part for each in (*step.changes, *step.predictions) for part in _parts(step.definition, each)]
-    width = max(map(len, (*parameters, *(each.attribute for each in differences))), default=0)
-    yield from _attributes(differences, style, width)
-    for name, value in parameters.items():
-        yield f"{_MARGIN}{escape(name):>{width}}: {style.value(value)}"
-    for attribute in step.decision.replaces_because:
-        yield f"{_MARGIN}# a change of {escape(attribute)} replaces it"
-    if step.side_effects is None:
-        yield f"{_MARGIN}(what else it does is known at its turn)"
-    for line in describe_side_effects(step.side_effects or ()):
-        yield f"{_MARGIN}{escape(line)}"
-
-
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
     """Yield the lines of attributes, the names at least so wide; together they show one screen of changed texts."""
-    width, left = max((width, *(len(each.attribute) for each in differences))), SCREEN
+    width, remaining = max((width, *(len(difference.attribute) for difference in differences))), SCREEN
     for difference in differences:
-        shown = list(_attribute(difference, width, style, left))
-        left = max(0, left - (len(shown) - 1))
-        yield from shown
-
-
-def _parts(definition: TypeDefinition, difference: Difference) -> Sequence[Difference]:
-    """Return the parts of a difference that are shown on lines of their own; too many are shown as one value."""
-    concealed = conceal_difference(definition, difference)
-    found = nested_parts(concealed)
-    return found if len(found) <= SCREEN else [concealed]
-
-
-def _parameters(step: Step) -> dict[str, Any]:
-    """Return the parameters that are declared; secrets are wrapped."""
-    declared, definition = step.entry.inputs, step.definition
-    names = [name for name in definition.names_of_kind("parameter") if name in declared]
-    return {name: definition.attributes[name].conceal(step.should.get(name)) for name in names}
+        rendered = list(_attribute(difference, width, style, remaining))
+        remaining = max(0, remaining - (len(rendered) - 1))
+        yield from rendered
 
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:
@@ -201,15 +269,15 @@ def _attribute(difference: Difference, width: int, style: Style, most: int) -> I
 
 
 def _drift(drift: Drift, style: Style) -> Iterator[str]:
-    """Yield the lines about a resource that has drifted: what was recorded and what is there."""
-    parts = [part for each in drift.changes for part in nested_parts(each)]
+    """Yield the lines of a drifted resource: the recorded and the present values."""
+    parts = [part for change in drift.changes for part in nested_parts(change)]
     changes = parts if len(parts) <= SCREEN else drift.changes
     words = [
-        f"{each.attribute} changed {count_lines(each)}"
-        if is_text_change(each)
-        else f"{each.attribute} was {style.value(each.is_)}, is {style.value(each.should)}"
-        for each in changes
+        f"{change.attribute} changed {count_lines(change)}"
+        if is_text_change(change)
+        else f"{change.attribute} was {style.value(change.is_)}, is {style.value(change.should)}"
+        for change in changes
     ]
     yield escape(f"# {drift.reference} has drifted: {'; '.join(words)}")
-    for each in filter(is_text_change, changes):
-        yield from (f"{_MARGIN}{line}" for line in text_diff(each, style, names=("was", "is")))
+    for change in filter(is_text_change, changes):
+        yield from (f"{_MARGIN}{line}" for line in text_diff(change, style, names=("was", "is")))

@@ -12,37 +12,34 @@ import json
 import os
 from contextlib import suppress
 from hashlib import sha256
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest import read as reading
 from resource_api.model.action import Action
-from resource_api.model.attribute import Attribute
-from resource_api.model.change import Difference, SideEffect
+from resource_api.model.change import Difference, SideEffect, conceal_difference
 from resource_api.model.codec import decode, encode
-from resource_api.model.declaration import Declaration
-from resource_api.model.entry import NO_META, Entry
 from resource_api.model.options import EXECUTION, INTERNAL, Options, check_execution, to_options
 from resource_api.model.report import Summary
 from resource_api.model.sealed_secrets import digest_secret, has_sealed, seal_secrets
-from resource_api.model.step import ADOPTED, Decision, Step
-from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.step import split_reasons
 from resource_api.model.values import reference
 from resource_api.model.values.assets import spell_contents
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, ResourceAPIError, UsageError
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, reveal
 from resource_api.plan.diff import Drift
 from resource_api.render import json as documents
+from resource_api.render.plan import PlanDocument, StepDocument, uses_parameters
 from resource_api.runtime.environment import read_saved_plan
-from resource_api.runtime.planning import Plan
 from resource_api.state.encryption.envelope import DataKey
 from resource_api.state.store import StackName
 from resource_api.system.filesystem import files
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+    from resource_api.model.type_definition import TypeDefinition
     from resource_api.plugins.registry import Registry
+    from resource_api.runtime.planning import Plan
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore
 
@@ -326,45 +323,24 @@ def _not_as_saved(path: str, error: Exception) -> ManifestError:
 # Showing
 
 
-class ShownPlan(Plan):
-    """The plan of a document, to be shown only; the counts are those of the document."""
+def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bool = False) -> PlanDocument:
+    """Return a saved plan's document as text shows it. Raise ``ManifestError`` where it has another form.
 
-    counts: Summary
-
-    @property
-    def summary(self) -> Summary:
-        """The counts of the document."""
-        return self.counts
-
-    @property
-    def blocked(self) -> Mapping[int, str]:
-        """Nothing: the document has no causes of skipped steps."""
-        return {}
-
-
-def show(saved: Mapping[str, Any], path: str, registry: Registry) -> ShownPlan:
-    """Return the plan of a saved plan's document. Raise ``ManifestError`` where it has another form.
-
-    ``registry`` tells the parameters of types; an unknown type has none.
+    ``registry`` tells the parameters of types; an unknown type has none. ``verbose``: with the resources in sync that
+    are read again after a step.
     """
     try:
-        steps = [_step(registry, index, row) for index, row in enumerate(saved["steps"])]
-        indexes = {str(step.reference): step.entry.index for step in steps}
-        requires, subscribes = _relationships(saved["steps"], indexes)
         numbers: dict[str, Any] = {name: int(count) for name, count in saved["summary"].items()}
         unknown = saved.get("unknown", ())
-        outputs = [_output(name, row, unknown) for name, row in saved.get("output_changes", {}).items()]
-        drift = [_drift(row) for row in saved["drift"]]
-        stack_outputs = {(row["stack"], row["output"]): None for row in saved.get("stacks", ())}
-        counts = Summary(**numbers | {"noop": bool(numbers.get("noop"))})
+        return PlanDocument(
+            list(_steps(saved["steps"], registry, _read_after(saved["steps"]) if verbose else {})),
+            Summary(**numbers | {"noop": bool(numbers.get("noop"))}),
+            [_drift(row) for row in saved["drift"]],
+            [_output(name, row, unknown) for name, row in saved.get("output_changes", {}).items()],
+            [(row["stack"], row["output"]) for row in saved.get("stacks", ())],
+        )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise _not_as_saved(path, error) from error
-    entries, scope = [step.entry for step in steps], SimpleNamespace(stack_outputs=stack_outputs)
-    catalog: Any = SimpleNamespace(subscribes=subscribes, requires=requires, entries=entries, scope=scope)
-    prior: Any = SimpleNamespace(orphans={}, state=None)
-    plan = ShownPlan(catalog, prior, Options(), steps, drift=drift, output_changes=outputs)
-    plan.counts = counts
-    return plan
 
 
 def refreshed(shown: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
@@ -379,63 +355,81 @@ def find_stale(saved: Mapping[str, Any], store: StateStore) -> str:
     return _state_difference(saved, state.lineage, state.serial)
 
 
-def _relationships(
-    rows: Sequence[Mapping[str, Any]], indexes: Mapping[str, int]
-) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Return, by index of a step, the steps that it requires and those that it is notified by."""
-    requires, subscribes = dict[int, list[int]](), dict[int, list[int]]()
-    for index, row in enumerate(rows):
-        requires[index] = [indexes[name] for name in row["depends_on"] if name in indexes]
-        for name in row["notifies"]:
-            if name in indexes:
-                subscribes.setdefault(indexes[name], []).append(index)
-    return requires, subscribes
+def _steps(
+    rows: Sequence[Mapping[str, Any]], registry: Registry, read_after: Mapping[str, str]
+) -> Iterator[StepDocument]:
+    """Yield the steps that act, or would be refreshed if they could, and resources that are read again."""
+    subscribed = {name for row in rows for name in row["notifies"]}
+    acting = (row for row in rows if row["action"] != "same" and not row["options"]["noop"])
+    notified = {name for row in acting for name in row["notifies"]}
+    for row in rows:
+        definition, name = _definition(registry, row), str(row["reference"])
+        fixed = definition is None or "refreshable" not in definition.features
+        step = _step(row, definition, only_ordered=fixed and name in subscribed)
+        if (
+            step.error
+            or step.action is not Action.SAME
+            or step.deferred
+            or step.previous
+            or (fixed and name in notified)
+        ):
+            yield step
+        elif name in read_after:
+            yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
 
-def _step(registry: Registry, index: int, saved: Mapping[str, Any]) -> Step:
-    parent = saved["parent"] or ""
-    name = reference.parse(str(saved["reference"]).removeprefix(f"{parent}/"))
-    definition = _definition(registry, name.type)
-    entry = Entry(Declaration(name.type, name.title, {}, {}, parent=parent), definition)
-    entry.index = index
-    entry.should = {name: _value(value) for name, value in saved["should"].items()}
-    entry.written = tuple(
-        name for name, value in entry.should.items() if _is_declared(definition.attributes.get(name), value)
-    )
-    lifecycle = NO_META.lifecycle._replace(replace=saved["options"].get("replace"))
-    entry.meta = NO_META._replace(lifecycle=lifecycle)
-    deferred = next((reason[10:] for reason in saved["reasons"] if reason.startswith("deferred: ")), "")
-    decision = Decision(
-        Action[saved["action"].upper()],
-        [_difference(row, saved["unknown"]) for row in saved["changes"]],
-        [reason for reason in saved["reasons"] if not (reason.startswith("deferred: ") or reason == ADOPTED)],
+def _read_after(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the resources in sync that a step may change, with the first step that they depend on, at any distance."""
+    causes: dict[str, str] = {}
+    for row in rows:
+        name = row["reference"]
+        if row["action"] not in {"same", "read"} and not (row.get("error") or row["options"]["noop"]):
+            causes[name] = name
+        elif row["action"] == "same" and (first := next((n for n in row["depends_on"] if n in causes), None)):
+            causes[name] = causes[first]
+    return {name: cause for name, cause in causes.items() if name != cause}
+
+
+def _step(saved: Mapping[str, Any], definition: TypeDefinition | None, *, only_ordered: bool) -> StepDocument:
+    reasons, deferred = split_reasons(saved["reasons"])
+    action, effects = Action[saved["action"].upper()], saved.get("side_effects", ())
+    changes, parameters = [_difference(row, saved["unknown"]) for row in saved["changes"]], {}
+    if definition is not None:
+        changes = [conceal_difference(definition, change) for change in changes]
+        if uses_parameters(action, definition.features):
+            parameters = _parameters(definition, saved["should"])
+    return StepDocument(
+        str(saved["reference"]),
+        action,
         saved.get("error") or "",
-        saved["replaces_because"],
-    )
-    effects = saved.get("side_effects", ())
-    return Step(
-        entry,
-        None if saved["is"] is None else {name: _value(value) for name, value in saved["is"].items()},
-        entry.should,
-        decision,
+        reasons,
+        deferred,
         noop=bool(saved["options"]["noop"]),
-        refreshed_by=saved["refreshed_by"],
-        deferred=deferred,
         previous=saved["previous"] or "",
+        refreshed_by=saved["refreshed_by"],
+        only_ordered=only_ordered,
+        create_first=saved["options"].get("replace") == "create_first",
+        changes=changes,
+        parameters=parameters,
+        replaces_because=saved["replaces_because"],
         side_effects=None if effects is None else tuple(map(SideEffect.from_document, effects)),
     )
 
 
-def _definition(registry: Registry, name: str) -> TypeDefinition:
+def _definition(registry: Registry, saved: Mapping[str, Any]) -> TypeDefinition | None:
+    """Return the type of a step's resource, or None for an unknown type."""
+    name = reference.parse(str(saved["reference"]).removeprefix(f"{saved['parent'] or ''}/"))
     try:
-        return registry.type(name)
+        return registry.type(name.type)
     except DefinitionError:
-        return TypeDefinition(name=name, attributes={"name": Attribute("Optional[Scalar]", kind="namevar")})
+        return None
 
 
-def _is_declared(attribute: Attribute | None, value: Any) -> bool:
-    """Return whether a value differs from the default of its attribute."""
-    return attribute is None or attribute.default != value
+def _parameters(definition: TypeDefinition, should: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with other values than the defaults."""
+    attributes = {name: definition.attributes[name] for name in definition.names_of_kind("parameter") if name in should}
+    values = {name: _value(should[name]) for name in attributes}
+    return {n: attributes[n].conceal(value) for n, value in values.items() if attributes[n].default != value}
 
 
 def _difference(saved: Mapping[str, Any], unknown: Collection[str]) -> Difference:

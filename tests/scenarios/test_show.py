@@ -48,6 +48,27 @@ def test_a_saved_plan_is_shown_as_it_was_planned(planned: Bench) -> None:
     assert len(planned.calls("widget")) == called
 
 
+def test_deferred_steps_and_what_is_read_again_are_shown_as_they_were_planned(bench: Bench) -> None:
+    """The reason of a deferral and the step before a resource in sync come from the document alone."""
+    bench.environment["RESOURCE_API_STATE"] = f"sqlite:{bench.home}/state.db"
+    bench.probe(
+        """
+        def get(self, context, names=None):
+            if not Path("way").exists():
+                raise RuntimeError("no way yet")
+            return list(self._rows().values())
+        def set(self, context, changes): self._done(changes)
+        """
+    )
+    bench.put("widget", a={"name": "a", "ensure": "present", "size": 1})
+    way = f"File[{bench.home}/way]"
+    resources = f"{{'{way}': {{content: ''}}, 'Probe[a]': {{}}, 'Widget[a]': {{size: 1, require: '{way}'}}}}"
+    plan = bench.plan(f"{{project: site, resources: {resources}}}", "-v", "-o", "later.json")
+    assert "(decided at its turn: no way yet" in plan.out
+    assert f"  Widget[a] (read again after {way})" in plan.out
+    assert bench.run("show", "later.json", "-v").out == plan.out
+
+
 def test_a_stale_plan_is_shown_with_a_warning(planned: Bench) -> None:
     """It is not refused, as ``apply`` would."""
     plan = planned.plan(MANIFEST, "-o", "later.json")

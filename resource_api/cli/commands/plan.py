@@ -110,13 +110,14 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
 
     A warning says if state has changed since, so that apply would refuse the plan.
     """
+    from resource_api.render.plan import document_lines
     from resource_api.runtime import saved_plan
 
     document = saved_plan.load(plan)
-    shown_plan = saved_plan.show(document, plan, session.registry)
+    shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))
     session.console.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
-        lambda: session.console.plan_lines(shown_plan),
+        lambda: document_lines(shown_plan, session.console.output.style),
     )
     if reason := saved_plan.find_stale(document, session.runtime.store):
         session.log.write("warning", "", f"{plan}: the plan is stale: {reason}; plan again")

@@ -57,7 +57,7 @@ def _change(difference: Difference, most: int) -> str:
     name = f'<span class="label">{e(difference.attribute)}</span>'
     message = f" ({e(difference.message)})" if difference.message else ""
     if is_text_change(difference):
-        lines = (line.removesuffix(" (--diff full)") for line in text_diff(difference, _STYLE, most=most))
+        lines = text_diff(difference, _STYLE, most=most, advice="")
         content = "".join(map(_diff_line, islice(lines, _HEADER, None)))
         return f'<p>{name}{message}</p><pre class="diff">{content}</pre>'
     is_, should = _value(difference.is_), _value(difference.should)
