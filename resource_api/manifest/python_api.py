@@ -22,7 +22,7 @@ from resource_api.model.values.values import Sensitive, map_leaves
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from resource_api.manifest.python_positions import Call
+    from resource_api.manifest.python_positions import CallSite
 
 
 class PendingValue:
@@ -171,7 +171,7 @@ class Inputs(View):
         return self[name] if name in self and not name.startswith("__") else super().__getattribute__(name)
 
 
-class Facts(Mapping[str, Any]):
+class ManifestFacts(Mapping[str, Any]):
     """Facts by name, each read at its first use: ``m.facts.os.name``."""
 
     def __init__(self, facts: Any) -> None:
@@ -210,12 +210,12 @@ class ManifestApi:
         self.inputs = Inputs(_viewed(inputs))
         #: The values that ``VALUES`` names, pending: ``m.values.address``.
         self.values = View({name: PendingValue(Expression((ExpressionPath("values", (name,)),))) for name in values})
-        self.facts = Facts(facts)
+        self.facts = ManifestFacts(facts)
         #: The name, groups and address of the host, as ``${host.name}`` has them.
         self.host = View(_viewed(getattr(facts, "host", {})))
         self._file = file
         self._sections: dict[str, dict[str, Any]] = {"resources": {}, "outputs": {}, "values": {}}
-        self._calls: dict[str, dict[str, Call]] = {"resources": {}, "outputs": {}, "values": {}}
+        self._calls: dict[str, dict[str, CallSite]] = {"resources": {}, "outputs": {}, "values": {}}
 
     def resource(
         self, type_name: str, title: str, attributes: Mapping[str, Any] | None = None, **more: Any
@@ -313,7 +313,7 @@ class ManifestApi:
             raise document.manifest_error(self._file, call.position(source(self._file)), "duplicate", message)
         self._sections[section][key] = value
 
-    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
         """Return the declarations as a manifest's data, and the call that declared each key, by section."""
         data = {name: section for name, section in self._sections.items() if section or name != "values"}
         return data, self._calls
@@ -336,7 +336,7 @@ class ComponentApi(ManifestApi):
         msg = f"a component cannot call '{function}'; call it in the manifest and pass the answer as an input"
         raise TypeError(msg)
 
-    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, Call]]]:
+    def data(self) -> tuple[dict[str, Any], dict[str, dict[str, CallSite]]]:
         """Return the declarations as a manifest's data, and the call that declared each key, by section."""
         data, calls = super().data()
         declared = data["resources"]

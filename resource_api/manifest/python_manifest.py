@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
-    from resource_api.manifest.python_positions import Call
+    from resource_api.manifest.python_positions import CallSite
     from resource_api.model.component import ComponentDefinition
 
 _OTHER_NAME: Final = "give it another name"
@@ -78,7 +78,7 @@ def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
         raise ManifestError(problems)
 
 
-def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, Call]]) -> Document:
+def _document(data: Mapping[str, Any], file: str, raw: bytes, calls: Mapping[str, Mapping[str, CallSite]]) -> Document:
     """Return the document of data that the file ``raw`` declares. Raises ``ManifestError`` for unsuitable values."""
     index = partial(positions, calls, raw)
     return Document(read_mapping(data, file, index).data, file, raw, index)

@@ -39,7 +39,7 @@ _TOP: Final = (1, 1)
 _INSTRUCTION_BYTES: Final = 2
 
 
-class Call(NamedTuple):
+class CallSite(NamedTuple):
     """An instruction of the author's code: the code, its offset in bytes, and its line."""
 
     code: CodeType | None
@@ -59,14 +59,14 @@ class Call(NamedTuple):
         return (self.line, 1) if line != self.line or start is None else _Source(raw).position(line, start)
 
 
-def current_call(file: str) -> Call:
+def current_call(file: str) -> CallSite:
     """Return the call in ``file`` that is being executed, or line 1."""
     frame = sys._getframe()  # noqa: SLF001 - the documented way to the caller's line
     while frame.f_back is not None and frame.f_code.co_filename != file:
         frame = frame.f_back
     if frame.f_code.co_filename != file:
-        return Call(None, 0, 1)
-    return Call(frame.f_code, frame.f_lasti, frame.f_lineno)
+        return CallSite(None, 0, 1)
+    return CallSite(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
 def source(file: str) -> bytes:
@@ -81,15 +81,15 @@ def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
     """Return the innermost position in ``file``, whose bytes are ``raw``, that an exception has passed."""
     if isinstance(error, SyntaxError):
         return error.lineno or 1, error.offset or 1
-    call, trace = Call(None, 0, 1), error.__traceback__
+    call, trace = CallSite(None, 0, 1), error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == file:
-            call = Call(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno)
+            call = CallSite(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno)
         trace = trace.tb_next
     return call.position(raw)
 
 
-def positions(calls: Mapping[str, Mapping[str, Call]], raw: bytes, top: Position = _TOP) -> Node:
+def positions(calls: Mapping[str, Mapping[str, CallSite]], raw: bytes, top: Position = _TOP) -> Node:
     """Return the positions of all declarations, by section and key, and of the constants in ``raw``.
 
     ``top`` is the position of everything else.
@@ -130,7 +130,7 @@ class _Source:
         text = self._lines[line - 1] if 0 < line <= len(self._lines) else b""
         return line, len(text[:offset].decode(errors="replace")) + 1
 
-    def node(self, call: Call) -> Node:
+    def node(self, call: CallSite) -> Node:
         """Return the positions of a call, of its keywords and of the keys of its mappings."""
         if self._calls is None:
             nodes = (node for node in self._ast.walk(self._tree) if isinstance(node, self._ast.Call))

@@ -74,14 +74,12 @@ def read(text: bytes, file: str) -> Document:
     builder = _Builder(text)
     try:
         data = builder.document()
-    except (_DuplicateKey, _PositionedError) as error:
-        if isinstance(error, _PositionedError) and error.code == "limit":
-            problems = [_problem(error, [], file)]
-        else:
-            problems = _ProblemCollector(text, decoded, file).all_problems()
-        raise ManifestError(problems) from None
-    except YAMLError as error:
-        raise _syntax(error, decoded, file) from None
+    except _PositionedError as error:
+        if error.code == "limit":
+            raise document.manifest_error(file, _position(error.mark), error.code, error.message, error.hint) from None
+        raise ManifestError(_ProblemCollector(text, decoded, file).all_problems()) from None
+    except (_DuplicateKey, YAMLError):
+        raise ManifestError(_ProblemCollector(text, decoded, file).all_problems()) from None
     heads = {section: {key: _position(mark) for key, mark in marks.items()} for section, marks in builder.heads.items()}
     return Document(data, file, text, lambda: _index(text), heads)
 
@@ -94,42 +92,6 @@ def _index(text: bytes) -> Node:
 
 def _position(mark: Any) -> Position:
     return (mark.line + 1, mark.column + 1) if mark else (0, 0)
-
-
-def _syntax(error: YAMLError, decoded: str, file: str) -> ManifestError:
-    """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
-    if not isinstance(error, MarkedYAMLError):
-        return document.manifest_error(file, (0, 0), "syntax", "this is not YAML")
-    from resource_api.manifest import syntax_hints
-
-    message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
-    lines = _LINE_END.split(decoded)
-    position, start = _position(error.problem_mark), _position(error.context_mark)
-    if start not in ((0, 0), position):
-        message += f" that begins at line {start[0]}, column {start[1]}"
-    if position[0] > len(lines):
-        # The parser reports the end of the text on the line after the last one.
-        position = start if 0 < start[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
-    last = position[0]
-    # The parser finds a key that ' #' has cut off only on the next line.
-    first = start[0] or max(last - 1, 1)
-    cut, hint = scalar.first_quoting_hint(lines, (last, last - 1, first))
-    failure = syntax_hints.Failure(error.problem or "", error.context or "", position, start, lines)
-    if cut is None and (advice := syntax_hints.advise(failure)) is not None:
-        problem = document.problem(file, advice.position, "syntax", f"not valid YAML: {advice.message}")
-        return ManifestError([problem._replace(paste=advice.paste)])
-    return document.manifest_error(file, cut or position, "syntax", message, hint)
-
-
-def _problem(error: _PositionedError, lines: list[str], file: str) -> Problem:
-    """Return a problem; for a misread value, with the advice to put it in quotes."""
-    position = _position(error.mark)
-    if not isinstance(error, _MisreadError):
-        return document.problem(file, position, error.code, error.message, error.hint)
-    from resource_api.manifest import syntax_hints
-
-    advice = syntax_hints.value_needs_quotes(lines[position[0] - 1], position)
-    return document.problem(file, position, error.code, error.message, advice.message)._replace(paste=advice.paste)
 
 
 def _scalar(event: Any) -> Any:
@@ -300,8 +262,10 @@ class _ProblemCollector(_Builder):
     """Reads a refused text again, and continues after problems other than limits and syntax errors."""
 
     def __init__(self, text: bytes, decoded: str, file: str) -> None:
+        from resource_api.manifest import syntax_hints
+
         super().__init__(text)
-        self._decoded = decoded
+        self._hints = syntax_hints
         self._lines = _LINE_END.split(decoded)
         self._file = file
         self._problems: list[Problem] = []
@@ -313,15 +277,45 @@ class _ProblemCollector(_Builder):
         except _EnoughProblems:
             pass
         except _PositionedError as error:
-            self._problems.append(_problem(error, self._lines, self._file))
-        except YAMLError as error:
-            self._problems += _syntax(error, self._decoded, self._file).problems
+            self._problems.append(self._problem(error))
+        except MarkedYAMLError as error:
+            self._problems.append(self._syntax_problem(error))
+        except YAMLError:
+            self._problems.append(document.problem(self._file, (0, 0), "syntax", "this is not YAML"))
         return self._problems
+
+    def _problem(self, error: _PositionedError) -> Problem:
+        """Return a problem; for a misread value, with the advice to put it in quotes."""
+        position = _position(error.mark)
+        if not isinstance(error, _MisreadError):
+            return document.problem(self._file, position, error.code, error.message, error.hint)
+        advice = self._hints.value_needs_quotes(self._lines[position[0] - 1], position)
+        problem = document.problem(self._file, position, error.code, error.message, advice.message)
+        return problem._replace(paste=advice.paste)
+
+    def _syntax_problem(self, error: MarkedYAMLError) -> Problem:
+        """Return the parser's error. Its messages are constant: they never repeat the text, which may hold a secret."""
+        message = " ".join(part for part in ("not valid YAML:", error.problem, error.context) if part)
+        lines, position, start = self._lines, _position(error.problem_mark), _position(error.context_mark)
+        if start not in ((0, 0), position):
+            message += f" that begins at line {start[0]}, column {start[1]}"
+        if position[0] > len(lines):
+            # The parser reports the end of the text on the line after the last one.
+            position = start if 0 < start[0] <= len(lines) else (len(lines), len(lines[-1]) + 1)
+        last = position[0]
+        # The parser finds a key that ' #' has cut off only on the next line.
+        first = start[0] or max(last - 1, 1)
+        cut, hint = scalar.first_quoting_hint(lines, (last, last - 1, first))
+        failure = self._hints.Failure(error.problem or "", error.context or "", position, start, lines)
+        if cut is None and (advice := self._hints.advise(failure)) is not None:
+            problem = document.problem(self._file, advice.position, "syntax", f"not valid YAML: {advice.message}")
+            return problem._replace(paste=advice.paste)
+        return document.problem(self._file, cut or position, "syntax", message, hint)
 
     def _refuse(self, error: _PositionedError) -> None:
         if error.code == "limit":
             raise error
-        self._add(_problem(error, self._lines, self._file))
+        self._add(self._problem(error))
 
     def _add(self, problem: Problem) -> None:
         if any(last.place == problem.place and last.message == problem.message for last in self._problems[-1:]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import is_text_change
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.line_diff import count_changes, is_compared, unified
 from resource_api.model.values.text import escape_lines, show_attribute
 from resource_api.system.log_renderers import line
 
@@ -81,8 +82,6 @@ _COLORS: Final = {"+": "32", "-": "31", "@": "36"}
 
 def count_lines(difference: Difference) -> str:
     """Return how many lines of a text differ: ``(+2 -1 lines)``."""
-    from resource_api.model.values.line_diff import count_changes
-
     return count_changes(difference.is_, difference.should)
 
 
@@ -95,8 +94,6 @@ def text_diff(
     advice: str = " (--diff full)",
 ) -> Iterator[str]:
     """Yield the lines of the unified diff of a text: at most ``most`` and how many more there are, or all or none."""
-    from resource_api.model.values.line_diff import is_compared, unified
-
     is_, should = difference.is_ or "", difference.should or ""
     if style.diff == "none" or (style.diff == "short" and not is_compared(is_, should)):
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from resource_api.catalog.graph import Edge
 from resource_api.model.values.reference import enclosing_components
 from resource_api.model.values.text import escape
-from resource_api.render.html.elements import Page, Row, Section, e, links, row_ids, rows_section, write
+from resource_api.render.html.elements import Page, PageRow, Section, e, links, row_ids, rows_section, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -154,7 +154,7 @@ def _page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
         after.setdefault(edge.then, []).append(edge)
         before.setdefault(edge.first, []).append(edge)
     rows = [
-        Row(name, str(number + 1), _note(before.get(number, ())), _body(number, names, (after, before), ids))
+        PageRow(name, str(number + 1), _note(before.get(number, ())), _body(number, names, (after, before), ids))
         for number, name in enumerate(names)
     ]
     notifying = sum(edge.refresh for edge in edges)

@@ -24,7 +24,7 @@ _TEMPLATES: Final = Path(__file__).parent / "templates"
 _CHUNK: Final = 100
 
 
-class Row(NamedTuple):
+class PageRow(NamedTuple):
     """One resource on a page; ``body`` is HTML, as ``note`` is text."""
 
     reference: str
@@ -98,7 +98,7 @@ def _digest(content: str) -> str:
 # Sections
 
 
-def rows_section(title: str, rows: Sequence[Row], ids: Mapping[str, str], *, opened: bool = False) -> Section:
+def rows_section(title: str, rows: Sequence[PageRow], ids: Mapping[str, str], *, opened: bool = False) -> Section:
     """Return a section with one row for each resource; ``ids`` maps references to ids of rows."""
     written = [_row(row, ids.get(row.reference, ""), opened=opened) for row in rows]
     chunks = (written[start : start + _CHUNK] for start in range(0, len(written), _CHUNK))
@@ -106,7 +106,7 @@ def rows_section(title: str, rows: Sequence[Row], ids: Mapping[str, str], *, ope
     return Section(title, body, len(rows))
 
 
-def _row(row: Row, id_: str, *, opened: bool) -> str:
+def _row(row: PageRow, id_: str, *, opened: bool) -> str:
     head = f'<span class="sign">{e(row.sign)}</span><span class="reference">{e(row.reference)}</span>'
     head += f'<span class="note">{e(row.note)}</span>' if row.note else ""
     names = f'id="{id_}" class="row{" bad" if row.bad else ""}"'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.model.report import DONE, count_words
 from resource_api.render import text
 from resource_api.render.fleet import ORDER, counts, hosts_of
-from resource_api.render.html.elements import Page, Row, Section, e, row_ids, rows_section, table, write
+from resource_api.render.html.elements import Page, PageRow, Section, e, row_ids, rows_section, table, write
 from resource_api.render.run_text import duration
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def _groups(status: str, groups: Sequence[Mapping[str, Any]], ids: Mapping[str, 
     return section._replace(number=sum(group["count"] for group in matching))
 
 
-def _group(group: Mapping[str, Any]) -> Row:
+def _group(group: Mapping[str, Any]) -> PageRow:
     lines = [*group["lines"], *([f"… {group['more']} more"] if group["more"] else [])]
     body = f'<p class="error">{e(group["error"])}</p>' if group["error"] else ""
     body += f"<pre>{chr(10).join(map(e, lines))}</pre>" if lines else ""
     status = group["status"]
-    return Row(_name(group), _SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD)
+    return PageRow(_name(group), _SIGNS[status], hosts_of(group["count"]), body, bad=status in _BAD)
 
 
 def _name(group: Mapping[str, Any]) -> str:
@@ -95,11 +95,11 @@ def _hosts(hosts: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Sectio
     return rows_section("Hosts", [_host(host) for host in hosts], ids)
 
 
-def _host(host: Mapping[str, Any]) -> Row:
+def _host(host: Mapping[str, Any]) -> PageRow:
     status, error = host["status"], host["error"] or ""
     notes = [_resources(host["summary"] or {}), status, duration(host["seconds"]) if host["seconds"] else ""]
     body = f'<p class="error">{e(error)}</p>' if error and status != "untouched" else ""
-    return Row(host["name"], _SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD)
+    return PageRow(host["name"], _SIGNS[status], " · ".join(filter(None, notes)), body, bad=status in _BAD)
 
 
 def _resources(summary: Mapping[str, Any]) -> str:

@@ -15,7 +15,18 @@ from resource_api.model.report import count_words
 from resource_api.model.values.text import show_attribute
 from resource_api.render import text
 from resource_api.render.changes import Style, text_diff
-from resource_api.render.html.elements import Page, Row, Section, e, link, links, row_ids, rows_section, table, write
+from resource_api.render.html.elements import (
+    Page,
+    PageRow,
+    Section,
+    e,
+    link,
+    links,
+    row_ids,
+    rows_section,
+    table,
+    write,
+)
 from resource_api.render.run_document import located
 from resource_api.render.run_text import NOT_KEPT, SECTIONS, call_text, duration
 from resource_api.render.text import verdict_mark
@@ -97,7 +108,7 @@ def run_sections(document: Mapping[str, Any]) -> list[Section]:
     """Return the sections of the page of a run."""
     ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
     notified = _notified(document["notifications"])
-    by_status: dict[str, list[Row]] = {status: [] for status in SECTIONS}
+    by_status: dict[str, list[PageRow]] = {status: [] for status in SECTIONS}
     for step in document["steps"]:
         by_status[step["status"]].append(_run_row(step, notified, ids, most))
     failed, *remaining = (
@@ -136,7 +147,7 @@ def _notified(pairs: Iterable[Mapping[str, str]]) -> dict[str, tuple[list[str], 
     return notified
 
 
-def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row:
+def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[str, str], most: int) -> PageRow:
     reference, failed = step["reference"], step["status"] == "failed"
     by, whom = notified.get(reference, ((), ()))
     error = step["error"] or ""
@@ -148,7 +159,7 @@ def _run_row(step: Mapping[str, Any], notified: Mapping[str, Any], ids: Mapping[
     notes = [error if step["status"] == "skipped" else changed, "corrects drift" if step["corrective"] else ""]
     notes += [duration(step["seconds"]) if step["seconds"] and step["status"] != "skipped" else ""]
     sign = Action[step["action"].upper()].symbol
-    return Row(reference, sign, " · ".join(filter(None, notes)), body, bad=failed)
+    return PageRow(reference, sign, " · ".join(filter(None, notes)), body, bad=failed)
 
 
 def _lines(value: str) -> str:
@@ -163,7 +174,7 @@ def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
 def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
     drift_ids = row_ids(item["reference"] for item in drift)
     drift_ids = {reference: f"d{id_}" for reference, id_ in drift_ids.items()}
-    rows = [Row(item["reference"], "", _names(item["changes"]), _drift_body(item, ids, most)) for item in drift]
+    rows = [PageRow(item["reference"], "", _names(item["changes"]), _drift_body(item, ids, most)) for item in drift]
     return rows_section(title, rows, drift_ids)
 
 
@@ -198,7 +209,9 @@ def plan(document: Mapping[str, Any]) -> str:
         rows_section("To do", [_plan_row(step, ids, most) for step in acting], ids, opened=len(acting) <= _FEW),
         _drift(document["drift"], ids, most),
         _notifications(("changes", "is refreshed"), pairs, ids),
-        rows_section("Unchanged", [Row(step["reference"], "", "", _relations(step, ids)) for step in unchanged], ids),
+        rows_section(
+            "Unchanged", [PageRow(step["reference"], "", "", _relations(step, ids)) for step in unchanged], ids
+        ),
     ]
     outcome = ", ".join(count_words({name: counts.get(name) for name in text.PLANNED}, text.PLANNED))
     facts = [
@@ -216,7 +229,7 @@ def _acts(step: Mapping[str, Any]) -> bool:
     return step["action"] != "same" or bool(step["previous"])
 
 
-def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row:
+def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> PageRow:
     error = step.get("error") or ""
     body = f'<p class="error">{_lines(error)}</p>' if error else ""
     body += "".join(f"<p>{e(reason)}</p>" for reason in step["reasons"])
@@ -231,7 +244,9 @@ def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Row
     notes = ["" if step["action"] in _WHOLE else _names(step["changes"]), "noop" if step["options"]["noop"] else ""]
     notes += [f"was {step['previous']}" if step["previous"] else ""]
     sign = Action[step["action"].upper()].symbol
-    return Row(step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error))
+    return PageRow(
+        step["reference"], sign, " · ".join(filter(None, notes)), body + _relations(step, ids), bad=bool(error)
+    )
 
 
 def _values(step: Mapping[str, Any]) -> str:
@@ -382,13 +397,15 @@ def rehearsal(document: Mapping[str, Any]) -> str:
     return write(Page(f"rehearsal{subject}", outcome, facts, sections))
 
 
-def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> Row:
+def _verdict(verdict: Mapping[str, Any], ids: Mapping[str, str]) -> PageRow:
     lines = "".join(
         f"<p>{link(finding['reference'], ids)} {e(finding['text'])}{_place(finding)}</p>"
         for finding in verdict["findings"]
     )
     note = "" if verdict["findings"] else verdict["text"]
-    return Row(verdict["question"], verdict_mark(verdict["text"], ok=verdict["ok"]), note, lines, bad=not verdict["ok"])
+    return PageRow(
+        verdict["question"], verdict_mark(verdict["text"], ok=verdict["ok"]), note, lines, bad=not verdict["ok"]
+    )
 
 
 def _place(finding: Mapping[str, Any]) -> str:
