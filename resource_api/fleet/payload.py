@@ -43,6 +43,7 @@ LEFT_OUT: Final = frozenset(
         "resource_api/render/fleet.py",
         "resource_api/render/graph.py",
         "resource_api/render/html",
+        "resource_api/render/manifest_schema.json",
         "resource_api/render/manifest_schema.py",
         "resource_api/render/run_reports.py",
         "resource_api/system/overlay",

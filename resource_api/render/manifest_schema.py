@@ -8,13 +8,13 @@ every editor supports.
 
 from __future__ import annotations
 
+import json
 import re
 from inspect import cleandoc
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.manifest.sections import LOGLEVELS, REPLACEMENTS
-from resource_api.model.attribute import OPERATIONS
 from resource_api.model.datatypes import json_schema as schemas
 from resource_api.model.datatypes import parser
 from resource_api.model.datatypes.parser import END
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     #: Type → the names of its providers.
     Implementations = Mapping[str, Sequence[str]]
 
+#: The sections and metaparameters, which types are added to; a name of a type has no hyphen and cannot clash.
+_FRAME: Final = Path(__file__).with_suffix(".json")
+_META: Final = "metaparameter-"
+_NULL: Final[Schema] = {"type": "null"}
+#: A title may hold any text, but not within quotes. (Without groups, because validators join patterns.)
+_TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
+
 
 def manifest_schema(
     definitions: Iterable[TypeDefinition | ComponentDefinition],
@@ -45,33 +52,24 @@ def manifest_schema(
     ``implementations`` has the names of providers by type; for a type without names, any provider is accepted.
     """
     types = sorted(definitions, key=lambda definition: definition.name)
-    by_type, by_name = _provider_conditions(types, implementations)
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "A manifest of resource-api",
-        "type": ["object", "null"],
-        "properties": _sections(types, by_name),
-        "additionalProperties": False,
-        "allOf": _resource_conditions(types, _TITLE, implementations),
-        "definitions": _SHARED
-        | {name: body for definition in types for name, body in _type(definition).items()}
-        | {
-            "provider": {**_SHARED["provider"], "allOf": by_type},
-            "call": {**_SHARED["call"], "allOf": _call_conditions(types)},
-        },
-    }
+    schema: Schema = json.loads(_FRAME.read_text(encoding="utf-8"))
+    sections, shared = schema["properties"], schema["definitions"]
+    metaparameters = [name.removeprefix(_META) for name in shared if name.startswith(_META)]
+    shared["provider"]["allOf"], by_name = _provider_conditions(types, implementations)
+    shared["call"]["allOf"] = _call_conditions(types)
+    heads = {definition.name: _head(definition.name) for definition in types}
+    sections["resources"]["patternProperties"] = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
+    sections["resources"]["defaultSnippets"] = _snippets(types)
+    sections["defaults"]["patternProperties"] = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
+    sections["providers"]["patternProperties"] |= by_name
+    schema["allOf"] = _resource_conditions(types, _TITLE, implementations)
+    for definition in types:
+        shared |= _type(definition, metaparameters)
+    return schema
 
 
 def _ref(name: str) -> Schema:
     return {"$ref": f"#/definitions/{name}"}
-
-
-def _list(items: Schema) -> Schema:
-    return {"type": "array", "items": items}
-
-
-def _one_or_list(shape: Schema) -> Schema:
-    return {"anyOf": [shape, _list(shape)]}
 
 
 def _or_null(docs: str, shape: Schema) -> Schema:
@@ -84,130 +82,15 @@ def _or_null(docs: str, shape: Schema) -> Schema:
     return {"description": docs, "anyOf": [*alternatives, *([] if _NULL in alternatives else [_NULL])]}
 
 
-def _closed(properties: Schema, **more: Any) -> Schema:
-    return {"type": "object", "properties": properties, "additionalProperties": False, **more}
+def _closed(properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "additionalProperties": False}
 
 
-def _named(docs: str, patterns: Schema) -> Schema:
-    """Return the shape of a section: a mapping whose keys match ``patterns``."""
-    return _or_null(docs, {"type": "object", "patternProperties": patterns, "additionalProperties": False})
-
-
-_NULL: Final[Schema] = {"type": "null"}
-_BOOLEAN: Final[Schema] = {"type": "boolean"}
-_SECONDS: Final[Schema] = {"type": "number", "minimum": 0}
-#: A title may hold any text, but not within quotes. (Without groups, because validators join patterns.)
-_TITLE: Final = rf"""\[(?!"[\s\S]*"\]{END}|'[\s\S]*'\]{END})[\s\S]+\]{END}"""
-_NAME: Final = rf"^[A-Za-z0-9_][A-Za-z0-9_-]*{END}"
-_PROJECT: Final = rf"^[A-Za-z0-9][A-Za-z0-9._-]{{0,99}}{END}"
-_FILE: Final = rf"^(?!\/)(?![\s\S]*\$\{{)[\s\S]*\.([Yy][Aa]?[Mm][Ll]|[Jj][Ss][Oo][Nn]){END}"
-_REFERENCE: Final[Schema] = {"type": "string", "pattern": r"^[A-Za-z][a-z0-9_]*" + _TITLE}
-#: Text without references, for values in which none is resolved.
-_WORD: Final[Schema] = {"type": "string", "pattern": r"^(?![\s\S]*\$\{)[\s\S]"}
-_TAG: Final[Schema] = {"type": "string", "pattern": rf"^[A-Za-z0-9_][A-Za-z0-9_:.-]*{END}"}
-#: Text with a reference; ``$${`` is an escaped one.
-_EXPRESSION: Final[Schema] = {"type": "string", "pattern": r"(^|[^$])\$\{"}
-
-_LIFECYCLE: Final[Schema] = {
-    "protect": _or_null("What would delete it fails.", _BOOLEAN),
-    "retain": _or_null("Forget it instead of deleting it.", _BOOLEAN),
-    "owned": _or_null("Whether it counts as ours: only what is ours is ever deleted unasked.", _BOOLEAN),
-    "ignore_changes": _or_null("Attributes whose difference is no reason to change it.", _list(_WORD)),
-    "replace": _or_null("How to replace it when an init_only attribute differs.", {"enum": list(REPLACEMENTS)}),
-    "replace_on_changes": _or_null("Attributes whose change replaces it.", _list(_WORD)),
-    "replace_triggered_by": _or_null("Resources whose change replaces it.", _list(_ref("reference"))),
-    "deleted_with": _or_null("When both go, this one is forgotten without a call.", _REFERENCE),
-    "aliases": _or_null("Names that it had in state.", _list(_WORD)),
-    "import": _or_null("Take over what exists under this name.", _WORD),
-    "external": _or_null("Read it, never change it.", _BOOLEAN),
-}
-_OPERATIONS: Final[Schema] = {item: _or_null(f"Seconds to {item} it.", _SECONDS) for item in OPERATIONS}
-_METAPARAMETERS: Final[Schema] = {
-    "require": _or_null("What comes before it: a reference or a list.", _ref("references")),
-    "before": _or_null("What comes after it: a reference or a list.", _ref("references")),
-    "notify": _or_null("What comes after it and is refreshed when it changes.", _ref("references")),
-    "subscribe": _or_null("What comes before it and refreshes it by changing.", _ref("references")),
-    "noop": _or_null("Change nothing, only report what would happen.", _BOOLEAN),
-    "tag": _or_null("Words to select it by: one or a list.", _one_or_list(_TAG)),
-    "loglevel": _or_null("The level of the lines about its changes.", {"enum": list(LOGLEVELS)}),
-    "alias": _or_null("Further names for references in this manifest: one or a list.", _one_or_list(_WORD)),
-    "provider": _or_null("The entry of providers to use.", _WORD),
-    "implementation": _or_null("Which of several providers of its type manages it.", _WORD),
-    "timeout": _or_null(
-        "Seconds for a change, or by operation; 0: no limit.", {"anyOf": [_SECONDS, _closed(_OPERATIONS)]}
-    ),
-    "lifecycle": _or_null("How it may be replaced, deleted and identified.", _closed(_LIFECYCLE)),
-}
-_INPUT: Final[Schema] = {
-    "type": _or_null("Its data type, as in Integer[1, 9]; Any unless given.", {"type": "string"}),
-    "default": {"description": "Its value unless given; without a default it must be given."},
-    "docs": _or_null("What it is for.", {"type": "string"}),
-    "sensitive": _or_null("Whether it is a secret, whatever its data type; false unless given.", _BOOLEAN),
-    "ephemeral": _or_null("Whether nothing of its value is ever recorded; false unless given.", _BOOLEAN),
-}
-#: A type's name has no hyphen, so these names cannot clash with one.
-_SHARED: Final[Schema] = {
-    "expression": _EXPRESSION,
-    "reference": _REFERENCE,
-    "references": _one_or_list(_ref("reference")),
-    "input": _or_null("An input.", _closed(_INPUT)),
-    "provider": _closed(
-        {
-            "type": _or_null("The type that it is for; its own name unless given.", {"type": "string"}),
-            "version": _or_null("The accepted versions: '>=1.2', '~=1.4'.", {"type": "string"}),
-            "config": _or_null("What it is configured with.", {"type": "object"}),
-            "implementation": _or_null("Which of several providers of the type it is.", {"type": "string"}),
-        }
-    ),
-    "value": {"if": {"type": "object", "required": ["invoke"]}, "then": _ref("call")},
-    "call": _closed(
-        {
-            "invoke": {"description": "The function of a provider: FUNCTION or TYPE.FUNCTION.", "type": "string"},
-            "with": _or_null("Its inputs.", {"type": "object"}),
-            "provider": _or_null("The entry of providers that answers.", _WORD),
-        }
-    ),
-    "output": {
-        "if": {"type": "object", "required": ["sensitive", "value"], "maxProperties": 2},
-        "then": {"properties": {"sensitive": _BOOLEAN}},
-    },
-    "move": _closed({"from": _ref("reference"), "to": _ref("reference")}, required=["from", "to"]),
-    **{f"metaparameter-{name}": body for name, body in _METAPARAMETERS.items()},
-}
-
-
-def _sections(types: Sequence[TypeDefinition | ComponentDefinition], providers: Schema) -> Schema:
-    """Return the sections; ``providers`` holds for providers of these names."""
-    heads = {definition.name: _head(definition.name) for definition in types}
-    resources = {head + _TITLE: _ref(f"type-{name}") for name, head in heads.items()}
-    defaults = {head + END: _ref(f"defaults-{name}") for name, head in heads.items()}
-    files = _list({"type": "string", "pattern": _FILE})
-    return {
-        "project": _or_null(
-            "The name that state is kept under; the file's stem unless given.", {"type": "string", "pattern": _PROJECT}
-        ),
-        "include": _or_null("Files beneath this one's directory whose resources come before its own.", files),
-        "inputs": _named("What is given from outside, with -i NAME=VALUE.", {_NAME: _ref("input")}),
-        "defaults": _named("Attributes of all resources of a type in this file: Type, then attributes.", defaults),
-        "providers": _named(
-            "Configured providers, that the metaparameter provider names.", {_NAME: _ref("provider"), **providers}
-        ),
-        "values": _named("Values with a name, to be used as ${values.NAME}.", {_NAME: _ref("value")}),
-        "resources": {
-            **_named("What should be, in the order of execution: Type[title], then attributes.", resources),
-            "defaultSnippets": _snippets(types),
-        },
-        "moved": _or_null("Resources with a new name; what is recorded of them is kept.", _list(_ref("move"))),
-        "removed": _or_null("Resources to forget.", _list(_ref("reference"))),
-        "outputs": _named("Values for others: name, then value.", {_NAME: _ref("output")}),
-    }
-
-
-def _type(definition: TypeDefinition | ComponentDefinition) -> Schema:
+def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iterable[str]) -> Schema:
     """Return the definitions of a type's resources and of its defaults, which cannot have an alias."""
     resource = f"type-{definition.name}"
     attributes = {name: _attribute(attribute) for name, attribute in definition.attributes.items()}
-    metas = {name: _ref(f"metaparameter-{name}") for name in _METAPARAMETERS}
+    metas = {name: _ref(_META + name) for name in metaparameters}
     shared = {name: _ref(f"{resource}/properties/{name}") for name in (*attributes, *metas) if name != "alias"}
     return {
         resource: _or_null(cleandoc(definition.docs), _closed(attributes | metas)),
