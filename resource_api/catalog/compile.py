@@ -176,13 +176,11 @@ def _catalog(manifest: Manifest, table: ResourceTable, order: Order, scope: Scop
     automatic = {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if edge.automatic}
     if automatic:
         automatic -= {(index_of[edge.first], index_of[edge.then]) for edge in order.edges if not edge.automatic}
-    notes = [_yielded_note(table.entries, edge) for edge in order.yielded]
+    pairs = (
+        f"{table.entries[edge.first].reference} before {table.entries[edge.then].reference}" for edge in order.yielded
+    )
+    notes = [f"the automatic relationship {pair} gives way to explicit ones that contradict it" for pair in pairs]
     return Catalog(manifest, entries, requires, subscribes, automatic, scope, table.find, table.components, notes=notes)
-
-
-def _yielded_note(entries: Sequence[Entry], edge: Edge) -> str:
-    pair = f"{entries[edge.first].reference} before {entries[edge.then].reference}"
-    return f"the automatic relationship {pair} gives way to explicit ones that contradict it"
 
 
 #: Metaparameter → whether its target comes first, and whether it refreshes.

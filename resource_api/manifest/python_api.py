@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     from resource_api.manifest.python_positions import CallSite
 
 
+def _refusing(message: str) -> Callable[..., NoReturn]:
+    """Return a method that raises ``TypeError`` with a message about the value, ``{0!r}``."""
+
+    def refuse(self: object, *_arguments: object) -> NoReturn:
+        raise TypeError(message.format(self))
+
+    return refuse
+
+
 class PendingValue:
     """A value that is not known while the manifest is executed: an attribute of a resource, or a function's result.
 
@@ -47,49 +56,17 @@ class PendingValue:
         step = Index(key) if isinstance(key, int) else str(key)
         return PendingValue(Expression((last._replace(keys=(*last.keys, step)),)))
 
-    def __str__(self) -> NoReturn:
-        """Raise ``TypeError``: text cannot be made of it yet."""
-        msg = f"{self.expression} is not known yet; write m.text('... {{0}} ...', value)"
-        raise TypeError(msg)
-
-    def __format__(self, spec: str) -> NoReturn:
-        """Raise ``TypeError``: text cannot be made of it yet."""
-        str(self)
-        raise AssertionError
-
     def __repr__(self) -> str:
         """Return the expression."""
         return str(self.expression)
 
-    def __add__(self, other: object) -> NoReturn:
-        """Raise ``TypeError``: text cannot be made of it yet."""
-        str(self)
-        raise AssertionError
-
-    __radd__ = __add__
-
-    def __iter__(self) -> NoReturn:
-        """Raise ``TypeError``: its items are not known; with ``__getitem__`` alone, iteration would not end."""
-        msg = f"{self.expression} is not known yet: its items cannot be counted or iterated over"
-        raise TypeError(msg)
-
-    __len__ = __iter__
-
-    def __bool__(self) -> NoReturn:
-        """Raise ``TypeError``: a manifest cannot branch on it."""
-        msg = f"{self.expression} is not known yet and cannot be tested"
-        raise TypeError(msg)
-
-    def __contains__(self, item: object) -> NoReturn:
-        """Raise ``TypeError``: a manifest cannot branch on it."""
-        bool(self)
-        raise AssertionError
-
-    def __eq__(self, other: object) -> NoReturn:
-        """Raise ``TypeError``: the result would be false, whatever the value will be."""
-        bool(self)
-        raise AssertionError
-
+    __str__ = __format__ = __add__ = __radd__ = _refusing(
+        "{0!r} is not known yet; write m.text('... {{0}} ...', value)"
+    )
+    #: With ``__getitem__`` alone, iteration would not end.
+    __iter__ = __len__ = _refusing("{0!r} is not known yet: its items cannot be counted or iterated over")
+    #: A manifest cannot branch on it; equality would be false, whatever the value will be.
+    __bool__ = __contains__ = __eq__ = _refusing("{0!r} is not known yet and cannot be tested")
     __hash__ = object.__hash__
 
 
@@ -98,15 +75,10 @@ class SecretInput(Sensitive[Any]):
 
     __slots__ = ()
 
-    def __str__(self) -> NoReturn:
-        """Raise ``TypeError``: the text would not hold the secret, and be applied all the same."""
-        msg = "a secret cannot be formatted, the text would hold <sensitive>; write m.text('... {0} ...', value)"
-        raise TypeError(msg)
-
-    def __format__(self, spec: str) -> NoReturn:
-        """Raise ``TypeError``, as ``str`` does."""
-        str(self)
-        raise AssertionError
+    #: The text would not hold the secret, and be applied all the same.
+    __str__ = __format__ = _refusing(
+        "a secret cannot be formatted, the text would hold <sensitive>; write m.text('... {{0}} ...', value)"
+    )
 
 
 def _viewed(value: Any) -> Any:

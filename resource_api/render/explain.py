@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.targets import matching
 from resource_api.model.sealed_secrets import Sealed
-from resource_api.model.values.expression import ExpressionPath, find_paths
+from resource_api.model.values.expression import find_paths
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import is_secret, is_unknown, same_value
 from resource_api.render.plan import step_lines
@@ -81,11 +81,8 @@ def _sources(value: Any) -> Iterator[str]:
     """Yield the inputs, values and facts that a value refers to; the entry has the resources."""
     for path in dict.fromkeys(find_paths(value)):
         if isinstance(path.root, str):
-            yield f"{_SCOPES[path.root]} '{_keys(path)}'"
-
-
-def _keys(path: ExpressionPath) -> str:
-    return str(path).removeprefix(f"${{{path.root}.").removesuffix("}")
+            keys = str(path).removeprefix(f"${{{path.root}.").removesuffix("}")
+            yield f"{_SCOPES[path.root]} '{keys}'"
 
 
 def _history(difference: Difference | None, record: Record | None, style: Style) -> Iterator[str]:

@@ -154,17 +154,18 @@ def _page(project: str, names: Sequence[str], edges: Sequence[Edge]) -> str:
         after.setdefault(edge.then, []).append(edge)
         before.setdefault(edge.first, []).append(edge)
     rows = [
-        PageRow(name, str(number + 1), _note(before.get(number, ())), _body(number, names, (after, before), ids))
+        PageRow(
+            name,
+            str(number + 1),
+            f"{len(before[number])} after it" if number in before else "",
+            _body(number, names, (after, before), ids),
+        )
         for number, name in enumerate(names)
     ]
     notifying = sum(edge.refresh for edge in edges)
     outcome = f"{len(names)} resources, {len(edges)} relationships, {notifying} of them notify"
     drawing = Section("Order and relationships", _drawing(names, edges, ids) if len(names) <= _MOST else "")
     return write(Page(f"Relationships of {project}", outcome, (), [drawing, rows_section("Resources", rows, ids)]))
-
-
-def _note(edges: Sequence[Edge]) -> str:
-    return f"{len(edges)} after it" if edges else ""
 
 
 def _body(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from resource_api.model.change import Difference
-    from resource_api.model.report import ProviderCall, Report, StepReport
+    from resource_api.model.report import ProviderCall, Report
     from resource_api.model.step import Step
     from resource_api.model.values.masking import Mask
     from resource_api.plan.planner import Plan
@@ -143,7 +143,11 @@ def _notifications(plan: Plan, report: Report) -> list[list[str]]:
     """Return the notifications of a run, also failed ones: the source and the refreshed resource."""
     if not (subscribes := plan.catalog.subscribes):
         return []
-    texts = {step.step.entry.index: step.step.entry.reference_text for step in report.steps if _changed(step)}
+    texts = {
+        step.step.entry.index: step.step.entry.reference_text
+        for step in report.steps
+        if step.status in {"success", "noop"}
+    }
     refreshed = [step.step.entry for step in report.steps if step.action == Action.REFRESH]
     return [
         [texts[source], entry.reference_text]
@@ -151,10 +155,6 @@ def _notifications(plan: Plan, report: Report) -> list[list[str]]:
         for source in subscribes.get(entry.index, ())
         if source in texts
     ]
-
-
-def _changed(step: StepReport) -> bool:
-    return step.status in {"success", "noop"}
 
 
 def document(text: str | bytes) -> dict[str, Any]:

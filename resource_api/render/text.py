@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.model.record import Record
-    from resource_api.model.report import Report, StepReport, Summary
+    from resource_api.model.report import Report, Summary
     from resource_api.render.changes import Style
 
 
@@ -150,20 +150,9 @@ def repeated_failures(run_report: Report, style: Style) -> Iterator[str]:
         yield style.paint("Failed:", "1")
     for report in failed[:_NAMED]:
         count = skipped.pop(report.reference, 0)
-        yield f"  {escape(report.reference)}{_place(report)}: {_reason(report, style)}{_skipped(count)}"
+        # An empty position, of a resource that no file declares, adds nothing.
+        position = escape(report.step.entry.declaration.place().after(""))
+        reason = escape(style.reason(style.mask(report.error).partition("\n")[0]))
+        yield f"  {escape(report.reference)}{position}: {reason}{f'; {count} skipped' if count else ''}"
     if more := len(failed) - _NAMED if len(failed) > _NAMED else 0:
         yield f"  … {more} more"
-
-
-def _place(failure: StepReport) -> str:
-    """Return `` (site.yaml:14)``, or an empty string for a resource that no file declares."""
-    return escape(failure.step.entry.declaration.place().after(""))
-
-
-def _reason(report: StepReport, style: Style) -> str:
-    first = style.mask(report.error).partition("\n")[0]
-    return escape(style.reason(first))
-
-
-def _skipped(count: int) -> str:
-    return f"; {count} skipped" if count else ""

@@ -55,7 +55,9 @@ def manifest(
     yield "resources:"
     is_empty = False
     for definition, rows in listed:
-        attributes = sorted(definition.attributes.items(), key=_rank)
+        attributes = sorted(
+            definition.attributes.items(), key=lambda item: (item[0] != "ensure", item[1].kind == "read_only")
+        )
         for text, row in sorted((definition.title_of(row), row) for row in rows):
             reference_ = str(Reference(definition.name, text))
             if reason := _undeclarable(definition, text, row) or unlisted.get(reference_, ""):
@@ -141,11 +143,6 @@ def _holds_content(value: Any) -> bool:
     if isinstance(value, dict):
         value = list(value.values())
     return isinstance(value, Content) or (isinstance(value, list) and any(map(_holds_content, value)))
-
-
-def _rank(item: tuple[str, Any]) -> tuple[int, int]:
-    name, attribute = item
-    return (0 if name == "ensure" else 1, 1 if attribute.kind == "read_only" else 0)
 
 
 def _comment(value: Any) -> str:

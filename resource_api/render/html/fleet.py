@@ -27,7 +27,11 @@ def fleet(document: Mapping[str, Any]) -> str:
     ids = row_ids(host["name"] for host in document["hosts"])
     folded = {name: f"g{id_}" for name, id_ in row_ids(map(_name, document["groups"])).items()}
     sections = [_groups(status, document["groups"], folded) for status in reversed(ORDER)]
-    sections += [_untouched(document["hosts"]), _batches(document["hosts"]), _hosts(document["hosts"], ids)]
+    sections += [
+        _untouched(document["hosts"]),
+        _batches(document["hosts"]),
+        rows_section("Hosts", list(map(_host, document["hosts"])), ids),
+    ]
     title = f"{document['command']} on {hosts_of(len(document['hosts']))}"
     return write(Page(title, counts(document["counts"]), _facts(document), sections))
 
@@ -88,11 +92,6 @@ def _batches(hosts: Iterable[Mapping[str, Any]]) -> Section:
     )
     several = len(batches) > 1
     return Section("Batches", table(("batch", *ORDER), rows, numbers=1 + len(ORDER)) if several else "", len(batches))
-
-
-def _hosts(hosts: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Section:
-    """Return a section with a row for each host."""
-    return rows_section("Hosts", [_host(host) for host in hosts], ids)
 
 
 def _host(host: Mapping[str, Any]) -> PageRow:

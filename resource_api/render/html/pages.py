@@ -453,14 +453,11 @@ def _branch(name: str, below: Tree, ids: Mapping[str, str], *, opened: bool) -> 
         ((part, below),) = below.items()
         name = f"{name}/{part}"
     description = ", ".join(
-        f"{e(effect['verb'])} by {_subjects(effect, ids)}{_place(effect)}" for effect in below.get("", ())
+        f"{e(effect['verb'])} by {', '.join(link(name, ids) for name in effect['references'])}{_place(effect)}"
+        for effect in below.get("", ())
     )
     head = f"<code>{e(name)}</code> {description}"
     if inner := _branches(below, ids, opened=opened):
         state = " open" if opened else ""
         return f"<li><details{state}><summary>{head}</summary><ul>{inner}</ul></details></li>"
     return f"<li>{head}</li>"
-
-
-def _subjects(effect: Mapping[str, Any], ids: Mapping[str, str]) -> str:
-    return ", ".join(link(reference, ids) for reference in effect["references"])
