@@ -110,14 +110,14 @@ def _arrange(entries: list[Entry], order: Sequence[str]) -> None:
 
 
 def _warn_of_missing(table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report, beside errors, resources whose provider cannot be made: only a plan can tell whether that is one."""
+    """Report, beside errors, resources whose provider cannot be made; without errors the plan decides."""
     for entry in table.entries if table.missing else ():
         if message := table.missing.get(entry.instance):
             diagnostics.add(entry, Problem(None, message, "warning", code="type"))
 
 
 def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a moved name that is still declared or of another type, and two names that have moved to one."""
+    """Report a moved name that is still declared or of another type, and two names moved to one."""
     targets = set()
     for move in manifest.moved:
         source, target = (table.components.get(name) or table.find(name) for name in (move.source, move.target))
@@ -135,7 +135,7 @@ def _check_moves(manifest: Manifest, table: ResourceTable, diagnostics: Diagnost
 
 
 def _check_removals(manifest: Manifest, table: ResourceTable, diagnostics: Diagnostics) -> None:
-    """Report a removed name that is still declared, as itself or as another name of it, or to which one has moved."""
+    """Report a removed name that is still declared, or to which another name moved."""
     for removal in manifest.removed:
         declared = table.components.get(removal.reference) or table.find(removal.reference)
         if declared is not None:
@@ -195,7 +195,7 @@ _RELATIONSHIPS: Final = {
 def build_edges(
     table: ResourceTable, references: Mapping[Entry, Sequence[Entry]], diagnostics: Diagnostics
 ) -> list[Edge]:
-    """Return every edge among the entries of ``table``, by their indexes; report invalid references.
+    """Return every edge among the entries of ``table``, by their indices; report invalid references.
 
     ``references``: entry → the entries that its values use.
     """
@@ -275,7 +275,7 @@ class _EdgeBuilder:
         return self._table.find(name)
 
     def _resolve(self, declared: Entry | ComponentInstance, word: str, text: str) -> Sequence[Entry]:
-        """Return the resources that a reference in a metaparameter means; report an invalid one."""
+        """Return the resources of a reference in a metaparameter; report an invalid reference."""
         try:
             name = reference.parse(text)
         except ValueError as error:
@@ -295,7 +295,7 @@ class _EdgeBuilder:
         return self._resolved[text]
 
     def _by_title(self, title: str, declared: Entry | ComponentInstance) -> str:
-        """Return the hint with the resources that have a title, for one that is written without its type."""
+        """Return the hint with the resources of a title, for a reference without its type."""
         entries = (entry for entry in self._table.entries if entry is not declared)
         references = [f"'{entry.reference}'" for entry in entries if entry.title == title]
         return f"did you mean {' or '.join(references)}?" if references else ""
@@ -323,7 +323,7 @@ class _EdgeBuilder:
                     yield Edge(before.index, after.index, refresh, automatic=True)
 
     def _titles(self, entry: Entry, word: str, titles: Any) -> tuple[str, ...]:
-        """Return the titles of an automatic relationship: a function's answer, or those that are declared."""
+        """Return the titles of an automatic relationship: declared ones, or a function's result."""
         if not callable(titles):
             return tuple(_declared_titles(titles, entry.should))
         try:

@@ -19,7 +19,7 @@ class Diagnostics:
     """The errors and warnings about one manifest."""
 
     def __init__(self, manifest: Manifest, problems: Iterable[Problem] = ()) -> None:
-        """Begin with ``problems`` found before."""
+        """Begin with earlier ``problems``."""
         self.manifest = manifest
         self.problems = list(problems)
         self.warnings: list[Problem] = []
@@ -70,7 +70,7 @@ class Diagnostics:
     def declaration_error(
         self, declaration: Declaration, message: str, code: str, attribute: str | None = None
     ) -> None:
-        """Add an error of a declaration that has not become an entry."""
+        """Add an error of a declaration without an entry."""
         position = self.manifest.place(declaration, attribute)
         self.problems.append(Problem(attribute, message, "error", str(declaration.reference), *position, code=code))
 

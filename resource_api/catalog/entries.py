@@ -113,7 +113,7 @@ class EntryBuilder:
         self._diagnostics.resource_error(declared, None, message, "duplicate")
 
     def _add_component(self, component: ComponentInstance, loaded: LoadedComponent, manifest: Manifest) -> None:
-        """Add the entries that a component makes; of an invalid one, references to its resources are not reported."""
+        """Add the entries of a component; references to an invalid component's resources are not reported."""
         if (first := self._table.components.setdefault(component.reference, component)) is not component:
             self._report_duplicate(component, first)
             return
@@ -147,7 +147,7 @@ class EntryBuilder:
             return declaration.type
 
     def _check_implementation(self, entry: Entry) -> None:
-        """Report an implementation that the type does not have, or that a configured provider must state."""
+        """Report an implementation that the type lacks, or that belongs to a configured provider."""
         stated, functions = entry.meta.implementation, self._table.provider(entry.instance)
         if functions.definition.config.attributes:
             message, hint = "implementation of a type with a configuration belongs under providers:", ""
@@ -158,7 +158,7 @@ class EntryBuilder:
         self._diagnostics.resource_error(entry, "implementation", message, "provider", hint)
 
     def _check_lifecycle(self, entry: Entry) -> None:
-        """Report attributes that do not exist: to ignore one of them would have no effect."""
+        """Report unknown attributes in ``lifecycle``: to ignore one would have no effect."""
         lifecycle, attributes = entry.meta.lifecycle, entry.definition.attributes
         self._check_former_names(entry)
         if "*" in lifecycle.ignore_changes:
@@ -381,7 +381,7 @@ class Expander:
             component.outputs = {**component.outputs, name: UNKNOWN}
 
     def _inherit(self, component: ComponentInstance, declared: Declaration) -> Declaration:
-        """Return a declaration with the metaparameters of its component; its own ones win, but noop stays.
+        """Return a declaration with its component's metaparameters; its own win, except that noop stays.
 
         Relationships are not inherited: they hold for all resources of a component at once.
         """
@@ -403,7 +403,7 @@ class Expander:
         return declared._replace(meta=meta)
 
     def _is_provider_for(self, name: str, type_name: str) -> bool:
-        """Whether a configured provider is for resources of a type; components within pass it on."""
+        """Whether a configured provider is for resources of a type; nested components pass it on."""
         configured = self._manifest.providers.get(name)
         if configured is None or configured.type == type_name:
             return True

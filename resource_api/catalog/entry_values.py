@@ -89,7 +89,7 @@ class Evaluator:
                     yield entry
 
     def check_calls(self) -> None:
-        """Report the inputs of functions that can never fit, whatever the resources that they refer to have."""
+        """Report inputs of functions that can never fit, whatever the referenced resources have."""
         for name, call in self._scope.calls.items():
             inputs = call.function.inputs.attributes if call is not None else {}
             arguments = (
@@ -143,7 +143,7 @@ class Evaluator:
         return ""
 
     def check_unused_values(self) -> None:
-        """Report the named values that nothing uses and that are invalid."""
+        """Report invalid named values without uses."""
         resolve = self._scope.once(self._resolve)
         for name in self._diagnostics.manifest.values:
             if name not in self._used and (message := self._invalid(_named_value(name), resolve)):
@@ -209,7 +209,7 @@ class Evaluator:
             yield path
 
     def _resource_paths(self, entry: Entry, values: dict[str, Any]) -> dict[str, list[ExpressionPath]]:
-        """Return the paths into resources by attribute; report an attribute with an invalid one."""
+        """Return the paths into resources by attribute; report an attribute with an invalid path."""
         resource_paths = {}
         for name, value in values.items():
             if expression.is_literal(value):
@@ -388,7 +388,7 @@ def _keep_written(entry: Entry, before: Resource) -> None:
 
 
 def _referenced_first(references: Mapping[T, Sequence[T]]) -> list[T]:
-    """Return the keys in an order in which references lead back; a cycle in any order, it is reported elsewhere."""
+    """Return the keys, references before referrers; cycles, reported elsewhere, in any order."""
     ordered: dict[T, None] = {}
     for start in references:
         stack = [start]

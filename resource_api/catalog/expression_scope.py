@@ -58,7 +58,7 @@ class _Expansion:
 
 
 class _Lookup(NamedTuple):
-    """How one evaluation looks names up."""
+    """The functions and the progress of one evaluation."""
 
     of_resource: Callable[[ExpressionPath], Any]
     call: Callable[[FunctionCall, Mapping[str, Any]], Any]
@@ -157,7 +157,7 @@ class Scope:
         self.calls = {**self.calls, name: None}
 
     def uses_invalid(self, value: Any) -> bool:
-        """Whether a value uses an invalid input or named value, which has been reported."""
+        """Whether a value uses an invalid input or named value, which is reported already."""
         return any(
             self.inputs.get(path.keys[0]) is UNKNOWN
             if path.root == "inputs"
@@ -369,7 +369,7 @@ _LIFECYCLE_REFERENCES: Final = ("replace_triggered_by", "deleted_with")
 
 
 def have_literal_names(declarations: Sequence[Declaration]) -> bool:
-    """Whether no title and no metaparameter of the declarations holds an expression; one check for all of them."""
+    """Whether no title or metaparameter of the declarations has an expression, in one check."""
     values = [value for declared in declarations for value in declared.meta.values()]
     return expression.are_literal(values) and "${" not in "\n".join([declared.title for declared in declarations])
 

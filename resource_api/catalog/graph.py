@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Edge(NamedTuple):
-    """``first`` comes before ``then``; ``refresh``: and notifies it; ``automatic``: it gives way to explicit edges."""
+    """``first`` comes before ``then``, and refreshes it if ``refresh``; ``automatic`` gives way to explicit edges."""
 
     first: int
     then: int
@@ -25,7 +25,7 @@ class Edge(NamedTuple):
 
 
 class Order(NamedTuple):
-    """The sequence of execution, or the cycles that prevent one; the edges that hold, and those that gave way."""
+    """The sequence of execution, or the cycles that prevent one; the remaining edges, and the yielded ones."""
 
     sequence: Sequence[int]
     edges: Sequence[Edge]
@@ -52,7 +52,7 @@ def order(count: int, edges: Iterable[Edge]) -> Order:
 
 
 def _sequence(count: int, edges: Iterable[Edge]) -> tuple[list[int], set[int]]:
-    """Return a topological sequence (Kahn), the earliest in the manifest first, and the numbers stuck in cycles."""
+    """Return a topological sequence (Kahn), in the manifest's order where possible, and the indices in cycles."""
     after: dict[int, list[int]] = {}
     waiting = [0] * count
     for first, then in {(edge.first, edge.then) for edge in edges}:
@@ -104,7 +104,7 @@ def _contradicted(cycle: Sequence[int], edges: Sequence[Edge]) -> list[Edge]:
 
 
 def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return all that comes after ``start``, directly or not, with ``start`` itself."""
+    """Return ``start`` and everything after it, directly or indirectly."""
     reached = set(start)
     waiting = list(reached)
     while waiting:
@@ -116,7 +116,7 @@ def descendants(start: Iterable[int], after: Mapping[int, Iterable[int]]) -> set
 
 
 def reverse(requires: Mapping[int, Iterable[int]]) -> dict[int, list[int]]:
-    """Return the reverse of a relation: index → the indexes that require it."""
+    """Return the reverse of a relation: index → the indices that require it."""
     after: dict[int, list[int]] = {}
     for index, before in requires.items():
         for first in before:

@@ -79,7 +79,7 @@ def unknown_implementation(stated: str | None, provider: ProviderFunctions) -> s
 
 
 def default_config(provider: ProviderFunctions, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the configuration of a type's default provider with the ``values`` values. Raises ``ProviderError``."""
+    """Return the configuration of a type's default provider from ``values``. Raises ``ProviderError``."""
     config, problems = validate_config(provider, values)
     if problems:
         messages = "; ".join(problem.message for problem in problems)
@@ -92,7 +92,7 @@ def default_config(provider: ProviderFunctions, values: Mapping[str, Any]) -> Ma
 
 
 def reduce_to_providers(manifest: Manifest) -> Manifest:
-    """Return a manifest with only the inputs and named values that its providers are configured with."""
+    """Return a manifest with only the inputs and named values of its providers' configurations."""
     inputs: dict[str, Input] = {}
     values: dict[str, Any] = {}
     waiting: list[Any] = [declared.config for declared in manifest.providers.values()]
@@ -108,7 +108,7 @@ def reduce_to_providers(manifest: Manifest) -> Manifest:
 
 
 def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Callable[[str], Sequence[str]]) -> Manifest:
-    """Return a manifest with only one provider, and those whose functions its configuration needs."""
+    """Return a manifest with one provider, and the providers whose functions its configuration calls."""
     needed = [name]
     for provider in needed:
         reduced = reduce_to_providers(manifest._replace(providers={provider: manifest.providers[provider]}))
@@ -122,7 +122,7 @@ def reduce_to_provider(manifest: Manifest, name: str, types_with_function: Calla
 
 
 def _called_providers(values: Iterable[Any], types_with_function: Callable[[str], Sequence[str]]) -> Iterator[str]:
-    """Yield the names of the providers whose functions are called; the default one is named like its type."""
+    """Yield the names of the providers of called functions; a default provider is named like its type."""
     for body in values:
         function = body.get("invoke") if type(body) is dict else None
         if type(function) is str:
@@ -203,7 +203,7 @@ class _InstanceBuilder:
     def _report(
         self, name: str, declared: ConfiguredProvider | None, users: list[Entry], path: tuple[str, ...], message: str
     ) -> None:
-        """Report an error at the provider's position; of a default one, at the first resource or call that needs it."""
+        """Report an error at the provider's position; for a default one, at its first resource or call."""
         text = f"the configuration of its provider: {message}"
         advice = f"configure it under providers: with {split_instance(name)[0]}: {{config: {{...}}}}"
         if declared is not None:

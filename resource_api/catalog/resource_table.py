@@ -64,7 +64,7 @@ class ResourceTable:
         return self.by_title.get(type_name, {}).get(title) or self.by_name.get(type_name, {}).get(title)
 
     def references(self) -> list[Reference]:
-        """Return every reference by title or alias that means a resource or a component."""
+        """Return every reference to a resource or a component, by title and alias."""
         titles = self.by_title.items()
         return [*(Reference(name, title) for name, entries in titles for title in entries), *self.components]
 
@@ -73,7 +73,7 @@ class ResourceTable:
         return {name: provider.definition for name, provider in self._providers.items()}
 
     def is_broken(self, type_name: str) -> bool:
-        """Whether a type or component is broken, or a declaration of it: its resources may be missing."""
+        """Whether a type or component, or a declaration of it, is invalid: its resources may be missing."""
         return type_name in self.incomplete or any(split_instance(name)[0] == type_name for name in self._broken)
 
     def attributes(self, name: str) -> Mapping[str, Attribute]:
@@ -189,7 +189,7 @@ def _name_problem(name: Name) -> tuple[str, str] | None:
 
 
 def has_unsuitable_identity(entry: Entry) -> bool:
-    """Return whether a namevar is missing or a secret, which has been reported."""
+    """Return whether a namevar is missing or a secret, which is reported already."""
     identity = {name: entry.should.get(name) for name in entry.definition.namevars}
     attributes = entry.definition.attributes
     return any(

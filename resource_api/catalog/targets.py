@@ -106,7 +106,7 @@ def excluded(catalog: Catalog, options: Options, untouched: Sequence[Record] = (
 
 
 def _are_all(undeclared: Collection[int], catalog: Catalog) -> bool:
-    """Return whether a catalog has nothing but resources that only state has, as for ``destroy``."""
+    """Return whether all resources of a catalog are undeclared, as for ``destroy``."""
     return 0 < len(undeclared) == len(catalog.entries)
 
 
@@ -136,15 +136,15 @@ def tag_warnings(catalog: Catalog, options: Options, undeclared: Collection[int]
 
 
 def _first_references(resources: Sequence[Entry | Record]) -> str:
-    """Return the references of the first of some resources, and how many more there are."""
+    """Return the first references of resources, and the number of the rest."""
     more = f" and {len(resources) - _NAMED} more" if len(resources) > _NAMED else ""
     return ", ".join(str(resource.reference) for resource in resources[:_NAMED]) + more
 
 
 def matching(patterns: Iterable[str], catalog: Catalog, option: str, untouched: Sequence[Record] = ()) -> set[int]:
-    """Return the indexes of the resources of a catalog that ``patterns`` match.
+    """Return the indices of the resources of a catalog that ``patterns`` match.
 
-    Raises ``UsageError`` for one without a match, which says whether it is about ``untouched`` records.
+    Raises ``UsageError`` for a pattern without a match; the message says if it matches ``untouched`` records.
     """
     entries = catalog.entries
     return {entries[index].index for index in matching_indices(patterns, entries, option, untouched, aliases(catalog))}
@@ -228,7 +228,7 @@ def check_stacks(options: Options, state: StackState) -> None:
 
 
 def _reference(pattern: str, option: str) -> str:
-    """Return a pattern for references, with its first letter in upper case; of a URN the reference in it."""
+    """Return a pattern for references with an upper-case first letter, or the reference of a URN."""
     if not pattern.startswith("urn:"):
         return capitalize_type(pattern)
     try:
@@ -239,9 +239,9 @@ def _reference(pattern: str, option: str) -> str:
 
 
 def _names(entry: Entry | Record, *, whole: bool = False) -> list[str]:
-    """Return the names that select a resource: its reference first, the last part of it, the components around it.
+    """Return the names that select a resource: its reference first, then its last part and its components.
 
-    ``whole``: without those that are only a part of a reference.
+    ``whole``: without names that are only a part of a reference.
     """
     names = [str(entry.reference)]
     if entry.parent:
@@ -285,6 +285,6 @@ def check_prune(catalog: Catalog, state: StackState, options: Options, *, projec
 
 
 def tags(entry: Entry) -> set[str]:
-    """Return a resource's tags; the types and titles of itself and of the components around it are tags too."""
+    """Return a resource's tags, with the types and titles of itself and its enclosing components."""
     outer = (word for component in component_chain(entry.parent) for word in (component.type, component.title.lower()))
     return {*entry.meta.tags, entry.type, entry.title.lower(), *outer}

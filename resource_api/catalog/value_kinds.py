@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ValueKinds:
-    """Finds the data types of resources' attributes, of functions' answers, of named values and of outputs."""
+    """Infers the data types of attributes, of functions' results, of named values and of outputs."""
 
     def __init__(self, scope: Scope, find: Callable[[ExpressionPath], Entry | None]) -> None:
         """Look names up in ``scope``, and resources with ``find``."""

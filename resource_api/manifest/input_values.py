@@ -30,13 +30,13 @@ class TextInput(str):
 
 
 class FileInput(TextInput):
-    """An input whose text is not on the command line but in a file; only such a text may be a secret."""
+    """An input whose text comes from a file; only such a text may be a secret."""
 
     __slots__ = ()
 
 
 class EnvironmentInput(FileInput):
-    """An input from the environment, which is shared by manifests: one that does not declare it ignores it."""
+    """An input from the environment, which manifests share: one that is not declared is ignored."""
 
     __slots__ = ()
 

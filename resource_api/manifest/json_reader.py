@@ -124,7 +124,7 @@ def _syntax_error(error: json.JSONDecodeError) -> tuple[int, str]:
 
 
 def _other_problems(text: str, file: str) -> Iterator[Problem]:
-    """Yield the problems other than syntax of a text that is valid JSON up to its end."""
+    """Yield the problems, other than syntax, of a text that is valid JSON up to its end."""
     lines = _Lines(text)
     # The open collections: an object's keys so far with their offsets, or None for an array.
     opened: list[dict[str, int] | None] = []
@@ -175,14 +175,14 @@ class _Lines:
 
 
 def _index(text: str) -> Node:
-    """Return the positions of everything in a text that was accepted."""
+    """Return all positions in an accepted text."""
     with gc_paused():
         tokens = _TOKEN.finditer(text)
         return _node(next(tokens), tokens, _Lines(text).position)
 
 
 def _node(token: Match[str], tokens: Iterator[Match[str]], position: Callable[[int], Position]) -> Node:
-    """Return the positions of the value that begins with ``token``, and of its parts."""
+    """Return the positions of the value that starts with ``token``, and of its parts."""
     kind, start = token[0], position(token.start())
     if kind not in ("{", "["):
         return Node(start, _NO_PARTS)

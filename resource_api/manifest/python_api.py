@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _refusing(message: str) -> Callable[..., NoReturn]:
-    """Return a method that raises ``TypeError`` with a message about the value, ``{0!r}``."""
+    """Return a method that raises ``TypeError`` with a message in which ``{0!r}`` is the value."""
 
     def refuse(self: object, *_arguments: object) -> NoReturn:
         raise TypeError(message.format(self))
@@ -71,7 +71,7 @@ class PendingValue:
 
 
 class SecretInput(Sensitive[Any]):
-    """A secret input: it is used as it is, and in ``m.text``; every text made of it otherwise raises ``TypeError``."""
+    """A secret input: used unchanged, or in ``m.text``; any other text made of it raises ``TypeError``."""
 
     __slots__ = ()
 
@@ -94,7 +94,7 @@ class DeclaredResource:
     """A declared resource: its attributes are pending values; the object itself is a reference in relationships."""
 
     def __init__(self, reference: Reference) -> None:
-        """Stand for ``reference``."""
+        """Wrap ``reference``."""
         self._reference = reference
 
     def __getattr__(self, attribute: str) -> PendingValue:
@@ -120,7 +120,7 @@ class _MissingKeyError(KeyError):
 
 
 class View(dict[str, Any]):
-    """A mapping whose keys are attributes too: ``m.host.name``; a method of mappings goes before a key of its name."""
+    """A mapping whose keys are attributes too: ``m.host.name``; mapping methods take precedence."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a key; raise ``AttributeError`` with the keys that exist."""
@@ -136,7 +136,7 @@ class View(dict[str, Any]):
 
 
 class Inputs(View):
-    """The inputs by name: ``m.inputs.domain``; an input goes before the method of mappings that has its name."""
+    """The inputs by name: ``m.inputs.domain``; inputs take precedence over mapping methods."""
 
     def __getattribute__(self, name: str) -> Any:
         """Return an input, or the mapping's attribute of that name."""
@@ -151,7 +151,7 @@ class ManifestFacts(Mapping[str, Any]):
         self._facts = facts
 
     def __getitem__(self, name: str) -> Any:
-        """Read a fact; raise ``KeyError`` with the names of all."""
+        """Read a fact; raise ``KeyError`` with all names."""
         try:
             return _viewed(self._facts[name])
         except KeyError:
@@ -159,18 +159,18 @@ class ManifestFacts(Mapping[str, Any]):
             raise _MissingKeyError(msg) from None
 
     def __getattr__(self, name: str) -> Any:
-        """Read a fact; raise ``AttributeError`` with the names of all."""
+        """Read a fact; raise ``AttributeError`` with all names."""
         try:
             return self[name]
         except KeyError as error:
             raise AttributeError(str(error)) from None
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names; nothing is read."""
+        """Yield the names, without reading facts."""
         return iter(self._facts.names())
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of facts."""
         return len(self._facts.names())
 
 
@@ -384,7 +384,7 @@ def _plain_leaf(leaf: Any) -> Any:
 
 
 def _check_method(value: Any) -> None:
-    """Raise ``TypeError`` for a method of a mapping which has a key of that name."""
+    """Raise ``TypeError`` for a mapping's method if the mapping has a key of that name."""
     mapping = getattr(value, "__self__", None)
     if isinstance(mapping, View) and (name := value.__name__) in mapping:
         msg = f"'.{name}' is a method of mappings; write [{name!r}] for the value under that key"

@@ -68,7 +68,7 @@ def read(
 
 
 def _check_constants(module: Mapping[str, Any], file: str, raw: bytes) -> None:
-    """Raise ``ManifestError`` for constants that are called like a section and are not read."""
+    """Raise ``ManifestError`` for constants with the names of sections that are not read."""
     problems = [
         Problem(None, f"{name} is not read", "error", "", file, *constant_position(raw, name), "constant", advice)
         for name, advice in _UNREAD.items()

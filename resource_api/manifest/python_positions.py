@@ -78,7 +78,7 @@ def source(file: str) -> bytes:
 
 
 def raised_at(error: BaseException, file: str, raw: bytes) -> Position:
-    """Return the innermost position in ``file``, whose bytes are ``raw``, that an exception has passed."""
+    """Return the innermost position in ``file``, with the bytes ``raw``, of an exception's traceback."""
     if isinstance(error, SyntaxError):
         return error.lineno or 1, error.offset or 1
     call, trace = CallSite(None, 0, 1), error.__traceback__

@@ -209,7 +209,7 @@ def _time_limits(timeout: float | Mapping[str, float]) -> list[str]:
 
 
 def _title(pattern: re.Pattern[str], *, expressions: bool) -> Item:
-    """Return the namevars that titles of a form give; the form as a template, unless expressions are asked for."""
+    """Return the namevars of a title's form, and the form as a template or a regular expression."""
     names, form = " and ".join(pattern.groupindex) or "nothing", template(pattern)
     if expressions or not (form or pattern.pattern == _ANY_TITLE):
         return [_Code(pattern.pattern), f" gives {names}"]

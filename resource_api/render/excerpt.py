@@ -32,10 +32,10 @@ _TOKENS: Final = {
 
 
 def excerpt(line: str, number: int, column: int, form: str = "yaml", length: int = 0) -> list[str]:
-    """Return a line and its carets; ``number`` 0: it has none, as an argument of the command line.
+    """Return a line and its carets; ``number`` 0 is for an argument of the command line, without a number.
 
-    The carets span ``length`` characters, or the token that begins at ``column`` in the syntax of ``form``
-    (``yaml``, ``json`` or ``python``).
+    The carets span ``length`` characters, or the token that begins at ``column`` in the syntax of ``form`` (``yaml``,
+    ``json`` or ``python``).
     """
     line = line.rstrip("\r\n")
     start = min(max(column, 1), len(line) + 1) - 1
@@ -62,7 +62,7 @@ def _token_length(line: str, start: int, form: str) -> int:
 
 
 def _window(widths: list[int], start: int) -> tuple[int, int]:
-    """Return the first character of a line that is shown, and the one after the last."""
+    """Return the index of the first visible character of a line, and the end of the visible part."""
     if sum(widths) <= WIDTH:
         return 0, len(widths)
     first = 0

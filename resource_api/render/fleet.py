@@ -59,7 +59,7 @@ def group(
 
 
 def error(reason: str, paint: Callable[[str, str], str] = _plain) -> str:
-    """Return the line of a host, or of hosts alike, that could not be reached, refused, or failed as a whole."""
+    """Return the line of a host, or a group, that was unreachable, refused, or failed as a whole."""
     return paint(f"Error: {escape(reason)}", _RED)
 
 
@@ -121,7 +121,7 @@ def outputs(values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def result_lines(command: str, result: Any) -> Iterable[str]:
-    """Return the only document of a command that reads as lines; a plan and a refresh are shown elsewhere."""
+    """Return the lines of a command's only document; plans and refreshes have other renderers."""
     if command == "validate" and isinstance(result, dict):
         count = result.get("resources")
         return [f"valid: {count} resource{'' if count == 1 else 's'}."] if result.get("valid") else []

@@ -105,7 +105,7 @@ _MERMAID: Final = {character: f"#{ord(character)};" for character in '"#&<>`\\*_
 
 
 def _escaped(name: str, special: Mapping[str, str]) -> str:
-    """Return a reference on one line, with everything escaped that the drawing's language or a terminal interprets."""
+    """Return a reference on one line, escaped for the drawing's language and for terminals."""
     return "".join(special.get(character, character) for character in escape(name))
 
 

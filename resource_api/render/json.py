@@ -67,13 +67,13 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
 
 
 def _stacks(planned: Plan) -> dict[str, Any]:
-    """Return the outputs of other stacks that a plan uses, if it uses any."""
+    """Return the outputs of other stacks in use, if any."""
     outputs = planned.catalog.scope.stack_outputs
     return {"stacks": [{"stack": stack, "output": name} for stack, name in outputs]} if outputs else {}
 
 
 def step(step_: Step, *, may_change: bool = False) -> dict[str, Any]:
-    """Return one step of a plan's document; ``may_change``: it is in sync, and depends on a step."""
+    """Return one step of a plan's document; ``may_change``: in sync, and depending on a step that acts."""
     hidden = step_.definition.write_only
     document = {
         "reference": str(step_.reference),

@@ -244,7 +244,7 @@ def refreshed_lines(
 
 
 def _attributes(differences: Sequence[Difference], style: Style, width: int = 0) -> Iterator[str]:
-    """Yield the lines of attributes, the names at least so wide; together they show one screen of changed texts."""
+    """Yield the lines of attributes, names padded to ``width``; together with one screen of changed texts."""
     width, remaining = max((width, *(len(difference.attribute) for difference in differences))), SCREEN
     for difference in differences:
         rendered = list(_attribute(difference, width, style, remaining))
@@ -253,7 +253,7 @@ def _attributes(differences: Sequence[Difference], style: Style, width: int = 0)
 
 
 def _attribute(difference: Difference, width: int, style: Style, most: int) -> Iterator[str]:
-    """Yield the lines of one attribute; names end in the same column, so that ``name: is → should`` stays together."""
+    """Yield the lines of one attribute; names end in the same column, to keep ``name: is → should`` together."""
     name, is_, should, message, *_ = difference
     start, end = f"{_MARGIN}{escape(name):>{width}}", f" ({escape(message)})" if message else ""
     if isinstance(is_, Sensitive) or isinstance(should, Sensitive):

@@ -199,7 +199,7 @@ def _step(reference: str, group: Sequence[Any], positions: Mapping[str, Sequence
 
 
 def history_document(run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document of a run of which only the line in the history is left."""
+    """Return the document of a run of which only the history's line is left."""
     seconds = round(run["ended"] - run["started"], 6) if "ended" in run and "started" in run else None
     empty: dict[str, Any] = {name: [] for name in ("steps", "calls", "critical_path", "notifications", "drift")}
     return {"kind": "run", "format_version": FORMAT_VERSION, **run, "seconds": seconds, **empty, "problems": []}

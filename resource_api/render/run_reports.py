@@ -56,7 +56,7 @@ def _properties(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(step: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the element and the text of a step that has not succeeded."""
+    """Return the element and the text of an unsuccessful step, or None."""
     if step.get("status") == "skipped":
         return "skipped", step["error"] or ""
     if step.get("status", "failed") == "failed" and step.get("error"):

@@ -112,7 +112,7 @@ _COMPARED: Final = ("action", "status", "error")
 
 
 def chart(runs: Sequence[Mapping[str, Any]], width: int) -> Iterator[str]:
-    """Yield a table of runs: when, id, seconds, changed and drifted resources as numbers and bars, and the command."""
+    """Yield a table of runs: time, id, seconds, changed and drifted resources as numbers and bars, command."""
     rows = [(_seconds(run), _changed(run), run.get("drifted") or 0) for run in runs]
     largest = [max((row[column] for row in rows), default=0) for column in range(3)]
     wide = width >= _WIDE
@@ -151,7 +151,7 @@ def _bar(value: float, largest: float) -> str:
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return how two runs differ: the steps of only one of them, and those with another outcome or other changes."""
+    """Return the differences of two runs: steps of only one, and steps with other outcomes or changes."""
     ours, theirs = ({step["reference"]: step for step in run["steps"]} for run in (first, second))
     return {
         "a": _about(first),
@@ -180,7 +180,7 @@ def _different(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, 
 
 
 def difference_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how two runs differ: ``-`` only in the first, ``+`` only in the second, ``~`` in both and not alike."""
+    """Yield the differences of two runs: ``-`` only in the first, ``+`` only in the second, ``~`` in both."""
     for sign, name in (("-", "a"), ("+", "b")):
         yield f"{sign * 3} {text.run(document[name])}"
     for sign, name in (("-", "only_in_a"), ("+", "only_in_b")):

@@ -87,7 +87,7 @@ def _diff_line(line: str) -> str:
 
 
 def _lines_of_a_diff(document: Mapping[str, Any]) -> int:
-    """Return how many lines of one diff are shown: fewer, the more there are, so that a page can be opened."""
+    """Return the number of lines of each diff: fewer for more changes, so that a page can be opened."""
     count = sum(len(item["changes"]) for item in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
@@ -139,7 +139,7 @@ def run_facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _notified(pairs: Iterable[Mapping[str, str]]) -> dict[str, tuple[list[str], list[str]]]:
-    """Return, by reference, who has notified it and whom it has notified."""
+    """Return the notifying and the notified resources by reference."""
     notified: dict[str, tuple[list[str], list[str]]] = {}
     for pair in pairs:
         notified.setdefault(pair["to"], ([], []))[0].append(pair["from"])
@@ -250,7 +250,7 @@ def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> Pag
 
 
 def _values(step: Mapping[str, Any]) -> str:
-    """Return the values of a step that are not among its changes: parameters, above all."""
+    """Return the values of a step that are not changes, such as parameters."""
     shown_names = {*(change["attribute"] for change in step["changes"]), *step["unknown"]}
     remaining = {name: value for name, value in step["should"].items() if name not in shown_names and value is not None}
     return "".join(
@@ -303,7 +303,7 @@ _LEGEND: Final = (
 
 
 def _groups(calls: Sequence[Mapping[str, Any]], end: float) -> Iterator[list[int]]:
-    """Yield the positions of calls that share a bar: neighbours of one worker that are too narrow to be seen alone."""
+    """Yield the indices of calls that share a bar: neighbours of one worker that are too narrow alone."""
     order = sorted(range(len(calls)), key=lambda number: (calls[number]["worker"], calls[number]["started"]))
     group: list[int] = []
     for number in order:
@@ -437,7 +437,7 @@ def _effects(effects: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> Se
 
 
 def _put(tree: Tree, effect: Mapping[str, Any]) -> None:
-    """Put an effect into a tree, beneath the directories of its path; the key of an effect itself is empty."""
+    """Add an effect to a tree, beneath the directories of its path; an empty key holds effects."""
     for depth, part in enumerate(filter(None, effect["path"].split("/"))):
         tree = tree.setdefault(part if depth else f"/{part}", {})
     tree.setdefault("", []).append(effect)
@@ -448,7 +448,7 @@ def _branches(tree: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
 
 
 def _branch(name: str, below: Tree, ids: Mapping[str, str], *, opened: bool) -> str:
-    """Return one entry of a tree; directories with a single entry and no effect of their own are one with it."""
+    """Return one entry of a tree; a chain of directories with single entries is one entry."""
     while len(below) == 1 and "" not in below:
         ((part, below),) = below.items()
         name = f"{name}/{part}"
