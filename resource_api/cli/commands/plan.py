@@ -117,7 +117,7 @@ def show(session: Session, plan: str, **_settings: Any) -> None:
     shown_plan = saved_plan.show(document, plan, session.registry, verbose=session.settings.get("verbose", False))
     session.console.show(
         lambda: {name: value for name, value in document.items() if name != "manifest"},
-        lambda: document_lines(shown_plan, session.console.output.style),
+        lambda: document_lines(shown_plan, session.output.style),
     )
     if reason := saved_plan.find_stale(document, session.runtime.store):
         session.log.write("warning", "", f"{plan}: the plan is stale: {reason}; plan again")
