@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 
 
-def plan(plan_: Plan) -> dict[str, Any]:
+def plan(plan: Plan) -> dict[str, Any]:
     """Return the document of ``plan --json``."""
-    manifest, may_change = plan_.catalog.manifest, plan_.may_change()
+    manifest, may_change = plan.catalog.manifest, plan.may_change()
     return {
         "format_version": FORMAT_VERSION,
         "tool_version": __version__,
-        "project": plan_.prior.state.project,
-        "stack": plan_.prior.state.stack,
-        "lineage": plan_.prior.state.lineage,
-        "serial": plan_.prior.state.serial,
+        "project": plan.prior.state.project,
+        "stack": plan.prior.state.stack,
+        "lineage": plan.prior.state.lineage,
+        "serial": plan.prior.state.serial,
         "manifest_sha256": manifest.sha256,
-        "steps": [step(item, may_change=item.entry.index in may_change) for item in plan_.steps],
-        "drift": [drift(item.reference, item.changes) for item in plan_.drift],
-        "outputs": plain(plan_.outputs),
-        "output_changes": _output_changes(plan_.output_changes),
-        "unknown": [name for name, value in plan_.outputs.items() if is_unknown(value)],
-        **_stacks(plan_),
-        "summary": summary(plan_.summary),
-        "complete": plan_.complete,
-        "applicable": plan_.applicable,
-        **({"problems": list(map(problem, plan_.problems))} if plan_.problems else {}),
+        "steps": [step(item, may_change=item.entry.index in may_change) for item in plan.steps],
+        "drift": [drift(item.reference, item.changes) for item in plan.drift],
+        "outputs": plain(plan.outputs),
+        "output_changes": _output_changes(plan.output_changes),
+        "unknown": [name for name, value in plan.outputs.items() if is_unknown(value)],
+        **_stacks(plan),
+        "summary": summary(plan.summary),
+        "complete": plan.complete,
+        "applicable": plan.applicable,
+        **({"problems": list(map(problem, plan.problems))} if plan.problems else {}),
     }
 
 
@@ -66,50 +66,50 @@ def _output_changes(changes: Sequence[Difference]) -> dict[str, Any]:
     return {name: {"is": plain(is_), "should": plain(should)} for name, is_, should, *_ in changes}
 
 
-def _stacks(planned: Plan) -> dict[str, Any]:
+def _stacks(plan: Plan) -> dict[str, Any]:
     """Return the outputs of other stacks in use, if any."""
-    outputs = planned.catalog.scope.stack_outputs
+    outputs = plan.catalog.scope.stack_outputs
     return {"stacks": [{"stack": stack, "output": name} for stack, name in outputs]} if outputs else {}
 
 
-def step(step_: Step, *, may_change: bool = False) -> dict[str, Any]:
+def step(step: Step, *, may_change: bool = False) -> dict[str, Any]:
     """Return one step of a plan's document; ``may_change``: in sync, and depending on a step that acts."""
-    hidden = step_.definition.write_only
+    hidden = step.definition.write_only
     document = {
-        "reference": str(step_.reference),
-        "urn": step_.urn,
-        "parent": step_.entry.parent or None,
-        "action": str(step_.action),
-        "previous": step_.previous or None,
-        "reasons": list(step_.reasons),
-        "is": plain(step_.masked_is),
-        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in step_.should.items()},
-        "unknown": list(step_.unknown),
+        "reference": str(step.reference),
+        "urn": step.urn,
+        "parent": step.entry.parent or None,
+        "action": str(step.action),
+        "previous": step.previous or None,
+        "reasons": list(step.reasons),
+        "is": plain(step.masked_is),
+        "should": {name: "<sensitive>" if name in hidden else plain(value) for name, value in step.should.items()},
+        "unknown": list(step.unknown),
         "expressions": {
-            name: "<sensitive>" if name in step_.definition.secret else _expression(value)
-            for name, value in step_.expressions.items()
+            name: "<sensitive>" if name in step.definition.secret else _expression(value)
+            for name, value in step.expressions.items()
         },
-        "sensitive": step_.sensitive,
-        "replaces_because": list(step_.replaces_because),
-        "changes": [planned_change(step_, difference) for difference in step_.changes],
-        "depends_on": list(map(str, step_.depends_on)),
-        "notifies": list(map(str, step_.notifies)),
-        "refreshed_by": list(step_.refreshed_by),
-        "options": step_.options,
+        "sensitive": step.sensitive,
+        "replaces_because": list(step.replaces_because),
+        "changes": [planned_change(step, difference) for difference in step.changes],
+        "depends_on": list(map(str, step.depends_on)),
+        "notifies": list(map(str, step.notifies)),
+        "refreshed_by": list(step.refreshed_by),
+        "options": step.options,
     }
-    if predictions := step_.predictions:
-        document["predicted"] = [planned_change(step_, difference._replace(message="")) for difference in predictions]
-    document |= _side_effects(step_, step_.side_effects)
-    if step_.error:
-        document["error"] = step_.error
+    if predictions := step.predictions:
+        document["predicted"] = [planned_change(step, difference._replace(message="")) for difference in predictions]
+    document |= _side_effects(step, step.side_effects)
+    if step.error:
+        document["error"] = step.error
     if may_change:
         document["may_change"] = True
     return document
 
 
-def _side_effects(step_: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
+def _side_effects(step: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:
     """Return the side effects of a step, null if they are decided at its turn; {} for other providers."""
-    if not step_.asks_side_effects:
+    if not step.asks_side_effects:
         return {}
     return {"side_effects": None if effects is None else [effect.document() for effect in effects]}
 
@@ -142,9 +142,9 @@ def change(difference: Difference) -> dict[str, Any]:
     }
 
 
-def planned_change(step_: Step, difference: Difference) -> dict[str, Any]:
+def planned_change(step: Step, difference: Difference) -> dict[str, Any]:
     """Return one attribute's change in a plan: with its kind, and the paths that differ in a hash or an array."""
-    replaces = "-replace" if difference.attribute in step_.decision.replaces_because else ""
+    replaces = "-replace" if difference.attribute in step.decision.replaces_because else ""
     document = {**change(difference), "kind": f"{difference_kind(difference)}{replaces}"}
     paths = [{"path": list(path), "kind": word} for path, word in nested_differences(difference.is_, difference.should)]
     return {**document, "paths": paths} if paths else document
@@ -158,47 +158,47 @@ def summary(counts: Summary, exit_code: int | None = None, run: str = "") -> dic
     return document
 
 
-def problem(problem_: Problem) -> dict[str, Any]:
+def problem(problem: Problem) -> dict[str, Any]:
     """Return a diagnostic."""
     return {
-        "severity": problem_.severity,
-        "code": problem_.code,
-        "message": problem_.message,
-        "hint": problem_.hint or None,
-        "reference": problem_.reference or None,
-        "file": problem_.file or None,
-        "line": problem_.line or None,
-        "column": problem_.column or None,
-        "attribute": problem_.attribute,
+        "severity": problem.severity,
+        "code": problem.code,
+        "message": problem.message,
+        "hint": problem.hint or None,
+        "reference": problem.reference or None,
+        "file": problem.file or None,
+        "line": problem.line or None,
+        "column": problem.column or None,
+        "attribute": problem.attribute,
     }
 
 
-def step_end(report_: StepReport) -> dict[str, Any]:
+def step_end(report: StepReport) -> dict[str, Any]:
     """Return the outcome of one step; for a failed one also its position, if known."""
-    position = report_.step.entry.declaration.place() if report_.status == "failed" else None
+    position = report.step.entry.declaration.place() if report.status == "failed" else None
     return {
-        "reference": report_.reference,
-        "urn": report_.urn,
-        "action": str(report_.action),
-        "status": report_.status,
-        "changes": [change(difference) for difference in report_.changes],
-        "error": (position.after(report_.error) if position is not None else report_.error) or None,
-        "corrective": report_.corrective,
-        **({"late": True} if report_.late else {}),
-        **({"unconfirmed": True} if report_.unconfirmed else {}),
-        "seconds": round(report_.seconds, 6),
-        **_side_effects(report_.step, report_.side_effects),
+        "reference": report.reference,
+        "urn": report.urn,
+        "action": str(report.action),
+        "status": report.status,
+        "changes": [change(difference) for difference in report.changes],
+        "error": (position.after(report.error) if position is not None else report.error) or None,
+        "corrective": report.corrective,
+        **({"late": True} if report.late else {}),
+        **({"unconfirmed": True} if report.unconfirmed else {}),
+        "seconds": round(report.seconds, 6),
+        **_side_effects(report.step, report.side_effects),
         **({"file": position.file, "line": position.line} if position is not None and position.line else {}),
     }
 
 
-def report(report_: Report) -> dict[str, Any]:
+def report(report: Report) -> dict[str, Any]:
     """Return a whole run as one document."""
     return {
-        "steps": [step_end(item) for item in report_.steps],
-        "outputs": plain(report_.outputs),
-        "summary": summary(report_.summary, report_.exit_code, report_.run),
-        **({"problems": list(map(problem, report_.problems))} if report_.problems else {}),
+        "steps": [step_end(item) for item in report.steps],
+        "outputs": plain(report.outputs),
+        "summary": summary(report.summary, report.exit_code, report.run),
+        **({"problems": list(map(problem, report.problems))} if report.problems else {}),
     }
 
 
@@ -225,12 +225,12 @@ def event_line(happened: event.Event) -> dict[str, Any] | None:
     if isinstance(happened, event.StepStart):
         return line("step_start", _named(happened.step))
     if isinstance(happened, event.PlannedChange):
-        step_ = happened.step
-        planned: dict[str, Any] = {"changes": [planned_change(step_, d) for d in step_.changes], "noop": step_.noop}
-        planned |= {"unknown": list(step_.unknown), "error": step_.decision.error or None}
-        return line("planned_change", {**_named(step_), **planned})
+        step = happened.step
+        planned: dict[str, Any] = {"changes": [planned_change(step, d) for d in step.changes], "noop": step.noop}
+        planned |= {"unknown": list(step.unknown), "error": step.decision.error or None}
+        return line("planned_change", {**_named(step), **planned})
     return None
 
 
-def _named(step_: Step) -> dict[str, Any]:
-    return {"reference": str(step_.reference), "action": str(step_.action)}
+def _named(step: Step) -> dict[str, Any]:
+    return {"reference": str(step.reference), "action": str(step.action)}

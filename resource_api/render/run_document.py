@@ -159,15 +159,15 @@ def _notifications(plan: Plan, report: Report) -> list[list[str]]:
 
 def document(text: str | bytes) -> dict[str, Any]:
     """Return the documented form of a result of ``encode``. Raise ``ValueError`` for other text."""
-    document_ = json.loads(text)
-    if not isinstance(document_, dict) or document_.get("format_version") != FORMAT_VERSION:
+    document = json.loads(text)
+    if not isinstance(document, dict) or document.get("format_version") != FORMAT_VERSION:
         msg = "it was written by another version of this program"
         raise ValueError(msg)
-    positions, calls = document_.pop("places"), document_.pop("calls")
-    groups, drifted = document_.pop("groups"), document_.pop("drift")
+    positions, calls = document.pop("places"), document.pop("calls")
+    groups, drifted = document.pop("groups"), document.pop("drift")
     return {
         "kind": "run",
-        **document_,
+        **document,
         "steps": [_step(reference, group, positions) for group in groups for reference in group[-1]],
         "calls": [dict(zip(_CALL, call, strict=True)) for call in calls],
         "drift": [
@@ -177,7 +177,7 @@ def document(text: str | bytes) -> dict[str, Any]:
             }
             for reference, changes in drifted
         ],
-        "notifications": [{"from": source, "to": target} for source, target in document_["notifications"]],
+        "notifications": [{"from": source, "to": target} for source, target in document["notifications"]],
     }
 
 

@@ -55,15 +55,15 @@ def destroy_question(summary: Summary, projects: str, stack: str, suffix: str = 
     return f"{question.capitalize()} of project {escape(projects)}, stack {escape(stack)}{suffix}?"
 
 
-def report(report_: Report) -> str:
+def report(report: Report) -> str:
     """Return ``Applied in 1.2 s: 1 created, 12 unchanged.``; other counts that are zero are left out.
 
     Of a noop run ``Plan: 1 to create; 12 unchanged. (noop)``.
     """
-    if report_.summary.noop:
-        return f"{plan_summary(report_.summary)} (noop)"
-    counts = ", ".join(count_words(report_.summary._replace(noop=False)._asdict(), DONE, always="unchanged"))
-    return f"Applied in {report_.seconds:.1f} s: {counts}."
+    if report.summary.noop:
+        return f"{plan_summary(report.summary)} (noop)"
+    counts = ", ".join(count_words(report.summary._replace(noop=False)._asdict(), DONE, always="unchanged"))
+    return f"Applied in {report.seconds:.1f} s: {counts}."
 
 
 def planned_counts(summary: Summary) -> str:
@@ -85,27 +85,27 @@ def output(value: Any, *, terminal: bool) -> str:
     return escape_json(json.dumps(value, ensure_ascii=False, default=str))
 
 
-def record(urn: str, record_: Record) -> Iterator[str]:
+def record(urn: str, record: Record) -> Iterator[str]:
     """Yield the lines of one recorded resource: the fields that differ from their defaults, then its values."""
-    yield f"{escape(str(record_.reference))}:"
+    yield f"{escape(str(record.reference))}:"
     yield f"  urn: {escape(urn)}"
-    yield f"  name: {show(record_.name)}"
-    defaults = {**record_._field_defaults, **record_.lifecycle._field_defaults}
-    for field, value in record_.to_dict().items():
+    yield f"  name: {show(record.name)}"
+    defaults = {**record._field_defaults, **record.lifecycle._field_defaults}
+    for field, value in record.to_dict().items():
         if field in defaults and value != defaults[field] and value not in ({}, [], ()):
             yield f"  {field}: {show(value)}"
-    for word, values in (("inputs", record_.inputs), ("should", record_.should), ("is", record_.is_)):
+    for word, values in (("inputs", record.inputs), ("should", record.should), ("is", record.is_)):
         if not values:
-            absent = "not to be read back" if record_.last_run else "absent"
+            absent = "not to be read back" if record.last_run else "absent"
             yield f"  {word}: {absent if values is None else '{}'}"
             continue
         yield f"  {word}:"
         yield from (f"    {escape(name)}: {show(value)}" for name, value in sorted(values.items()))
 
 
-def run(run_: Mapping[str, Any]) -> str:
+def run(run: Mapping[str, Any]) -> str:
     """Return a finished run of the history on one line: when it began, its number, its command, and its counts."""
-    return f"{time_of(run_.get('started'))}  {escape(str(run_.get('run', '')))}  {run_outcome(run_)}"
+    return f"{time_of(run.get('started'))}  {escape(str(run.get('run', '')))}  {run_outcome(run)}"
 
 
 def with_projects(runs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
@@ -115,10 +115,10 @@ def with_projects(runs: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, An
     return [{**run, "command": f"{run.get('command')} {run.get('project')}"} for run in runs]
 
 
-def run_outcome(run_: Mapping[str, Any]) -> str:
+def run_outcome(run: Mapping[str, Any]) -> str:
     """Return the command of a finished run and its counts: ``apply: 2 created, 1 failed (exit code 1)``."""
-    command = escape(str(run_.get("command", "")))
-    counts = run_.get("summary")
+    command = escape(str(run.get("command", "")))
+    counts = run.get("summary")
     if not counts:
         return command
     changes = ", ".join(count_words({name: counts.get(name) for name in CHANGES}, DONE))

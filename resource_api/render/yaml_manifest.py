@@ -59,9 +59,9 @@ def manifest(
             definition.attributes.items(), key=lambda item: (item[0] != "ensure", item[1].kind == "read_only")
         )
         for text, row in sorted((definition.title_of(row), row) for row in rows):
-            reference_ = str(Reference(definition.name, text))
-            if reason := _undeclarable(definition, text, row) or unlisted.get(reference_, ""):
-                yield f"  # {escape(reference_)} is left out: {escape(reason)}"
+            reference = str(Reference(definition.name, text))
+            if reason := _undeclarable(definition, text, row) or unlisted.get(reference, ""):
+                yield f"  # {escape(reference)} is left out: {escape(reason)}"
                 continue
             is_empty = True
             yield from _resource(definition, attributes, text, row, declared)
