@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from resource_api.fleet.carriers import carrier
 from resource_api.fleet.carriers.carrier import Host
 from resource_api.model.report import SUMMARY_FIELDS, Summary
-from resource_api.model.step import split_reasons
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.render.json import acts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -384,13 +384,8 @@ def _comparable(found: Any) -> Any:
     """Return the only document of a command without what tells equal plans of two hosts apart."""
     if not isinstance(found, dict) or not isinstance(found.get("steps"), list):
         return found
-    steps = [each for each in found["steps"] if not isinstance(each, dict) or _acts(each)]
+    steps = [each for each in found["steps"] if not isinstance(each, dict) or acts(each)]
     return {**{key: value for key, value in found.items() if key not in _OF_ONE_HOST}, "steps": steps}
-
-
-def _acts(step: Mapping[str, Any]) -> bool:
-    _, deferred = split_reasons(map(str, step.get("reasons") or ()))
-    return step.get("action") != "same" or bool(deferred or step.get("error") or step.get("previous"))
 
 
 def _text(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model import event
 from resource_api.model.change import difference_kind, nested_differences
 from resource_api.model.codec import plain
+from resource_api.model.step import split_reasons
 from resource_api.model.values.values import is_unknown
 from resource_api.model.values.version import __version__
 from resource_api.system.log_renderers import document as log_document
@@ -105,6 +106,12 @@ def step(step: Step, *, may_change: bool = False) -> dict[str, Any]:
     if may_change:
         document["may_change"] = True
     return document
+
+
+def acts(step: Mapping[str, Any]) -> bool:
+    """Return whether a step of a plan's document has an action, a deferral, a former name or an error."""
+    _, deferred = split_reasons(map(str, step.get("reasons") or ()))
+    return step.get("action") != "same" or bool(deferred or step.get("error") or step.get("previous"))
 
 
 def _side_effects(step: Step, effects: Sequence[SideEffect] | None) -> dict[str, Any]:

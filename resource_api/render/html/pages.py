@@ -27,6 +27,7 @@ from resource_api.render.html.elements import (
     table,
     write,
 )
+from resource_api.render.json import acts
 from resource_api.render.run_document import located
 from resource_api.render.run_text import NOT_KEPT, SECTIONS, call_text, duration
 from resource_api.render.text import verdict_mark
@@ -199,8 +200,8 @@ def plan(document: Mapping[str, Any]) -> str:
     """Return the page of a plan's document: steps that cannot be planned first."""
     ids, most = row_ids(step["reference"] for step in document["steps"]), _lines_of_a_diff(document)
     bad = [step for step in document["steps"] if step.get("error")]
-    acting = [step for step in document["steps"] if not step.get("error") and _acts(step)]
-    unchanged = [step for step in document["steps"] if not (step.get("error") or _acts(step))]
+    acting = [step for step in document["steps"] if not step.get("error") and acts(step)]
+    unchanged = [step for step in document["steps"] if not acts(step)]
     pairs = [{"from": step["reference"], "to": to} for step in acting for to in step["notifies"]]
     counts = document["summary"]
     sections = [
@@ -223,10 +224,6 @@ def plan(document: Mapping[str, Any]) -> str:
     return write(
         Page(f"plan of {document['project']}, stack {document['stack']}", outcome or "nothing to do", facts, sections)
     )
-
-
-def _acts(step: Mapping[str, Any]) -> bool:
-    return step["action"] != "same" or bool(step["previous"])
 
 
 def _plan_row(step: Mapping[str, Any], ids: Mapping[str, str], most: int) -> PageRow:
