@@ -365,15 +365,8 @@ def _steps(
     for row in rows:
         definition, name = _definition(registry, row), str(row["reference"])
         fixed = definition is None or "refreshable" not in definition.features
-        step = _step(row, definition, only_ordered=fixed and name in subscribed)
-        if (
-            step.error
-            or step.action is not Action.SAME
-            or step.deferred
-            or step.previous
-            or (fixed and name in notified)
-        ):
-            yield step
+        if documents.acts(row) or (fixed and name in notified):
+            yield _step(row, definition, only_ordered=fixed and name in subscribed)
         elif name in read_after:
             yield StepDocument(name, Action.SAME, read_after=read_after[name])
 
