@@ -14,10 +14,9 @@ This module only re-exports names of ``resource_api.system.filesystem``; nothing
 
 from __future__ import annotations
 
-from resource_api.system.filesystem.checksums import sha256
 from resource_api.system.filesystem.directories import Directories, Directory, canonical_path
 from resource_api.system.filesystem.download import fetch
-from resource_api.system.filesystem.edit import edit, read_content
+from resource_api.system.filesystem.edit import Lines, edit, edit_lines, printable, read_content, read_lines
 from resource_api.system.filesystem.files import (
     Batch,
     describe_error,
@@ -25,11 +24,11 @@ from resource_api.system.filesystem.files import (
     parts,
     read,
     replace,
+    sha256,
     stat_and_read,
     stat_attributes,
-    why_not_replaced,
 )
-from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
+from resource_api.system.filesystem.in_place import why_not_replaced
 from resource_api.system.filesystem.mount_points import mount_id, mount_points, mounts_beneath, unmount
 from resource_api.system.filesystem.owners import group_id, group_name, owner_number, user_id, user_name
 from resource_api.system.filesystem.permissions import directory_mode

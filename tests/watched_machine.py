@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from resource_api.system.overlay import namespaces, root, written_files
-from resource_api.system.overlay.mount_table import mounts
+from resource_api.system.overlay.root import mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

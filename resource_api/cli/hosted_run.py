@@ -32,7 +32,7 @@ from resource_api.runtime import saved_plan
 from resource_api.runtime.signals import SIGNALS
 from resource_api.state.open_store import open_store
 from resource_api.system.filesystem import directories
-from resource_api.system.state_directory import state_directory
+from resource_api.system.filesystem.directories import state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

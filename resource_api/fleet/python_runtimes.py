@@ -19,8 +19,7 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.assets import Limits
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.system.filesystem import archive_members, files
-from resource_api.system.filesystem.directories import make_directory
-from resource_api.system.state_directory import state_directory
+from resource_api.system.filesystem.directories import make_directory, state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

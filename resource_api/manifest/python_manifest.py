@@ -20,7 +20,7 @@ from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, reason
 from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.values import Sensitive
-from resource_api.system.pure_code_guard import read_only
+from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

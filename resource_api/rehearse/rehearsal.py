@@ -30,10 +30,10 @@ from resource_api.rehearse.recorded_effects import Call, Change, Declared, Effec
 from resource_api.rehearse.result import Finding, Rehearsal, RehearsalError, Verdict, finding
 from resource_api.rehearse.side_effects import Effect
 from resource_api.state.store import MemoryStore
-from resource_api.system.overlay import isolated_run, kept_layer, written_files
+from resource_api.system.overlay import isolated_run, written_files
 from resource_api.system.overlay.isolated_run import Isolation
 from resource_api.system.overlay.written_files import Written
-from resource_api.system.process import interactive, spawn, terminal_shell
+from resource_api.system.process import interactive, spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -129,7 +129,7 @@ def _planned(
 
 def _first_run(inside: Runtime, request: Request, left_out: Sequence[str], show: Callable[[Report], None]) -> Any:
     """Do all that is done on the first overlay; return its document."""
-    with kept_layer.kept(request.keep) as file:
+    with written_files.kept(request.keep) as file:
         used = {descriptor for descriptor in (file, request.terminal) if descriptor is not None}
         others = request.isolation.kept
         isolation = request.isolation._replace(kept=lambda: {*others(), *used})
@@ -304,9 +304,9 @@ class _Inside:
             found["again"] = second_run.findings(again, recorder.calls[:effects])
         found["tests"] = [[command, interactive.shell(command)] for command in request.tests]
         if request.terminal is not None and not runtime.run.cancelled:
-            terminal_shell.run(request.terminal, _GREETING, lambda: runtime.run.cancelled)
+            interactive.run_shell(request.terminal, _GREETING, lambda: runtime.run.cancelled)
         if kept is not None:
-            kept_layer.pack(self._layers, kept)
+            written_files.pack(self._layers, kept)
         found["calls"] = recorder.calls
         found["packages"] = recorded_effects.packages(recorder.calls)
         if request.destroy and not report.exit_code:

@@ -29,7 +29,7 @@ from resource_api.plugins import loader
 from resource_api.provider.context import Context
 from resource_api.provider.outcomes import Subject
 from resource_api.system import process_guard
-from resource_api.system.pure_code_guard import read_only
+from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

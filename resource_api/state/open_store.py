@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.values.errors import UsageError
 from resource_api.state.store import MEMORY, MemoryStore
-from resource_api.system.state_directory import state_directory
+from resource_api.system.filesystem.directories import state_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,14 +1,14 @@
-"""Facts about this machine under Facter's names, each read only when a manifest refers to it.
+"""Read facts about this machine, under Facter's names, when a manifest refers to them.
 
-The sources are the standard library and the kernel's own files: no fact starts a program. A fact does not change during
-a run.
+The sources are the standard library and the kernel's files: no fact starts a program, none changes during a run.
 """
 
 from __future__ import annotations
 
 import os
+import pwd
 import sys
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _FAMILIES: Final = {
 
 @cache
 def _release() -> Mapping[str, str]:
+    """Return the fields of os-release(5); empty where the file is missing or damaged."""
     import platform
 
     try:
@@ -35,31 +36,26 @@ def _release() -> Mapping[str, str]:
 
 
 def _os() -> dict[str, Any]:
-    import platform
-
-    release = _release()
+    system, release = os.uname(), _release()
     identity = release.get("ID", "")
-    version = _debian_version() if identity == "debian" else release.get("VERSION_ID", platform.release())
-    major, _, minor = version.partition(".")
-    name = release.get("NAME", platform.system()).removesuffix(" GNU/Linux").removesuffix(" Linux")
+    full = _debian_version() if identity == "debian" else release.get("VERSION_ID", system.release)
+    major, _, minor = full.partition(".")
+    version = {"full": full, "major": major, "minor": minor}
+    name = release.get("NAME", system.sysname).removesuffix(" GNU/Linux").removesuffix(" Linux")
     like = next((_FAMILIES[word] for word in release.get("ID_LIKE", "").split() if word in _FAMILIES), None)
+    codename, description = release.get("VERSION_CODENAME", ""), release.get("PRETTY_NAME", "")
     return {
         "name": name,
-        "family": _FAMILIES.get(identity) or like or platform.system(),
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine()),
-        "hardware": platform.machine(),
-        "release": {"full": version, "major": major, "minor": minor},
-        "distro": {
-            "id": name,
-            "codename": release.get("VERSION_CODENAME", ""),
-            "description": release.get("PRETTY_NAME", ""),
-            "release": {"full": version, "major": major, "minor": minor},
-        },
+        "family": _FAMILIES.get(identity) or like or system.sysname,
+        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(system.machine, system.machine),
+        "hardware": system.machine,
+        "release": version,
+        "distro": {"id": name, "codename": codename, "description": description, "release": {**version}},
     }
 
 
 def _debian_version() -> str:
-    """Return the version with its minor part, such as ``12.11``, as Facter does; os-release has the major one only."""
+    """Return the version with its minor part, such as ``12.11``, as Facter does; os-release has only the major part."""
     try:
         with open("/etc/debian_version", encoding="ascii") as file:
             version = file.read().strip()
@@ -68,64 +64,27 @@ def _debian_version() -> str:
     return version if version[:1].isdigit() else _release().get("VERSION_ID", "")
 
 
-def _networking() -> dict[str, Any]:
-    import socket
-
-    from resource_api.system import kernel_facts
-
-    hostname, _, domain = socket.gethostname().partition(".")
-    if not domain:
-        domain = socket.getfqdn().partition(".")[2]
-    interfaces = kernel_facts.interfaces()
-    primary = next((i for n, i in interfaces.items() if n != "lo" and "ip" in i), interfaces.get("lo", {}))
-    fqdn = f"{hostname}.{domain}" if domain else hostname
-    return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": interfaces, **primary}
-
-
-def _processors() -> dict[str, Any]:
-    import platform
-
-    from resource_api.system import kernel_facts
-
-    count, cores = kernel_facts.processors()
-    return {"count": count, "physicalcount": cores, "isa": platform.machine()}
-
-
-def _memory() -> dict[str, Any]:
-    from resource_api.system import kernel_facts
-
-    system, swap = kernel_facts.memory()
-    return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
-
-
-def _kernel() -> str:
-    return os.uname().sysname
-
-
-def _kernelrelease() -> str:
-    return os.uname().release
-
-
 def _identity() -> dict[str, Any]:
-    import pwd
-
     uid = os.geteuid()
     return {"uid": uid, "gid": os.getegid(), "user": pwd.getpwuid(uid).pw_name, "privileged": uid == 0}
 
 
-def _python() -> dict[str, Any]:
-    return {"version": ".".join(map(str, sys.version_info[:3]))}
+def _kernel_fact(name: str) -> dict[str, Any]:
+    """Return a fact of ``kernel_facts``, which loads ``socket``."""
+    from resource_api.system import kernel_facts
+
+    return kernel_facts.FACTS[name]()
 
 
 _FACTS: Final[Mapping[str, Callable[[], Any]]] = {
     "os": _os,
-    "networking": _networking,
-    "processors": _processors,
-    "memory": _memory,
-    "kernel": _kernel,
-    "kernelrelease": _kernelrelease,
+    "networking": partial(_kernel_fact, "networking"),
+    "processors": partial(_kernel_fact, "processors"),
+    "memory": partial(_kernel_fact, "memory"),
+    "kernel": lambda: os.uname().sysname,
+    "kernelrelease": lambda: os.uname().release,
     "identity": _identity,
-    "python": _python,
+    "python": lambda: {"version": ".".join(map(str, sys.version_info[:3]))},
 }
 
 
@@ -133,23 +92,17 @@ class Facts:
     """Facts by name; each is read once, at its first use."""
 
     def __init__(self, host: Mapping[str, Any] | None = None) -> None:
-        """Start without any fact read; ``host``: the ``name``, ``groups`` and ``address`` that an inventory gives."""
-        self._read: dict[str, Any] = {}
-        self._host = host
-
-    @property
-    def host(self) -> Mapping[str, Any]:
-        """What is known of the host: its name, groups and address; of this machine, where it was not given one."""
-        if self._host is None:
-            name = os.uname().nodename
-            self._host = {"name": name, "groups": [], "address": name}
-        return self._host
+        """Start without any fact; ``host`` is the name, groups and address in an inventory, None: this machine's."""
+        name = os.uname().nodename
+        #: The host's name, groups and address.
+        self.host: Final[Mapping[str, Any]] = {"name": name, "groups": [], "address": name} if host is None else host
+        self._values: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         """Return one fact. Raise ``KeyError`` for an unknown name."""
-        if name not in self._read:
-            self._read[name] = _FACTS[name]()
-        return self._read[name]
+        if name not in self._values:
+            self._values[name] = _FACTS[name]()
+        return self._values[name]
 
     def names(self) -> list[str]:
         """Return the names of all facts, sorted."""

@@ -1,52 +1,99 @@
-"""Facts about network, processors and memory, read from the files of the kernel. Linux only.
+"""Read facts about network, processors and memory from the kernel's files. Linux only.
 
-From proc(5), sysfs(5) and netdevice(7). No library is needed, so a host of ``--on`` has the same facts.
+Sources are proc(5), sysfs(5) and netdevice(7). No library is needed, so hosts of ``--on`` have the same facts.
 """
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import os
 import socket
 import struct
 from contextlib import suppress
 from ipaddress import IPv6Address
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-#: The request for the IPv4 address of an interface, and where it stands in the answer (netdevice(7)).
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+#: The request for the IPv4 address of an interface, and the position of the address in the answer (netdevice(7)).
 _SIOCGIFADDR: Final = 0x8915
 _ADDRESS: Final = slice(20, 24)
 _LONGEST_NAME: Final = 15
-#: Flags of an IPv6 address (linux/if_addr.h): one that is temporary, deprecated or not usable yet is the last choice.
+#: Flags of an IPv6 address (linux/if_addr.h): a temporary, deprecated or tentative address is the last choice.
 TEMPORARY: Final = 0x01
 DEPRECATED: Final = 0x20
 _TENTATIVE: Final = 0x40
 _CORES: Final = "/sys/devices/system/cpu/cpu[0-9]*/topology"
 
 
-def interfaces() -> dict[str, dict[str, str]]:
-    """Return one address of each family (``ip``, ``ip6``, ``mac``) of each interface.
+def _networking() -> dict[str, Any]:
+    hostname, _, domain = socket.gethostname().partition(".")
+    domain = domain or socket.getfqdn().partition(".")[2]
+    addresses = interfaces()
+    primary = next((i for n, i in addresses.items() if n != "lo" and "ip" in i), addresses.get("lo", {}))
+    fqdn = f"{hostname}.{domain}" if domain else hostname
+    return {"hostname": hostname, "domain": domain, "fqdn": fqdn, "interfaces": addresses, **primary}
 
-    ``ip`` is its primary address; ``ip6`` a lasting one of the widest scope, the least of several.
+
+def interfaces() -> dict[str, dict[str, str]]:
+    """Return the addresses (``ip``, ``ip6``, ``mac``) of each interface: at most one of each family.
+
+    ``ip`` is the primary IPv4 address; ``ip6`` is chosen by ``version_6_addresses``.
     """
-    found: dict[str, dict[str, str]] = {}
-    of_version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
-    for _, name in socket.if_nameindex():
-        addresses = {"ip": _version_4_address(name), "ip6": of_version_6.get(name, ""), "mac": _hardware_address(name)}
-        if present := {family: address for family, address in addresses.items() if address}:
-            found[name] = present
-    return found
+    version_6 = version_6_addresses(_text("/proc/net/if_inet6"))
+    addresses = {
+        name: {
+            "ip": _version_4_address(name),
+            "ip6": version_6.get(name, ""),
+            "mac": _text(f"/sys/class/net/{name}/address").strip(),
+        }
+        for _, name in socket.if_nameindex()
+    }
+    present = {name: {key: text for key, text in families.items() if text} for name, families in addresses.items()}
+    return {name: families for name, families in present.items() if families}
+
+
+def _version_4_address(interface: str) -> str:
+    request = struct.pack("256s", os.fsencode(interface)[:_LONGEST_NAME])
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        return socket.inet_ntoa(fcntl.ioctl(any_socket, _SIOCGIFADDR, request)[_ADDRESS])
+    return ""
+
+
+def version_6_addresses(table: str) -> dict[str, str]:
+    """Return an IPv6 address per interface from the text of ``/proc/net/if_inet6``.
+
+    An address of the widest scope is preferred, then a permanent one, then the numerically smallest.
+    """
+    addresses: dict[str, list[tuple[int, bool, int]]] = {}
+    for line in table.splitlines():
+        address, _, _, scope, flags, name = line.split()
+        is_passing = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
+        addresses.setdefault(name, []).append((int(scope, 16), is_passing, int(address, 16)))
+    return {name: str(IPv6Address(min(candidates)[2])) for name, candidates in addresses.items()}
+
+
+def _processors() -> dict[str, Any]:
+    count, cores = processors()
+    return {"count": count, "physicalcount": cores, "isa": os.uname().machine}
 
 
 def processors() -> tuple[int, int]:
-    """Return how many processors there are, and how many cores; at least one of each."""
-    places = glob.iglob(_CORES)
-    cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in places}
+    """Return the number of processors and the number of cores, each at least 1."""
+    directories = glob.iglob(_CORES)
+    cores = {_text(f"{path}/core_cpus_list") or _text(f"{path}/thread_siblings_list") for path in directories}
     return os.cpu_count() or 1, len(cores - {""}) or 1
 
 
+def _memory() -> dict[str, Any]:
+    system, swap = memory()
+    return {"system": {"total_bytes": system}, "swap": {"total_bytes": swap}}
+
+
 def memory() -> tuple[int, int]:
-    """Return the bytes of the memory and of the swap space."""
+    """Return the sizes of the memory and of the swap space in bytes."""
     sizes = {"MemTotal": 0, "SwapTotal": 0}
     for line in _text("/proc/meminfo").splitlines():
         name, _, size = line.partition(":")
@@ -55,32 +102,17 @@ def memory() -> tuple[int, int]:
     return sizes["MemTotal"], sizes["SwapTotal"]
 
 
-def _version_4_address(name: str) -> str:
-    import fcntl
-
-    request = struct.pack("256s", os.fsencode(name)[:_LONGEST_NAME])
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as anything:
-        return socket.inet_ntoa(fcntl.ioctl(anything, _SIOCGIFADDR, request)[_ADDRESS])
-    return ""
-
-
-def version_6_addresses(table: str) -> dict[str, str]:
-    """Return the IPv6 address of each interface in ``/proc/net/if_inet6``: lasting, of the widest scope, the least."""
-    known: dict[str, list[tuple[int, bool, int]]] = {}
-    for line in table.splitlines():
-        address, _, _, scope, flags, name = line.split()
-        passing = bool(int(flags, 16) & (TEMPORARY | DEPRECATED | _TENTATIVE))
-        known.setdefault(name, []).append((int(scope, 16), passing, int(address, 16)))
-    return {name: str(IPv6Address(min(addresses)[2])) for name, addresses in known.items()}
-
-
-def _hardware_address(name: str) -> str:
-    return _text(f"/sys/class/net/{name}/address").strip()
-
-
 def _text(path: str) -> str:
+    """Return the stripped text of a file, or "" if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().strip()
     except OSError:
         return ""
+
+
+FACTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
+    "networking": _networking,
+    "processors": _processors,
+    "memory": _memory,
+}

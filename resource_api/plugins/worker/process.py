@@ -79,7 +79,7 @@ class WorkerProcess(Process):
         self._decoder = Decoder()
         self._calls = 0
         self.begin_call()
-        self._programs: dict[int, process_tree.Row] = {}
+        self._programs: dict[int, process_tree.ProcessRow] = {}
         self._closed = False
         super().__init__(invocation)
         self._poller = select.poll()

@@ -21,8 +21,13 @@ from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, Directories, make_directory, opened
-from resource_api.system.state_directory import state_directory
+from resource_api.system.filesystem.directories import (
+    DIRECTORY_FLAGS,
+    Directories,
+    make_directory,
+    opened,
+    state_directory,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,9 +14,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
+from resource_api.model.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
 #: The numbers of root. Where it has none, inside an overlay of another user, what is root's belongs to nobody.
@@ -237,3 +238,20 @@ def _untrusted(path: str) -> OSError:
     return OSError(
         errno.ELOOP, "a symbolic link on the path is not followed: other users can write to its directory", path
     )
+
+
+def state_directory(environment: Mapping[str, str]) -> str:
+    """Return the path of the directory; it need not exist.
+
+    A relative ``XDG_STATE_HOME`` is ignored (XDG Base Directory Specification 0.8). Raise ``UsageError`` when there is
+    no home directory.
+    """
+    if os.geteuid() == 0:
+        return "/var/lib/resource-api"
+    home = environment.get("XDG_STATE_HOME", "")
+    if not home.startswith("/"):
+        home = os.path.expanduser("~/.local/state")
+    if not home.startswith("/"):
+        msg = "there is no home directory for the state; name a place with --state sqlite:PATH"
+        raise UsageError(msg)
+    return f"{home}/resource-api"

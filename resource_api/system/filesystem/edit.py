@@ -15,7 +15,7 @@ from resource_api.system.filesystem import files
 from resource_api.system.filesystem.directories import Directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _TRIES: Final = 5
 #: Largest file in bytes: a file of another user must not fill the memory.
@@ -107,3 +107,115 @@ def _read_version(path: str) -> _Version:
         raise files.not_read(status, path, _LARGEST)
     identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return _Version(path, content, identity)
+
+
+class Lines:
+    """The lines of a file as a list of texts without line ends; bytes that are not UTF-8 are kept as surrogates.
+
+    1. A line that is not assigned, inserted or deleted keeps its bytes.
+    2. An assigned line keeps its line end; a new one gets that of the last line that has one.
+    3. A file without a newline at its end does not get one.
+    4. Deleting a line that was just added restores the bytes of before.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        """Split the ``content`` of a file at its newlines."""
+        *whole, rest = content.split(b"\n")
+        self._lines = [line + b"\n" for line in whole]
+        if rest:
+            self._lines.append(rest)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the whole file."""
+        return b"".join(self._lines)
+
+    def __len__(self) -> int:
+        """Return the number of lines."""
+        return len(self._lines)
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the lines from first to last."""
+        return map(_text, self._lines)
+
+    def __getitem__(self, index: int) -> str:
+        """Return one line."""
+        return _text(self._lines[index])
+
+    def __setitem__(self, index: int, text: str) -> None:
+        """Replace the text of a line. Raise ``ValueError`` for a text with a newline."""
+        old = self._lines[index]
+        self._lines[index] = _bytes(text) + old[len(_without_end(old)) :]
+
+    def __delitem__(self, index: int) -> None:
+        """Delete a line with its line end; for a last line without one, with the line end before it."""
+        if not self._lines.pop(index).endswith(b"\n") and self._lines:
+            self._lines[-1] = _without_end(self._lines[-1])
+
+    def insert(self, index: int, text: str) -> None:
+        """Insert a line before the one at ``index``. Raise ``ValueError`` for a text with a newline."""
+        end = self._end()
+        if index == len(self) and self._lines and not self._lines[-1].endswith(b"\n"):
+            # A carriage return here belongs to the line; a second one keeps it from being read as part of the line end.
+            self._lines[-1] += b"\r\n" if self._lines[-1].endswith(b"\r") else end
+            end = b""
+        self._lines.insert(index, _bytes(text) + end)
+
+    def append(self, text: str) -> None:
+        """Add a line after the last one. Raise ``ValueError`` for a text with a newline."""
+        self.insert(len(self), text)
+
+    def _end(self) -> bytes:
+        last = next((line for line in reversed(self._lines) if line.endswith(b"\n")), b"\n")
+        return last[len(_without_end(last)) :]
+
+
+def read_lines(path: str) -> Lines:
+    """Return the lines of the file at the absolute ``path``; none if it does not exist.
+
+    Raise ``OSError`` for anything but a regular file, and for a link that another user could have put there.
+    """
+    return Lines(read_content(path) or b"")
+
+
+def edit_lines(
+    path: str,
+    change: Callable[[Lines], None],
+    *,
+    mode: int,
+    uid: int | None = None,
+    gid: int | None = None,
+    check: Callable[[str], object] | None = None,
+) -> None:
+    """Call ``change`` with the lines of the file at the absolute ``path``, and replace the file if they differ then.
+
+    Everything else is as in ``edit``.
+    """
+
+    def changed(content: bytes) -> bytes:
+        lines = Lines(content)
+        change(lines)
+        return lines.content
+
+    edit(path, changed, mode=mode, uid=uid, gid=gid, check=check)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with U+FFFD in place of bytes that are not UTF-8."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _without_end(line: bytes) -> bytes:
+    """Return a line without its line end; a carriage return alone is not one."""
+    return line.removesuffix(b"\r\n") if line.endswith(b"\r\n") else line.removesuffix(b"\n")
+
+
+def _text(line: bytes) -> str:
+    return _without_end(line).decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    if "\n" in text:
+        msg = f"a line cannot hold a line break: {text!r}"
+        raise ValueError(msg)
+    return text.encode("utf-8", "surrogateescape")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.text import show_size
-from resource_api.system.filesystem import remove_tree, temporary_names
+from resource_api.system.filesystem import in_place, remove_tree, temporary_names
 from resource_api.system.filesystem.directories import DIRECTORY_FLAGS, ROOT, Directories, canonical_path, opened
 from resource_api.system.filesystem.fsync import PendingFlush
 from resource_api.system.filesystem.permissions import (
@@ -30,8 +30,7 @@ from resource_api.system.filesystem.permissions import (
     set_new_permissions,
     write_attributes,
 )
-from resource_api.system.filesystem.rename import rename_new
-from resource_api.system.filesystem.temporary_names import TemporaryNames
+from resource_api.system.filesystem.temporary_names import TemporaryNames, rename_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from resource_api.system.filesystem.directories import Directory
+    from resource_api.system.filesystem.in_place import Content
 
-    #: The whole content, or its parts in order.
-    Content = bytes | Iterable[bytes]
 
 #: Flags to open a file for reading without following a link or blocking on a FIFO.
 READ_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -188,16 +186,6 @@ def write_new(path: str, content: bytes, mode: int | None = None) -> None:
             os.fsync(parent)
 
 
-def why_not_replaced(paths: Iterable[str], *, follow: bool = False) -> dict[str, str]:
-    """Return why a file is overwritten in place, by path, of those ``paths`` for which it is.
-
-    ``follow``: a link at the end of a path is followed, as ``edit`` does. Raise ``OSError``.
-    """
-    from resource_api.system.filesystem import in_place
-
-    return in_place.why_not_replaced(paths, follow=follow)
-
-
 class _Staged(NamedTuple):
     """A complete file under a temporary name, to be renamed by ``flush``, or a content for the file that is there."""
 
@@ -276,8 +264,6 @@ class Batch:
         try:
             fd = os.open(temporary, _CREATE_FLAGS, 0o600, dir_fd=directory.fd)
         except OSError as error:
-            from resource_api.system.filesystem import in_place
-
             if error.errno not in in_place.UNWRITABLE or not in_place.can_overwrite(directory, name, old):
                 raise
             whole = in_place.checked(content, check)
@@ -488,8 +474,6 @@ class Batch:
                 self._pending.entries(staged.directory)
                 return
         if staged.old is not None:
-            from resource_api.system.filesystem import in_place
-
             in_place.overwrite(directory, staged.name, staged.old, content, staged.wanted)
         self._discard([staged])
 
@@ -571,3 +555,24 @@ def _replaceable(directory: Directory, name: str, path: str) -> os.stat_result |
         return None
     number = errno.EISDIR if stat.S_ISDIR(old.st_mode) else errno.EEXIST
     raise OSError(number, "neither a file nor a link, so it cannot be replaced", path)
+
+
+try:
+    from _sha256 import sha256 as _sha256  # where hashlib has it from: Python 3.11
+except ImportError:  # pragma: no cover - depends on the version
+    try:
+        from _sha2 import sha256 as _sha256  # from Python 3.12 on
+    except ImportError:
+        from hashlib import sha256 as _sha256
+
+#: From this size on, OpenSSL, which is six times as fast, is worth its loading.
+_LARGE: Final = 1 << 16
+
+
+def sha256(content: bytes) -> str:
+    """Return the SHA-256 of a content, in hexadecimal digits."""
+    if len(content) < _LARGE:
+        return str(_sha256(content).hexdigest())
+    import hashlib
+
+    return hashlib.sha256(content).hexdigest()

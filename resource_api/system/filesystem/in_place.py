@@ -8,6 +8,7 @@ Linux only.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import time
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from resource_api.system.filesystem.directories import Directory
-    from resource_api.system.filesystem.files import Content
     from resource_api.system.filesystem.permissions import Permissions
+
+    #: The whole content of a file, or its parts in order.
+    Content = bytes | Iterable[bytes]
 
 #: Errors of creating a file in a directory that cannot be written to.
 UNWRITABLE: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -112,8 +115,6 @@ def _write(fd: int, content: bytes) -> None:
 @contextmanager
 def _locked(fd: int) -> Iterator[None]:
     """Hold the lock of an open file, which excludes other runs. Raise ``OSError`` (EBUSY)."""
-    import fcntl
-
     until = time.monotonic() + _PATIENCE
     while True:
         try:

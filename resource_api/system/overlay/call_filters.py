@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     #: Code, the instructions to skip where a comparison holds and where it does not, and the operand.
     Instruction = tuple[int, int, int, int]
+    from collections.abc import Mapping
 
 # Codes of instructions: load a word of the call, mask it, compare it, test bits of it, return.
 LOAD, MASK, EQUAL, ANY_BIT, RETURN = 0x20, 0x54, 0x15, 0x45, 0x06
@@ -57,3 +58,34 @@ def _program(instructions: Sequence[Instruction]) -> tuple[ctypes.Array[ctypes.c
     code = b"".join(struct.pack("HBBI", *each) for each in instructions)
     memory = ctypes.create_string_buffer(code)
     return memory, struct.pack("HxxxxxxP", len(instructions), ctypes.addressof(memory))
+
+
+# add_key, request_key, keyctl, bpf, perf_event_open, userfaultfd, init_module, finit_module, delete_module, kexec_load,
+# kexec_file_load; on x86-64 also kexec_load of x32.
+_X86_64: Final = (248, 249, 250, 321, 298, 323, 175, 313, 176, 246, 320, 528)
+_I386: Final = (286, 287, 288, 357, 336, 374, 128, 350, 129, 283)
+_GENERIC: Final = (217, 218, 219, 280, 241, 282, 105, 273, 106, 104, 294)
+_ARM: Final = (309, 310, 311, 386, 364, 388, 128, 379, 129, 347, 401)
+_S390X: Final = (278, 279, 280, 351, 331, 355, 128, 344, 129, 277, 381)
+_PPC64LE: Final = (269, 270, 271, 361, 319, 364, 128, 353, 129, 268, 382)
+#: By machine: its number for filters, and that of another one whose programs its kernel executes → numbers of calls.
+_MACHINES: Final[Mapping[str, Mapping[int, Sequence[int]]]] = {
+    "x86_64": {0xC000003E: _X86_64, 0x40000003: _I386},
+    "aarch64": {0xC00000B7: _GENERIC, 0x40000028: _ARM},
+    "riscv64": {0xC00000F3: _GENERIC},
+    "s390x": {0x80000016: _S390X},
+    "ppc64le": {0xC0000015: _PPC64LE},
+}
+#: Without the bit that marks the calls of x32.
+_PLAIN: Final = 0xFFFFFFFF & ~0x40000000
+
+
+def refuse() -> None:
+    """Refuse these calls to this process and all that it starts, for good. Raise ``OSError``."""
+    code: list[Instruction] = [(LOAD, 0, 0, MACHINE)]
+    for machine, numbers in _MACHINES[os.uname().machine].items():
+        calls = [each for n in numbers for each in ((EQUAL, 0, 1, n), (RETURN, 0, 0, REFUSE))]
+        block = [(LOAD, 0, 0, NUMBER), (MASK, 0, 0, _PLAIN), *calls, (RETURN, 0, 0, ALLOW)]
+        code += [(EQUAL, 0, len(block), machine), *block]
+    # Calls of any other machine are not known.
+    install([*code, (RETURN, 0, 0, REFUSE)])

@@ -8,24 +8,80 @@ mounts, and with the last of them what was written.
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceAPIError, reason
 from resource_api.system.filesystem import directories
-from resource_api.system.overlay import namespaces, refused_calls, root, supervision, user_namespace
-from resource_api.system.overlay.mount_table import mounts
+from resource_api.system.overlay import call_filters, namespaces, root
 from resource_api.system.overlay.process_limit import ProcessLimit
+from resource_api.system.overlay.root import mounts
 from resource_api.system.process import core_dumps, identity
 from resource_api.system.process.child import close_all_but
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from resource_api.system.overlay.mount_table import Mount
-    from resource_api.system.overlay.supervision import Signals
+    from resource_api.system.overlay.root import Mount
+
+#: Comes to a process when its parent has died, if it asks for that with ``namespaces.die_with``.
+PARENT_DIED: Final = signal.SIGRTMAX
+_PASSED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals(NamedTuple):
+    """What a process does with the signals that are passed on."""
+
+    handlers: Mapping[int, Any]
+    mask: Collection[int]
+
+    def restore(self) -> None:
+        """Do that in this process."""
+        for number, handler in self.handlers.items():
+            # None: the handler was not installed by Python.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+
+@contextmanager
+def signals_blocked() -> Iterator[Signals]:
+    """Block what ``wait`` takes in the ``with`` block and in processes started there; yield what was done before."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {*_PASSED, signal.SIGCHLD, PARENT_DIED})
+    before = Signals({number: signal.getsignal(number) for number in (*_PASSED, signal.SIGCHLD)}, mask)
+    # While it is ignored, it does not come.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        yield before
+    finally:
+        before.restore()
+
+
+def wait(child: int, *, orphans: bool = False) -> int:
+    """Wait until a child has ended, with ``orphans`` for others too; return the number of the last signal passed on.
+
+    0: none came. What this process ignores is not passed on. When the parent of this process dies, the child is killed.
+    """
+    passed = 0
+    taken = {number for number in _PASSED if signal.getsignal(number) is not signal.SIG_IGN}
+    while not _has_ended(child, orphans=orphans):
+        number = signal.sigwaitinfo({*taken, signal.SIGCHLD, PARENT_DIED}).si_signo
+        if number == PARENT_DIED:
+            os.kill(child, signal.SIGKILL)
+        elif number != signal.SIGCHLD:
+            passed = number
+            os.kill(child, number)
+    return passed
+
+
+def _has_ended(child: int, *, orphans: bool) -> bool:
+    while True:
+        ended, _ = os.waitpid(-1 if orphans else child, os.WNOHANG)
+        if ended in {0, child}:
+            return ended == child
+
 
 #: The capabilities that reach beyond the overlay (capabilities(7)), by number.
 _NET_ADMIN: Final = 12
@@ -109,9 +165,9 @@ def run(function: Callable[[Overlay], bytes], isolation: Isolation) -> Ended:
     here = os.getpid()
     sys.stdout.flush()
     sys.stderr.flush()
-    with open(os.memfd_create("answer"), "rb") as answer, supervision.signals_blocked() as before:
+    with open(os.memfd_create("answer"), "rb") as answer, signals_blocked() as before:
         started = _Started(function, isolation, found, before, answer.fileno())
-        number = supervision.wait(_fork(lambda: _outside(started, here), started.answer))
+        number = wait(_fork(lambda: _outside(started, here), started.answer))
         answer.seek(0)
         kind, text = answer.read(1), answer.read()
     if kind == _FAILED:
@@ -156,10 +212,10 @@ def _outside(started: _Started, parent: int) -> None:
     if os.geteuid() == 0:
         namespaces.unshare(flags)
     else:
-        user_namespace.unshare(flags)
+        namespaces.unshare_as_user(flags)
     # Not at once: a control group has to be removed.
-    namespaces.die_with(parent, supervision.PARENT_DIED)
-    supervision.wait(_fork(lambda: _first(started, limit), started.answer))
+    namespaces.die_with(parent, PARENT_DIED)
+    wait(_fork(lambda: _first(started, limit), started.answer))
     limit.remove()
 
 
@@ -177,7 +233,7 @@ def _first(started: _Started, limit: ProcessLimit) -> None:
         namespaces.start_loopback()
     child = _fork(lambda: _inside(started, layers), started.answer)
     os.close(layers)
-    supervision.wait(child, orphans=True)
+    wait(child, orphans=True)
 
 
 def _dropped(isolation: Isolation) -> Iterable[int]:
@@ -197,10 +253,10 @@ def _inside(started: _Started, layers: int) -> None:
     core_dumps.limit(1)
     with suppress(OSError):
         identity.join_new_session_keyring()
-    refused_calls.refuse()
+    call_filters.refuse()
     namespaces.drop_capabilities(_dropped(started.isolation))
     if os.geteuid():
-        directories.ROOT.add(user_namespace.unknown_user())
+        directories.ROOT.add(namespaces.unknown_user())
     started.signals.restore()
     answer = started.function(Overlay(layers))
     sys.stdout.flush()

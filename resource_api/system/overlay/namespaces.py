@@ -130,3 +130,48 @@ def _checked(what: str, answer: int) -> None:
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), what)
+
+
+#: What keeps users from making namespaces, or from mounting in them: settings in ``/proc/sys``, and their values.
+_FORBIDDING: Final = {
+    "user/max_user_namespaces": "0",
+    # Debian and its relatives.
+    "kernel/unprivileged_userns_clone": "0",
+    # Ubuntu.
+    "kernel/apparmor_restrict_unprivileged_userns": "1",
+}
+
+
+def unshare_as_user(flags: int) -> None:
+    """Move this process to a new user namespace, with all its capabilities, and to other new ones. Raise ``OSError``.
+
+    It has the same user and group there; what belongs to anybody else belongs to nobody.
+    """
+    user, group = os.geteuid(), os.getegid()
+    try:
+        unshare(NEW_USERS | flags)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+        make_mounts_private()
+        mount("tmpfs", "/proc")
+        unmount("/proc")
+    except OSError as error:
+        raise OSError(error.errno, f"a user who is not root {_reason(error)}") from error
+
+
+def unknown_user() -> int:
+    """Return the number of all users who have none in this namespace, root among them. Raise ``OSError``."""
+    with open("/proc/sys/kernel/overflowuid", encoding="ascii") as file:
+        return int(file.read())
+
+
+def _reason(error: OSError) -> str:
+    for name, value in _FORBIDDING.items():
+        try:
+            with open(f"/proc/sys/{name}", encoding="ascii") as file:
+                if file.read().strip() == value:
+                    return f"may not make namespaces: /proc/sys/{name} is {value}"
+        except OSError:
+            continue
+    return f"may not make namespaces: {error.filename}: {error.strerror}"

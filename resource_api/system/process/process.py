@@ -59,7 +59,7 @@ class Process:
         self.stopped = False
         self._stopping = threading.RLock()
         self._watch = -1  # a pidfd: readable when the program has ended
-        self._row: process_tree.Row | None = None
+        self._row: process_tree.ProcessRow | None = None
         main = threading.current_thread() is threading.main_thread()
         if main:
             _put_off.append(None)

@@ -33,7 +33,7 @@ _lock: Final = threading.RLock()
 _adopters: Final[list[int]] = []  # the setting to restore, then one entry for each user of ``adopting``
 
 
-class Row(NamedTuple):
+class ProcessRow(NamedTuple):
     """One process; ``start`` (clock ticks) distinguishes it from a later process of the same number."""
 
     pid: int
@@ -44,16 +44,16 @@ class Row(NamedTuple):
 
 
 #: The process table, and the children of this process that are not orphans of the tree (None: unknown).
-Scan = tuple["Mapping[int, Row]", "set[int] | None"]
+Scan = tuple["Mapping[int, ProcessRow]", "set[int] | None"]
 
 
-def table() -> dict[int, Row]:
+def table() -> dict[int, ProcessRow]:
     """Return all present processes by number."""
     rows = (row(int(name)) for name in os.listdir("/proc") if name.isdecimal())
     return {found.pid: found for found in rows if found}
 
 
-def row(pid: int) -> Row | None:
+def row(pid: int) -> ProcessRow | None:
     """Return one process; None when it cannot be read."""
     try:
         return read(pid)
@@ -61,11 +61,11 @@ def row(pid: int) -> Row | None:
         return None
 
 
-def read(pid: int) -> Row:
+def read(pid: int) -> ProcessRow:
     """Return one process. Raise ``OSError`` when it cannot be read."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         fields = file.read().rpartition(b")")[2].split()
-    return Row(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+    return ProcessRow(pid, fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
 
 
 def adopt_orphans() -> None:
@@ -128,7 +128,7 @@ class Tree:
     ``known`` are members that can no longer be found by descent.
     """
 
-    def __init__(self, root: Row, scan: Callable[[], Scan], known: Iterable[Row] = ()) -> None:
+    def __init__(self, root: ProcessRow, scan: Callable[[], Scan], known: Iterable[ProcessRow] = ()) -> None:
         """Record the present children of this process, to recognize orphans that it adopts later."""
         self._root = root.pid
         self._scan = scan
@@ -136,7 +136,7 @@ class Tree:
         self._sessions = set(self._starts)
         self._before = {each.pid for each in table().values() if each.parent == os.getpid()}
 
-    def alive(self) -> list[Row]:
+    def alive(self) -> list[ProcessRow]:
         """Update the tree, reap adopted members that have ended, and return the running ones."""
         rows, strangers = self._scan()
         while fresh := [each for each in rows.values() if self._joins(each, rows, strangers)]:
@@ -149,7 +149,7 @@ class Tree:
                     os.waitpid(each.pid, os.WNOHANG)
         return [each for each in members if each.state not in "ZX"]
 
-    def _joins(self, each: Row, rows: Mapping[int, Row], strangers: set[int] | None) -> bool:
+    def _joins(self, each: ProcessRow, rows: Mapping[int, ProcessRow], strangers: set[int] | None) -> bool:
         if self._starts.get(each.pid) == each.start or each.session == os.getsid(0):
             return False
         parent = rows.get(each.parent)
@@ -173,9 +173,9 @@ class Tree:
             time.sleep(0.002)
         self.alive()
 
-    def _freeze(self) -> list[Row]:
+    def _freeze(self) -> list[ProcessRow]:
         """Stop members until no new one appears: a stopped process cannot fork."""
-        frozen: dict[int, Row] = {}
+        frozen: dict[int, ProcessRow] = {}
         for _ in range(50):
             fresh = [each for each in self.alive() if each.pid not in frozen]
             if not fresh:
@@ -186,7 +186,7 @@ class Tree:
         return list(frozen.values())
 
 
-def _send(target: Row, number: int) -> None:
+def _send(target: ProcessRow, number: int) -> None:
     """Send a signal to exactly this process, never to a later one of the same number; ignore one that has ended."""
     with suppress(OSError):
         fd = os.pidfd_open(target.pid)

@@ -15,7 +15,7 @@ from resource_api.model.values import errors
 from resource_api.plugins.worker import process
 from resource_api.rehearse import result
 from resource_api.state.sqlite import database
-from resource_api.system.overlay import isolated_run, kept_layer
+from resource_api.system.overlay import isolated_run, written_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,7 +30,7 @@ MODULES: Final = (
     result,
     database,
     isolated_run,
-    kept_layer,
+    written_files,
 )
 #: The errors that are made of more than a message.
 MADE_OF: Final[dict[type[errors.ResourceAPIError], tuple[Any, ...]]] = {

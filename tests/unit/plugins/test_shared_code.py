@@ -16,7 +16,7 @@ from resource_api.model.values.errors import DefinitionError, UnknownType
 from resource_api.plugins.module_path import ModulePath
 from resource_api.plugins.registry import Registry
 from resource_api.system import process_guard
-from resource_api.system.pure_code_guard import read_only
+from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
     from pathlib import Path

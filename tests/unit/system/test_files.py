@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api.system.filesystem import files, remove_tree, temporary_names
-from resource_api.system.filesystem.checksums import sha256
 from resource_api.system.filesystem.directories import MAX_OPEN, Directories
+from resource_api.system.filesystem.files import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -345,7 +345,7 @@ def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def children() -> list[process_tree.Row]:
+def children() -> list[process_tree.ProcessRow]:
     """Return the children of this process, including zombies."""
     return [row for row in process_tree.table().values() if row.parent == os.getpid()]
 

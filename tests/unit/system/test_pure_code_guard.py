@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from resource_api.system.pure_code_guard import read_only
+from resource_api.system.process_guard import read_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from resource_api.system.overlay import supervision
+from resource_api.system.overlay import isolated_run
 
 #: Enough to hit the moments before, while and after a process begins to wait.
 ROUNDS = 40
@@ -22,12 +22,12 @@ def started_supervisor(delay: int) -> int:
         came = signal.sigtimedwait({signal.SIGTERM}, 10)
         os._exit(7 if came else 1)
     sum(range(delay))
-    os._exit(supervision.wait(taken))
+    os._exit(isolated_run.wait(taken))
 
 
 def test_a_signal_is_passed_on_whenever_it_comes() -> None:
     """Also before the process that gets it has begun to wait."""
-    with supervision.signals_blocked():
+    with isolated_run.signals_blocked():
         for number in range(ROUNDS):
             child = started_supervisor(delay=1000 * number)
             os.kill(child, signal.SIGTERM)
@@ -38,7 +38,7 @@ def test_what_is_ignored_is_not_passed_on() -> None:
     """After nohup(1) a rehearsal goes on when its terminal is closed."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with supervision.signals_blocked():
+        with isolated_run.signals_blocked():
             child = started_supervisor(delay=0)
             os.kill(child, signal.SIGHUP)
             os.kill(child, signal.SIGTERM)
@@ -52,10 +52,10 @@ def test_what_was_done_with_signals_before_is_done_again(handler: signal.Handler
     """A child is waited for even where the end of children is ignored."""
     before = signal.signal(signal.SIGCHLD, handler)
     try:
-        with supervision.signals_blocked():
+        with isolated_run.signals_blocked():
             if not (child := os.fork()):
                 os._exit(0)
-            assert supervision.wait(child) == 0
+            assert isolated_run.wait(child) == 0
         assert signal.getsignal(signal.SIGCHLD) == handler
         assert signal.SIGTERM not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
     finally:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from resource_api.system.overlay import kept_layer
-from resource_api.system.overlay.kept_layer import KeptLayerError
+from resource_api.system.overlay import written_files
+from resource_api.system.overlay.written_files import LayerError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,7 +25,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfil
 
 def keep(data: bytes, directory: Path) -> None:
     """Unpack an archive."""
-    with kept_layer.kept(str(directory)) as file:
+    with written_files.kept(str(directory)) as file:
         assert file is not None
         os.write(file, data)
 
@@ -49,7 +49,7 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarI
         for each in members:
             each.linkname = each.linkname.replace("{outside}", str(outside))
             archive.addfile(each, io.BytesIO(b"gone") if each.isreg() else None)
-    with pytest.raises(KeptLayerError):
+    with pytest.raises(LayerError):
         keep(raw.getvalue(), tmp_path / "kept")
     assert outside.read_text() == "kept"
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept", "outside"]
@@ -57,6 +57,6 @@ def test_nothing_is_written_elsewhere(tmp_path: Path, members: list[tarfile.TarI
 
 def test_what_is_no_archive_is_an_error(tmp_path: Path) -> None:
     """Something inside may write anything into the file."""
-    with pytest.raises(KeptLayerError):
+    with pytest.raises(LayerError):
         keep(b"no archive" * 1000, tmp_path / "kept")
     assert list((tmp_path / "kept").iterdir()) == []

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from resource_api import ResourceError
 from resource_api.system.filesystem import files
-from resource_api.system.filesystem.line_editor import Lines, edit_lines, printable, read_lines
+from resource_api.system.filesystem.edit import Lines, edit_lines, printable, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
