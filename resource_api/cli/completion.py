@@ -97,7 +97,7 @@ complete -c resource-api -f -a '(__resource_api_complete)'
 
 
 class _Complete(ShellComplete):
-    """What the three shells have in common."""
+    """The common part of the three shells."""
 
     script: ClassVar[str]
 
@@ -111,7 +111,7 @@ class _Complete(ShellComplete):
         return words, incomplete
 
     def complete(self) -> str:
-        """Return what the script gets: how to go on, and each value in the form that the shell needs."""
+        """Return the answer for the script: the next step, and each value in the form that the shell needs."""
         try:
             words, incomplete = self.get_completion_args()
             option, equals, _ = incomplete.partition("=")
@@ -143,15 +143,15 @@ class _Bash(_Complete):
         return words[1:], self._word.text
 
     def answer(self, then: str, items: Sequence[CompletionItem[str]], incomplete: str) -> str:
-        """Return a line for each value: the part of it that takes the place of what bash takes for the word."""
-        kept = self._word.kept(os.environ.get("_RESOURCE_API_BREAKS", ""))
+        """Return a line for each value: the part that replaces bash's idea of the word."""
+        prefix = self._word.prefix(os.environ.get("_RESOURCE_API_BREAKS", ""))
         values = [item.value for item in items if item.value.startswith(incomplete)]
-        quoted = [quote_word(value[len(kept) :], self._word.quote) for value in values]
-        return "\n".join([then, *(each for each in quoted if each is not None)])
+        quoted = [quote_word(value[len(prefix) :], self._word.quote) for value in values]
+        return "\n".join([then, *(text for text in quoted if text is not None)])
 
 
 class _Zsh(_Complete):
-    """Zsh quotes what it inserts; what it shows is escaped here."""
+    """Zsh quotes inserted values; descriptions are escaped here."""
 
     name = "zsh"
     script = _ZSH
@@ -162,13 +162,13 @@ class _Zsh(_Complete):
         return super().answer(then, items, incomplete)
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return the value, and how it is shown."""
-        shown = escape(item.value)
-        return f"{item.value}\0" + (f"{shown:{self._width}}  -- {escape(item.help)}" if item.help else shown)
+        """Return the value and its description."""
+        label = escape(item.value)
+        return f"{item.value}\0" + (f"{label:{self._width}}  -- {escape(item.help)}" if item.help else label)
 
 
 class _Fish(_Complete):
-    """Fish quotes what it inserts and escapes what it shows."""
+    """Fish quotes inserted values and escapes descriptions."""
 
     name = "fish"
     script = _FISH
@@ -189,7 +189,7 @@ def _can_be_passed(value: str) -> bool:
 
 
 def register() -> None:
-    """Have click use these classes in place of its own."""
+    """Register these classes in place of click's own."""
     for shell in (_Bash, _Zsh, _Fish):
         add_completion_class(shell)
 
@@ -199,14 +199,14 @@ SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 class Word:
-    """The incomplete word of a line: its text without quotes, and what of it stands before the last break."""
+    """The incomplete word of a line: its text without quotes, and the part before the last break."""
 
     def __init__(self) -> None:
         """Begin with no text and no quote."""
         self.text = ""
         #: The quote that is open at the end, or empty.
         self.quote = ""
-        #: How much of the text stands before the open quote.
+        #: The length of the text before the open quote.
         self._quoted_from = 0
         #: The positions in the text of characters that are not quoted.
         self._plain: set[int] = set()
@@ -221,11 +221,11 @@ class Word:
             self._plain.add(len(self.text))
         self.text += character
 
-    def kept(self, breaks: str) -> str:
-        """Return what stays of the text where bash replaces what follows the open quote, or the last of ``breaks``."""
+    def prefix(self, breaks: str) -> str:
+        """Return the text before the part that bash replaces: after the open quote, or the last of ``breaks``."""
         if self.quote:
             return self.text[: self._quoted_from]
-        last = max((place for place in self._plain if self.text[place] in breaks), default=-1)
+        last = max((index for index in self._plain if self.text[index] in breaks), default=-1)
         return self.text[: last + 1]
 
 
@@ -240,9 +240,9 @@ def split_words(line: str) -> tuple[list[str], Word]:
             word.quote = ""
         elif character == "\\":
             escaped = next(rest, "")
-            kept = "\\" if word.quote and escaped not in '"\\$`' else ""
-            for each in kept + escaped:
-                word.add(each, plain=False)
+            backslash = "\\" if word.quote and escaped not in '"\\$`' else ""
+            for part in backslash + escaped:
+                word.add(part, plain=False)
             begun = True
         elif word.quote:
             word.add(character, plain=False)
@@ -264,7 +264,7 @@ _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]")
 
 
 def quote_word(text: str, quote: str) -> str | None:
-    """Return a text as it is typed in bash after ``quote``; None where it cannot be typed there."""
+    """Return a text as it is typed in bash after ``quote``, or None where that is impossible."""
     if _CONTROL.search(text):
         return None if quote else "$'" + "".join(map(_ansi_c, text)) + "'"
     if quote == "'":
@@ -281,7 +281,7 @@ def _ansi_c(character: str) -> str:
     return f"\\{character}" if character in "'\\" else character
 
 
-#: A larger manifest is not read while something is typed.
+#: A larger manifest is not read for a completion.
 _MAX_BYTES: Final = 1 << 20
 #: A reference that is a key in YAML or JSON: in single or double quotes, or without.
 _KEY: Final = re.compile(
@@ -290,14 +290,14 @@ _KEY: Final = re.compile(
 
 
 def references(context: click.Context, incomplete: str) -> Items:
-    """Return the recorded resources of the selected stack, of the project of the manifest if that is recorded."""
-    return _items((each.reference for each in _selected(context)), incomplete)
+    """Return the recorded resources of the selected stack, of the manifest's project if that is recorded."""
+    return _items((record.reference for record in _selected(context)), incomplete)
 
 
 def targets(context: click.Context, incomplete: str) -> Items:
-    """Return what ``references`` returns, and the resources that the manifest declares."""
+    """Return the results of ``references``, and the resources that the manifest declares."""
     declared = _declared_references(_first_argument(context, "manifest"))
-    return _items((*declared, *(each.reference for each in _selected(context))), incomplete)
+    return _items((*declared, *(record.reference for record in _selected(context))), incomplete)
 
 
 def declared_references(context: click.Context, incomplete: str) -> Items:
@@ -319,7 +319,7 @@ def stacks(context: click.Context, incomplete: str) -> Items:
 
 
 def type_list(context: click.Context, incomplete: str) -> Items:
-    """Return the types on the module path, for the last of several names with commas between them."""
+    """Return the types on the module path, for the last name in a list with commas."""
     *before, _ = incomplete.split(",")
     return _items((",".join((*before, name)) for name in _registry(context).names()), incomplete)
 
@@ -331,42 +331,50 @@ def types_and_components(context: click.Context, incomplete: str) -> Items:
 
 
 def resource_names(context: click.Context, incomplete: str) -> Items:
-    """Return the names of the recorded resources of the type that is given, of all projects."""
+    """Return the names of the recorded resources of the command's type, of all projects."""
     type_name = _first_argument(context, "type_name").lower()
-    found = [each.name for _, names in _recorded(context) for each in names if each.type == type_name]
-    return _items((name for name in found if isinstance(name, str)), incomplete)
+    recorded = [record.name for _, names in _recorded(context) for record in names if record.type == type_name]
+    return _items((name for name in recorded if isinstance(name, str)), incomplete)
 
 
 def attributes(context: click.Context, incomplete: str) -> Items:
     """Return the attributes that can be changed, as ``NAME=``; after it, the values of an enumeration."""
     definition = _definition(context)
-    given = {text.partition("=")[0] for text in context.params.get("changes") or ()}
+    assigned = {text.partition("=")[0] for text in context.params.get("changes") or ()}
     offered = {
         name: attribute
         for name, attribute in definition.attributes.items()
-        if attribute.kind != "read_only" and name not in given
+        if attribute.kind != "read_only" and name not in assigned
     }
-    return _assignments({name: (each.datatype.text, each.docs) for name, each in offered.items()}, incomplete)
+    return _assignments(
+        {name: (attribute.datatype.text, attribute.docs) for name, attribute in offered.items()}, incomplete
+    )
 
 
 def configuration(context: click.Context, incomplete: str) -> Items:
     """Return the configuration of the type's provider, as ``KEY=``."""
     offered = _definition(context).config.attributes
-    return _assignments({name: (each.datatype.text, each.docs) for name, each in offered.items()}, incomplete)
+    return _assignments(
+        {name: (attribute.datatype.text, attribute.docs) for name, attribute in offered.items()}, incomplete
+    )
 
 
 def inputs(context: click.Context, incomplete: str) -> Items:
     """Return the inputs of the manifest, as ``NAME=``, or ``NAME=@`` for a secret, which comes from a file."""
     declared = _declared_inputs(_first_argument(context, "manifest"))
     offered = {
-        name: (_input_type(each), str(each.get("docs") or "")) if isinstance(each, dict) else (str(each), "")
-        for name, each in declared.items()
+        name: (_input_type(declaration), str(declaration.get("docs") or ""))
+        if isinstance(declaration, dict)
+        else (str(declaration), "")
+        for name, declaration in declared.items()
     }
-    return _assignments({name: each for name, each in offered.items() if isinstance(name, str)}, incomplete)
+    return _assignments(
+        {name: declaration for name, declaration in offered.items() if isinstance(name, str)}, incomplete
+    )
 
 
 def _input_type(declared: Mapping[str, Any]) -> str:
-    """Return the data type of an input as text, ``Sensitive[...]`` where only another key says so."""
+    """Return the data type of an input as text, ``Sensitive[...]`` also where another key declares that."""
     written = str(declared.get("type") or "Any")
     return f"Sensitive[{written}]" if True in map(declared.get, ("sensitive", "ephemeral")) else written
 
@@ -379,7 +387,7 @@ def facts(_context: click.Context, incomplete: str) -> Items:
 
 
 def commands(context: click.Context, incomplete: str) -> Items:
-    """Return the commands beneath those that are given."""
+    """Return the subcommands of the command's arguments."""
     group: Any = context.find_root().command
     above = context.find_root()
     for name in context.params.get("names") or ():
@@ -388,7 +396,7 @@ def commands(context: click.Context, incomplete: str) -> Items:
 
 
 def hosts(context: click.Context, incomplete: str) -> Items:
-    """Return the groups and hosts of the inventory for the last name of a list; none of one that is a program."""
+    """Return the groups and hosts of the inventory for the last name of a list; none of a program."""
     from resource_api.fleet import inventory
     from resource_api.fleet.selection import beside
     from resource_api.model.values.errors import ManifestError
@@ -397,16 +405,16 @@ def hosts(context: click.Context, incomplete: str) -> Items:
     if path is None or not str(path).endswith((".yaml", ".yml", ".json")):
         return []
     try:
-        found = inventory.read(str(path))
+        declared = inventory.read(str(path))
     except ManifestError:
         return []
     before, comma, last = incomplete.rpartition(",")
     sign = "!" if last.startswith("!") else ""
-    return _items((f"{before}{comma}{sign}{name}" for name in (*found.groups, *found.hosts)), incomplete)
+    return _items((f"{before}{comma}{sign}{name}" for name in (*declared.groups, *declared.hosts)), incomplete)
 
 
 def _first_argument(context: click.Context, name: str) -> str:
-    """Return an argument; click has not assigned it yet where an option without its value follows."""
+    """Return an argument; click does not assign it where an option without its value follows."""
     return str(context.params.get(name) or next(iter(context.args), ""))
 
 
@@ -415,15 +423,15 @@ def _items(values: Iterable[str], incomplete: str) -> Items:
 
 
 def _assignments(offered: Mapping[str, tuple[str, str]], incomplete: str) -> Items:
-    """Return ``NAME=`` for each name with its data type and documentation; or the values of the name that is given."""
+    """Return ``NAME=`` for each name with its data type and documentation, or the values of a typed name."""
     name, equals, value = incomplete.partition("=")
     if equals:
-        found = _enumerated(offered[name][0]) if name in offered else []
-        return [CompletionItem(f"{name}={each}") for each in found if each.startswith(value)]
+        values = _enumerated(offered[name][0]) if name in offered else []
+        return [CompletionItem(f"{name}={member}") for member in values if member.startswith(value)]
     return [
-        CompletionItem(f"{each}=@" if "Sensitive[" in datatype else f"{each}=", help=_first_sentence(docs))
-        for each, (datatype, docs) in offered.items()
-        if each.startswith(incomplete)
+        CompletionItem(f"{member}=@" if "Sensitive[" in datatype else f"{member}=", help=_first_sentence(docs))
+        for member, (datatype, docs) in offered.items()
+        if member.startswith(incomplete)
     ]
 
 
@@ -436,12 +444,12 @@ def _enumerated(datatype: str) -> list[str]:
 
     def walk(term: TypeTerm) -> Iterator[str]:
         if term.value == "Enum":
-            yield from (str(each.value) for each in term.arguments or ())
+            yield from (str(argument.value) for argument in term.arguments or ())
         elif term.value == "Boolean":
             yield from ("true", "false")
         else:
-            for each in term.arguments or ():
-                yield from walk(each)
+            for argument in term.arguments or ():
+                yield from walk(argument)
 
     return list(walk(parser.read(datatype)))
 
@@ -453,8 +461,8 @@ def _registry(context: click.Context) -> Registry:
     from resource_api.plugins.module_path import ModulePath
     from resource_api.plugins.registry import Registry
 
-    given = context.params
-    return Registry(ModulePath.resolve(given.get("module_path") or ()), given.get("trust_path") or ())
+    parameters = context.params
+    return Registry(ModulePath.resolve(parameters.get("module_path") or ()), parameters.get("trust_path") or ())
 
 
 def _definition(context: click.Context) -> TypeDefinition:
@@ -475,34 +483,36 @@ def _recorded(context: click.Context) -> list[tuple[StackName, list[RecordedName
 
 
 def _selected(context: click.Context) -> list[RecordedName]:
-    """Return what is recorded in the selected stack: of the project that is named, or the manifest's if it has any."""
-    found = {name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")}
+    """Return the recorded names of the selected stack: of the option's or the manifest's project, or of all."""
+    by_project = {
+        name.project: names for name, names in _recorded(context) if name.stack == context.params.get("stack")
+    }
     if (project := context.params.get("project")) is not None:
-        return found.get(project, [])
+        return by_project.get(project, [])
     manifest = _first_argument(context, "manifest")
-    of_manifest = found.get(_project(manifest)) if manifest else None
-    return of_manifest if of_manifest is not None else [each for names in found.values() for each in names]
+    of_manifest = by_project.get(_project(manifest)) if manifest else None
+    return of_manifest if of_manifest is not None else [record for names in by_project.values() for record in names]
 
 
 # Manifests
 
 
 def _project(manifest: str) -> str:
-    """Return the project of a manifest as far as its text says it; else the stem of its file."""
-    if written := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
-        return written[1]
+    """Return the project in the text of a manifest, or the stem of its file."""
+    if match := re.search(r"""^(?:\{?\s*"project"|project)\s*:\s*["']?([\w.-]+)""", _text(manifest), re.MULTILINE):
+        return match[1]
     return os.path.splitext(os.path.basename(manifest))[0]
 
 
 def _declared_references(manifest: str) -> list[str]:
-    """Return the references that stand as keys in the text of a manifest, without those that have expressions."""
+    """Return the references that are keys in the text of a manifest, without expressions."""
     keys = _KEY.findall(_text(manifest))
-    found = [single.replace("''", "'") or double or plain for single, double, plain in keys]
-    return [each for each in found if "${" not in each]
+    titles = [single.replace("''", "'") or double or plain for single, double, plain in keys]
+    return [title for title in titles if "${" not in title]
 
 
 def _declared_inputs(manifest: str) -> Mapping[str, Any]:
-    """Return the section ``inputs`` of a manifest in YAML or JSON; one in Python is not executed and has none here."""
+    """Return the section ``inputs`` of a manifest in YAML or JSON; a Python manifest is not executed."""
     if manifest.endswith(".py"):
         return {}
     text = _text(manifest)

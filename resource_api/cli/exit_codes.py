@@ -1,4 +1,4 @@
-"""The exit codes of the command: what each means, and which one a run, a plan, a refresh or many hosts end with.
+"""The exit codes of the command: their meanings, and the codes of runs, plans, refreshes and runs over many hosts.
 
 An error has its own code, in ``model/values/errors.py``; ``session`` catches it.
 """

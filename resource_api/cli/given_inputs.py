@@ -1,4 +1,4 @@
-"""The inputs that a command is given, and which of them win: the stack's file, the environment, other files, ``-i``."""
+"""The inputs of a command and their precedence: the stack's file, the environment, other files, ``-i``."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from resource_api.model.values.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-#: What the name of an input follows in the name of its variable of the environment.
+#: The prefix of the variable of the environment that gives an input.
 _PREFIX: Final = "RESOURCE_API_INPUT_"
 
 
 def inputs(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inputs by name that a command is given. Raise as ``by_source`` does."""
-    found: dict[str, Any] = {}
+    """Return the inputs of a command by name. Raise as ``by_source`` does."""
+    merged: dict[str, Any] = {}
     for values, _ in by_source(settings):
-        found |= values
-    return found
+        merged |= values
+    return merged
 
 
 def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Callable[[str], str]]]:
-    """Yield the inputs by name that a command is given, and what tells where one is from; the later ones win.
+    """Yield the inputs of each source by name, with a function from a name to its location; later ones win.
 
-    These are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for a file that cannot be
-    read, ``ManifestError`` for a wrong file of inputs.
+    The sources are the stack's file, the environment, other files and ``-i``. Raise ``UsageError`` for an unreadable
+    file, ``ManifestError`` for a wrong file of inputs.
     """
     from resource_api.manifest.input_values import EnvironmentInput, FileInput, TextInput
 
@@ -35,14 +35,14 @@ def by_source(settings: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Cal
     yield {name: EnvironmentInput(value) for name, value in environment_inputs()}, f"{_PREFIX}{{}}".format
     for path in settings.get("input_files") or ():
         yield _input_file(path)
-    found: dict[str, Any] = {}
+    texts: dict[str, Any] = {}
     for text in settings.get("given") or ():
         name, equals, value = text.partition("=")
         if not equals or not name:
             msg = f"-i {name}: write NAME=VALUE or NAME=@FILE"
             raise UsageError(msg)
-        found[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
-    yield found, "-i {}".format
+        texts[name] = FileInput(_content(value[1:])) if value.startswith("@") else TextInput(value)
+    yield texts, "-i {}".format
 
 
 def files(settings: Mapping[str, Any]) -> Iterator[str]:
@@ -57,7 +57,7 @@ def files(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def stack_file(settings: Mapping[str, Any]) -> str | None:
-    """Return the path of the inputs of the selected stack, beside the manifest; None where there are none."""
+    """Return the path of the inputs of the selected stack, beside the manifest, or None."""
     manifest, name = settings.get("manifest"), settings.get("stack")
     if not manifest or not name:
         return None
@@ -70,7 +70,7 @@ def stack_file(settings: Mapping[str, Any]) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError:
-        return path  # reading it says why
+        return path  # reading it raises the error
 
 
 def environment_inputs() -> Iterator[tuple[str, str]]:
@@ -81,9 +81,9 @@ def environment_inputs() -> Iterator[tuple[str, str]]:
 
 
 def indirect_value(option: str, text: str) -> str | None:
-    """Return the value that ``@FILE`` or ``env:NAME`` means; None for any other text.
+    """Return the value of ``@FILE`` or ``env:NAME``, or None for any other text.
 
-    Raise ``UsageError`` where there is no such file or variable; an empty variable counts as not set.
+    Raise ``UsageError`` for a missing file or variable; an empty variable counts as not set.
     """
     if text.startswith("@"):
         return _content(text[1:])
@@ -96,10 +96,10 @@ def indirect_value(option: str, text: str) -> str | None:
 
 
 def secret_value(option: str, text: str) -> str:
-    """Return the secret that ``@FILE`` or ``env:NAME`` means. Raise ``UsageError``, also for any other text."""
+    """Return the secret of ``@FILE`` or ``env:NAME``. Raise ``UsageError``, also for any other text."""
     if (value := indirect_value(option, text)) is None:
-        how = f"write {option}=@FILE or {option}=env:NAME"
-        msg = f"{option} is sensitive and cannot be given on the command line; {how}"
+        advice = f"write {option}=@FILE or {option}=env:NAME"
+        msg = f"{option} is sensitive and cannot be given on the command line; {advice}"
         raise UsageError(msg)
     return value
 
@@ -114,7 +114,7 @@ def _content(path: str, errors: str = "strict") -> str:
 
 
 def _input_file(path: str) -> tuple[dict[str, Any], Callable[[str], str]]:
-    """Return the inputs of a file and what tells their lines. Raise ``ManifestError`` for a wrong one."""
+    """Return the inputs of a file, and a function from a name to its line. Raise ``ManifestError``."""
     from resource_api.manifest import json_reader, yaml_reader
     from resource_api.model.values.document import manifest_error
 

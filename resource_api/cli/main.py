@@ -76,7 +76,7 @@ _MODULES: Final = {
 COMMANDS: Final = {name: text for group in COMMAND_GROUPS.values() for name, text in group.items()}
 
 
-#: The variable with which the scripts of ``completion`` ask what can be completed.
+#: The variable with which the scripts of ``completion`` request candidates.
 _COMPLETE: Final = "_RESOURCE_API_COMPLETE"
 
 
@@ -98,8 +98,8 @@ class _Commands(click.Group):
         """Return the commands and options that begin with ``incomplete``."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        items = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - see above
         width = max(map(len, COMMANDS))
@@ -118,7 +118,7 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line, that of the process unless given, and return its exit code; 64 for wrong usage."""
+    """Run a command line, by default the process's, and return its exit code; 64 for wrong usage."""
     if _COMPLETE in os.environ:
         from resource_api.cli import completion
 

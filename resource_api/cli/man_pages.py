@@ -1,4 +1,4 @@
-"""Manual pages of the command, made from what its help shows: ``python -m resource_api.cli.man_pages DIRECTORY``.
+"""Manual pages of the command, made from its help: ``python -m resource_api.cli.man_pages DIRECTORY``.
 
 One page for each command, also for those beneath a group. The date is that of ``SOURCE_DATE_EPOCH`` if it is set, so
 that a package can be built again with the same content.
@@ -101,8 +101,8 @@ def _command_page(context: click.Context) -> Iterator[str]:
         yield from ([".PP"] if number else []) + _text(paragraph)
     if isinstance(command, CommandGroup):
         yield ".SH COMMANDS"
-        for each, inner in sorted(command.commands.items()):
-            yield from _term(f"\\fB{_escape(each)}\\fR", f"{command_help.summary(inner)}.")
+        for member, inner in sorted(command.commands.items()):
+            yield from _term(f"\\fB{_escape(member)}\\fR", f"{command_help.summary(inner)}.")
     yield from _options(command, context)
     yield from (".SH EXAMPLES", ".EX", *map(_escape, examples), ".EE")
     yield from (".SH SEE ALSO", f".BR {_escape(_PROGRAM)} (1)")
@@ -138,7 +138,10 @@ def _text(text: str) -> list[str]:
 
 def _escape(text: str) -> str:
     """Return a line for the formatter that shows ``text`` as it is; a hyphen stays one that can be copied."""
-    return "".join(_SPECIAL.get(each, each if each.isascii() else f"\\[u{ord(each):04X}]") for each in text)
+    return "".join(
+        _SPECIAL.get(character, character if character.isascii() else f"\\[u{ord(character):04X}]")
+        for character in text
+    )
 
 
 def write(directory: Path) -> list[Path]:

@@ -35,7 +35,7 @@ class LiveLines:
     def __init__(self, descriptor: int) -> None:
         """Use the terminal at ``descriptor``; nothing is written yet."""
         self._descriptor = descriptor
-        self._shown: Sequence[str] = ()
+        self._lines: Sequence[str] = ()
         self._lock = RLock()
         self._closed = False
 
@@ -49,28 +49,28 @@ class LiveLines:
         return columns or _SIZE[0], rows or _SIZE[1]
 
     def show(self, lines: Sequence[str]) -> None:
-        """Replace what is shown, unless it is the same or this process is in the background of its terminal."""
+        """Replace the lines, unless they are the same or this process is in the background of its terminal."""
         with self._locked():
             if self._closed or not self._in_foreground():
                 return
-            if list(lines) != list(self._shown):
+            if list(lines) != list(self._lines):
                 # Before they are written: a signal handler that comes meanwhile erases them.
-                before, self._shown = self._shown, lines
+                before, self._lines = self._lines, lines
                 self._write(self._erasure(before) + "\r\n".join(lines))
 
     @contextmanager
     def hidden(self) -> Iterator[None]:
         """Erase the lines, for output of whole lines in the block, and write them again below it."""
         with self._locked():
-            shown, self._shown = self._shown, ()
-            if shown:
-                self._write(self._erasure(shown))
+            hidden, self._lines = self._lines, ()
+            if hidden:
+                self._write(self._erasure(hidden))
             try:
                 yield
             finally:
-                if shown and not self._closed:
-                    self._shown = shown
-                    self._write("\r\n".join(shown))
+                if hidden and not self._closed:
+                    self._lines = hidden
+                    self._write("\r\n".join(hidden))
 
     def close(self) -> None:
         """Erase the lines and show none any more. Safe in a signal handler."""
@@ -88,7 +88,7 @@ class LiveLines:
                 self._lock.release()
 
     def _erasure(self, lines: Sequence[str]) -> str:
-        """Return what erases lines; a narrower window than before has wrapped them."""
+        """Return the control sequences that erase lines, which a narrower window has wrapped."""
         if not lines:
             return ""
         columns, _ = self.size
@@ -126,7 +126,7 @@ def cut(text: str, columns: int) -> str:
 
 
 def cut_inside(text: str, columns: int) -> str:
-    """Return a text that takes at most ``columns``; what is missing is in its middle, where ``…`` stands."""
+    """Return a text that takes at most ``columns``; a longer one has ``…`` in its middle."""
     if width(text) <= columns:
         return text
     end = _beginning(text[::-1], (columns - 1) // 2)[::-1]
@@ -142,7 +142,7 @@ def _beginning(text: str, columns: int) -> str:
     return text
 
 
-#: Seconds between two looks at what is running.
+#: Seconds between two updates.
 _TICK: Final = 0.1
 #: Seconds after which a call has a live line; most calls end before.
 _SHORT: Final = 0.3
@@ -185,7 +185,7 @@ class ProgressDisplay:
 
     @contextmanager
     def waiting(self, activity: Activity) -> Iterator[Callable[[], None]]:
-        """Show a wait while the block runs, whenever what is yielded is called: a wait needs no thread."""
+        """Show a wait while the block runs, at each call of the yielded function: a wait needs no thread."""
         with self._shown(activity):
             yield self.update
 
@@ -200,26 +200,26 @@ class ProgressDisplay:
                 self.update()
 
     def update(self) -> None:
-        """Show what is running now."""
-        now = self._clock()
+        """Show the running activities."""
+        time_now = self._clock()
         if self._lines is not None:
             columns, rows = self._lines.size
-            activities = [activity for activity in list(self._due) if now - activity.started >= _SHORT]
-            lines = [self._line(activity, now, columns - 1) for activity in activities]
+            activities = [activity for activity in list(self._due) if time_now - activity.started >= _SHORT]
+            lines = [self._line(activity, time_now, columns - 1) for activity in activities]
             self._lines.show(lines if len(lines) < rows else [*lines[: rows - 2], f"… {len(lines) - rows + 2} more"])
             return
         for activity, due in list(self._due.items()):
-            if now >= due and activity in self._due:
-                self._due[activity] = due + _NEXT * ((now - due) // _NEXT + 1)
-                activity.log(int(now - activity.started))
+            if time_now >= due and activity in self._due:
+                self._due[activity] = due + _NEXT * ((time_now - due) // _NEXT + 1)
+                activity.log(int(time_now - activity.started))
 
-    def _line(self, activity: Activity, now: float, columns: int) -> str:
+    def _line(self, activity: Activity, time_now: float, columns: int) -> str:
         """Return ``[3/14] Package[nginx] installing … 12 s: DETAIL``; the name is cut first, the seconds are not."""
-        place = f"[{activity.place}] " if activity.place else ""
+        prefix = f"[{activity.place}] " if activity.place else ""
         end = f" {activity.verb} … " if activity.verb else " … "
-        end += f"{int(now - activity.started)} s"
+        end += f"{int(time_now - activity.started)} s"
         subject = escape(self._mask(activity.subject))
-        line = cut(place + cut(subject, max(_LEAST, columns - width(place + end))) + end, columns)
+        line = cut(prefix + cut(subject, max(_LEAST, columns - width(prefix + end))) + end, columns)
         room = columns - width(line) - 2
         detail = escape(self._mask(activity.detail).strip()) if room >= _LEAST else ""
         return f"{line}: {(cut_inside if room > _WIDE else cut)(detail, room)}" if detail else line
@@ -241,7 +241,7 @@ class ProgressDisplay:
             if self._thread is not None or self._closed.is_set():
                 return
             thread = threading.Thread(target=self._run, daemon=True, name="progress")
-            # A signal that the kernel delivers to this thread would not interrupt what the main thread waits for.
+            # A signal that the kernel delivers to this thread would not interrupt a wait of the main thread.
             before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
                 thread.start()
@@ -253,6 +253,6 @@ class ProgressDisplay:
 
     def _run(self) -> None:
         while not self._closed.wait(_TICK):
-            # What is shown is read while the call changes it: what goes wrong here must not end up on the terminal.
+            # The activities are read while calls change them: an error of that must not end up on the terminal.
             with suppress(Exception):
                 self.update()

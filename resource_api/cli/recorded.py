@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from resource_api.state.store import StackName, Store
 
 
-class Stack:
+class RecordedStack:
     """One stack of a store."""
 
     def __init__(self, session: Session, name: StackName | None = None) -> None:
@@ -43,7 +43,7 @@ class Stack:
 
     @property
     def state(self) -> StackState:
-        """What is recorded of the stack."""
+        """The recorded state of the stack."""
         return self.store.load(self.name)
 
     @contextmanager
@@ -64,40 +64,37 @@ class Stack:
 
 
 def none_recorded(session: Session) -> bool:
-    """Whether the store is empty and no project is named: then there is nothing to show, which is no error."""
+    """Whether the store is empty and no project is given: then an empty result is no error."""
     return recorded_stack.none_recorded(session.runtime.store, session.settings)
 
 
-def find_record(known: StackState, text: str) -> Record:
+def find_record(state: StackState, text: str) -> Record:
     """Return the record of a ``Type[title]``, a ``Type[name]`` or a URN. Raise ``UsageError``."""
-    return _find_named(known, parse_reference(text, known))[0]
+    return _find_named(state, parse_reference(text, state))[0]
 
 
-def _find_named(known: StackState, wanted: Reference) -> list[Record]:
-    """Return the record of a name, then those of what the resource has replaced and is not deleted yet."""
-    records = known.records.values()
-    found = next((record for record in records if record.reference == wanted), None)
-    found = found or known.records.get((wanted.type, wanted.title))
-    if found is None:
-        raise UsageError(recorded_stack.no_record(known, wanted))
-    return [found, *(record for record in records if record.successor == str(found.reference))]
+def _find_named(state: StackState, target: Reference) -> list[Record]:
+    """Return the record of a name, then those of replaced resources that are not deleted yet."""
+    records = state.records.values()
+    record = next((candidate for candidate in records if candidate.reference == target), None)
+    record = record or state.records.get((target.type, target.title))
+    if record is None:
+        raise UsageError(recorded_stack.no_record(state, target))
+    return [record, *(candidate for candidate in records if candidate.successor == str(record.reference))]
 
 
-def find_records(known: StackState, text: str) -> list[Record]:
-    """Return the records of a resource, or of every resource of a component, with what it has replaced.
-
-    Raise ``UsageError``.
-    """
-    wanted = parse_reference(text, known)
-    name = str(wanted)
-    members = [each for each in known.records.values() if name in reference.enclosing_components(each.parent)]
-    return members or _find_named(known, wanted)
+def find_records(state: StackState, text: str) -> list[Record]:
+    """Return the records of a resource or of a component's resources, with replaced ones. Raise ``UsageError``."""
+    target = parse_reference(text, state)
+    name = str(target)
+    members = [record for record in state.records.values() if name in reference.enclosing_components(record.parent)]
+    return members or _find_named(state, target)
 
 
-def parse_reference(text: str, known: StackState) -> Reference:
+def parse_reference(text: str, state: StackState) -> Reference:
     """Return the reference that a reference, or a URN of a stack, means on the command line. Raise ``UsageError``."""
     try:
-        reference.check_stack(text, known.project, known.stack)
+        reference.check_stack(text, state.project, state.stack)
         return reference.parse_name(text)
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -116,31 +113,31 @@ class Runs:
         self._whose = f" of {names[0]}" if len(names) == 1 else ""
         self.all = recorded_stack.finished_runs(self._store, names)
 
-    def document(self, wanted: str | None) -> dict[str, Any]:
+    def document(self, prefix: str | None) -> dict[str, Any]:
         """Return the document of the run whose id begins with ``wanted``.
 
         ``last``, or None, is the last one that did something, ``last-1`` the one before. Raise ``UsageError`` where
         there is none, or several.
         """
-        position = _LAST.fullmatch(wanted or "last")
-        run = self._last(int(position[1] or 0)) if position else self._find(str(wanted))
+        position = _LAST.fullmatch(prefix or "last")
+        run = self._last(int(position[1] or 0)) if position else self._find(str(prefix))
         with suppress(OSError, ValueError, LookupError, TypeError):
             if run["kept"] and (content := self._store.load_run(run["run"])) is not None:
                 return run_document.document(content)
         return run_document.history_document({**run, "kept": False})
 
     def _last(self, before: int) -> Mapping[str, Any]:
-        """Return the last run of which something is kept, or so many of them ``before`` it."""
-        found = [run for run in self.all if run["kept"]] or self.all
-        if len(found) <= before:
-            msg = f"{len(found) or 'no'} runs are recorded{self._whose}"
+        """Return the newest kept run, or the one ``before`` runs earlier."""
+        runs = [run for run in self.all if run["kept"]] or self.all
+        if len(runs) <= before:
+            msg = f"{len(runs) or 'no'} runs are recorded{self._whose}"
             raise UsageError(msg)
-        return found[-1 - before]
+        return runs[-1 - before]
 
-    def _find(self, wanted: str) -> Mapping[str, Any]:
-        found = [run for run in self.all if str(run.get("run", "")).startswith(wanted)]
-        if len(found) != 1:
-            which = f"{len(found)} runs begin with" if found else "there is no run"
-            msg = f"{which} '{wanted}' in the history{self._whose}; 'resource-api history' lists the runs"
+    def _find(self, prefix: str) -> Mapping[str, Any]:
+        runs = [run for run in self.all if str(run.get("run", "")).startswith(prefix)]
+        if len(runs) != 1:
+            which = f"{len(runs)} runs begin with" if runs else "there is no run"
+            msg = f"{which} '{prefix}' in the history{self._whose}; 'resource-api history' lists the runs"
             raise UsageError(msg)
-        return found[0]
+        return runs[0]

@@ -1,4 +1,4 @@
-"""``resource --edit``: resources as YAML in the user's editor; what has been changed there is applied.
+"""``resource --edit``: resources as YAML in the user's editor, and the application of the changes.
 
 A text with a problem is opened again with the message above it, until it is right or saved without a change.
 """
@@ -38,11 +38,11 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
     """
     original = "\n".join(yaml_manifest.manifest(listed)) + "\n"
     before = yaml_reader.read(original.encode(), _FILE).data["resources"]
-    shown = original
+    current = original
     with tempfile.TemporaryDirectory(prefix="resource-api-") as directory:
         path = f"{directory}/{_FILE}"
         while True:
-            text = _edited(session, path, shown)
+            text = _edited(session, path, current)
             body = "".join(line for line in text.splitlines(keepends=True) if not line.startswith(_PROBLEM))
             if body == original or not body.strip():
                 session.log.write("notice", "", "nothing has been edited, so nothing is changed")
@@ -50,9 +50,9 @@ def edit(session: Session, listed: Listed, providers: Mapping[str, Any]) -> int:
             try:
                 return _apply(session, _manifest(body, before, providers))
             except ManifestError as error:
-                if text == shown:
+                if text == current:
                     raise
-                shown = _with_problems(body, error.problems)
+                current = _with_problems(body, error.problems)
 
 
 def _edited(session: Session, path: str, text: str) -> str:
@@ -94,7 +94,7 @@ def _manifest(text: str, before: Mapping[str, Any], providers: Mapping[str, Any]
         raise manifest_error(_FILE, (1, 1), "structure", "here stands 'resources:' and nothing else beside it")
     changed = {reference: body for reference, body in data["resources"].items() if before.get(reference, ...) != body}
     for name in providers:
-        changed = {each: {**body, "provider": name} if body else body for each, body in changed.items()}
+        changed = {title: {**body, "provider": name} if body else body for title, body in changed.items()}
     data = {"project": "resource", "resources": changed, "providers": literal(providers)}
     return assemble([document.with_data(data)])
 
@@ -109,5 +109,5 @@ def _apply(session: Session, manifest: Manifest) -> int:
 def _with_problems(text: str, problems: Sequence[Problem]) -> str:
     """Return a text below its problems, whose lines are those of the whole."""
     count = len(problems)
-    moved = [each._replace(line=each.line + count if each.line else 0) for each in problems]
-    return "".join(f"{_PROBLEM}{' '.join(str(each).split())}\n" for each in moved) + text
+    moved = [problem._replace(line=problem.line + count if problem.line else 0) for problem in problems]
+    return "".join(f"{_PROBLEM}{' '.join(str(problem).split())}\n" for problem in moved) + text

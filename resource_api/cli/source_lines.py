@@ -48,7 +48,7 @@ _FLAGS: Final = frozenset({"sensitive", "ephemeral"})
 #: The codes of problems of values that were given to inputs.
 _INPUT_CODES: Final = frozenset({"input", "unknown_input"})
 #: The keys of an input that hold no value of it.
-_ABOUT_INPUTS: Final = frozenset(
+_INPUT_FIELDS: Final = frozenset(
     {"type", "docs", "sensitive", "ephemeral", "kind", "inputs", "outputs", "attributes", "resources", "INPUTS", "TYPE"}
 )
 
@@ -64,10 +64,10 @@ class SourceLines:
         began: float,
         stdin: bytes = b"",
     ) -> None:
-        """Show files that have not changed since ``began``; ``settings`` are the parameters of the command.
+        """Show files that are unchanged since ``began``; ``settings`` are the parameters of the command.
 
-        ``attributes`` returns those of the type or component of a name. The secrets that ``log`` masks are never shown.
-        ``stdin`` is what standard input has held.
+        ``attributes`` returns the attributes of a type or component by its name. The secrets that ``log`` masks are
+        never shown. ``stdin``: the content of standard input.
         """
         self._stdin = stdin
         manifest = settings.get("manifest") or ""
@@ -84,7 +84,7 @@ class SourceLines:
         self._inputs: dict[str, Document | None] = {}
         self._secret_names: dict[str, tuple[frozenset[str], frozenset[str]] | None] = {}
         #: File, index and whether it cannot be parsed → whether a line may be secret.
-        self._known: dict[tuple[str, int, bool], bool] = {}
+        self._hidden: dict[tuple[str, int, bool], bool] = {}
 
     def locate(self, problem: Problem) -> Problem:
         """Return the problem of an input with its place in the file of inputs that it comes from, if it does."""
@@ -98,7 +98,7 @@ class SourceLines:
         return problem
 
     def _input_file(self, path: str) -> Document | None:
-        """Return what a file of inputs holds; None where it cannot be read."""
+        """Return the content of a file of inputs, or None where it cannot be read."""
         if path not in self._inputs:
             self._inputs[path] = None
             with suppress(OSError, ValueError, ManifestError):
@@ -106,7 +106,7 @@ class SourceLines:
         return self._inputs[path]
 
     def _files_with(self, name: str) -> Iterator[str]:
-        """Yield the files that an input may be from, the one that wins first."""
+        """Yield the files that an input may be from, in order of precedence."""
         yield from reversed(self._input_files)
         if self._stack_file is not None and name not in dict(given_inputs.environment_inputs()):
             yield self._stack_file
@@ -132,23 +132,23 @@ class SourceLines:
         declared = self._attributes(self._type_name[:1].lower() + self._type_name[1:])
         if declared is None:
             return False
-        return not _is_meant(attribute, frozenset(declared.sensitive), frozenset(declared.attributes))
+        return not _resembles(attribute, frozenset(declared.sensitive), frozenset(declared.attributes))
 
     def _is_plain_input(self, name: str) -> bool:
-        """Whether what ``-i`` gives is no secret: of one it names the file, unless the input's name is misspelt."""
-        known = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
-        return name in known or not _is_meant(name, frozenset(known), frozenset())
+        """Whether the argument of ``-i`` is no secret: for a secret it names a file, unless the name is misspelt."""
+        sensitive = self._outline(self._manifest).sensitive_inputs if self._suffix(self._manifest) in _FORMS else ()
+        return name in sensitive or not _resembles(name, frozenset(sensitive), frozenset())
 
     def under(self, problem: Problem) -> list[str]:
-        """Return the source line of a problem and its carets; empty where there is none to show."""
+        """Return the source line of a problem and its carets, or nothing where there is none to show."""
         if (argument := self._argument(problem)) is not None:
             return self._under_argument(problem, *argument)
         if not problem.file or not 0 < problem.line <= len(lines := self._outline(problem.file).lines):
             return []
-        place = problem.file, problem.line - 1, problem.code == "syntax"
-        if place not in self._known:
-            self._known[place] = self._may_be_secret(*place)
-        if self._known[place]:
+        key = problem.file, problem.line - 1, problem.code == "syntax"
+        if key not in self._hidden:
+            self._hidden[key] = self._may_be_secret(*key)
+        if self._hidden[key]:
             return []
         form = _FORMS.get(self._suffix(problem.file), "yaml")
         return excerpt(lines[problem.line - 1], problem.line, problem.column, form)
@@ -171,7 +171,7 @@ class SourceLines:
         return (_LINE_END if self._suffix(file) == ".py" else _YAML_LINE_END).split(text)
 
     def _suffix(self, file: str) -> str:
-        """Return the suffix of a file; of standard input that of a file with its format."""
+        """Return the suffix of a file, for standard input by its format."""
         if file == STDIN:
             return ".json" if self._stdin.lstrip().startswith(b"{") else ".yaml"
         return os.path.splitext(file)[1].lower()
@@ -188,17 +188,17 @@ class SourceLines:
             return True
         secret, plain = names
         around = outline.belongs_to(index, siblings=unparsed)
-        found = {name for each in around for name in _names(each, words=unparsed)}
-        unknown = any(name not in plain and _SECRET_WORD.search(name) for name in found)
-        return unknown or any(_is_meant(name, secret, plain) for name in found)
+        keys = {key for line in around for key in _names(line, words=unparsed)}
+        unknown = any(key not in plain and _SECRET_WORD.search(key) for key in keys)
+        return unknown or any(_resembles(key, secret, plain) for key in keys)
 
     def _find_secret_names(self, outline: _Outline) -> tuple[frozenset[str], frozenset[str]] | None:
-        """Return the names of sensitive attributes, inputs and values in a file, and those of other attributes.
+        """Return the names of sensitive attributes, inputs and values in a file, and the names of other attributes.
 
-        None where there are too many to find out.
+        Return None where a file has too many names of types.
         """
         lines = outline.lines
-        types = {name for line in lines for found in _TYPE.findall(line) for name in found if name}
+        types = {name for line in lines for match in _TYPE.findall(line) for name in match if name}
         if len(types) > _MOST_TYPES:
             return None
         secret, plain = set(outline.sensitive_inputs), set[str]()
@@ -210,12 +210,12 @@ class SourceLines:
                 plain |= declared.attributes.keys() - declared.sensitive
         for line in lines:
             if not secret.isdisjoint(_KEY.findall(line)):
-                secret |= {name for found in _USED.findall(line) for name in found}
+                secret |= {name for match in _USED.findall(line) for name in match}
         return frozenset(secret), frozenset(plain - secret)
 
 
 class _Outline:
-    """The lines of a file, and which of them each one is indented under: found in one pass for all of them."""
+    """The lines of a file, and the lines that each is indented under, computed in one pass."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = lines
@@ -223,24 +223,24 @@ class _Outline:
     @cached_property
     def sensitive_inputs(self) -> set[str]:
         """The keys on each line that declares a secret, and on the one that it is indented under: secret inputs."""
-        found = set[str]()
+        names = set[str]()
         for index, line in enumerate(self.lines):
             if _declares_secret(line):
                 above = self._above[index]
-                found.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
-        return found - _ABOUT_INPUTS
+                names.update(_KEY.findall(line), _KEY.findall(self.lines[above]) if above >= 0 else ())
+        return names - _INPUT_FIELDS
 
     @cached_property
     def _above(self) -> Sequence[int]:
         """For each line the index of the nearest one before that is indented less, -1 where there is none."""
-        found, outer = [], list[tuple[int, int]]()
+        indices, outer = [], list[tuple[int, int]]()
         for index, line in enumerate(self.lines):
             indentation = _indentation(line)
             depth = bisect_left(outer, (indentation, -1))
-            found.append(outer[depth - 1][1] if depth else -1)
+            indices.append(outer[depth - 1][1] if depth else -1)
             if line.strip():
                 outer[depth:] = [(indentation, index)]
-        return found
+        return indices
 
     @cached_property
     def _keyed(self) -> Sequence[int]:
@@ -251,16 +251,16 @@ class _Outline:
     def belongs_to(self, index: int, *, siblings: bool) -> Iterator[str]:
         """Yield a line, the nearest one before with a key if it has none itself, and those that it is indented under.
 
-        ``siblings``: also those before it under the same line, because it may have been meant as a part of one of them.
+        ``siblings``: also those before it under the same line, of which it may be meant to be a part.
         """
         line, above = self.lines[index], self._above[index]
         yield line
-        wanted = not _KEY.search(line)
-        if wanted and self._keyed[index] >= 0:
+        has_no_key = not _KEY.search(line)
+        if has_no_key and self._keyed[index] >= 0:
             yield self.lines[self._keyed[index]]
         for sibling in reversed(self.lines[above + 1 : index]) if siblings else ():
             yield sibling
-            if not _indentation(line) and (_KEY.search(sibling) or (sibling.strip() and not wanted)):
+            if not _indentation(line) and (_KEY.search(sibling) or (sibling.strip() and not has_no_key)):
                 break  # A line that is not indented ends what stands before it.
         while above >= 0:
             yield self.lines[above]
@@ -274,11 +274,11 @@ def _declares_secret(line: str) -> bool:
 
 @cache
 def _is_flag(name: str) -> bool:
-    return _is_meant(name, _FLAGS, _ABOUT_INPUTS - _FLAGS)
+    return _resembles(name, _FLAGS, _INPUT_FIELDS - _FLAGS)
 
 
 @cache
-def _is_meant(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
+def _resembles(name: str, secret: frozenset[str], plain: frozenset[str]) -> bool:
     """Whether a name is one of the ``secret`` ones, or is none of the ``plain`` ones and nearest to a secret one."""
     if name in secret or name in plain or not secret:
         return name in secret
@@ -292,5 +292,5 @@ def _names(line: str, *, words: bool) -> set[str]:
 
 
 def _indentation(line: str) -> int:
-    found = _INDENTATION.match(line)
-    return found.end() if found else 0
+    match = _INDENTATION.match(line)
+    return match.end() if match else 0

@@ -1,4 +1,4 @@
-"""What is reported of a command line that cannot be parsed: the option or command that is meant, and its JSON.
+"""Advice on a command line that cannot be parsed: the nearest option or command, and the error as JSON.
 
 An option that deletes or replaces something, or shows a secret, is never suggested.
 """
@@ -31,18 +31,18 @@ def with_advice(error: click.ClickException, arguments: Sequence[str]) -> click.
         return _usage_error(f"No such option '{name}'", _advice_on_option(name, error.ctx), error.ctx)
     if isinstance(error, click.NoSuchCommand):
         group = error.ctx.command if error.ctx else None
-        known = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
-        about = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
-        hint = nearest(error.command_name, known, "command", about)
+        names = group.list_commands(error.ctx) if error.ctx and isinstance(group, click.Group) else []
+        group_name = str(error.ctx.info_name) if error.ctx and error.ctx.parent else ""
+        hint = nearest(error.command_name, names, "command", group_name)
         return _usage_error(f"No such command '{error.command_name}'", hint, error.ctx)
     if type(error) is click.UsageError:
-        hint = next(filter(None, (nearest(each, (), "argument") for each in arguments)), "")
+        hint = next(filter(None, (nearest(word, (), "argument") for word in arguments)), "")
         return _usage_error(error.message, hint, error.ctx) if hint else error
     return error
 
 
 def write_json(error: click.ClickException, arguments: Sequence[str], exit_code: int) -> None:
-    """Write to stdout what a command with ``--json`` among its ``arguments`` writes of any error; raise ``OSError``."""
+    """Write the error as JSON to stdout if ``--json`` is among the ``arguments``. Raise ``OSError``."""
     if "--json" not in arguments:
         return
     import json
@@ -54,29 +54,29 @@ def write_json(error: click.ClickException, arguments: Sequence[str], exit_code:
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None and context.info_name in _STREAMING:
         last = documents.line("summary", documents.summary(Summary(), exit_code))
-        click.echo("\n".join(json.dumps(each) for each in (documents.line("diagnostic", problem), last)))
+        click.echo("\n".join(json.dumps(line) for line in (documents.line("diagnostic", problem), last)))
     else:
         click.echo(json.dumps({"diagnostics": [problem], "exit_code": exit_code}, indent=2))
 
 
 def _as_written(name: str, arguments: Sequence[str]) -> str:
     """Return the option as the user wrote it; click splits ``-var`` into ``-v``, ``-a`` and ``-r``."""
-    words = [each.partition("=")[0] for each in arguments if each.startswith("-")]
-    if name in words or name.startswith("--"):
+    written = [word.partition("=")[0] for word in arguments if word.startswith("-")]
+    if name in written or name.startswith("--"):
         return name
-    return next((each for each in words if not each.startswith("--") and name[1:] in each), name)
+    return next((word for word in written if not word.startswith("--") and name[1:] in word), name)
 
 
 def _advice_on_option(name: str, context: click.Context | None) -> str:
     command = context.command if context else None
-    known = [option for each in command.params for option in each.opts] if command else []
+    flags = [flag for parameter in command.params for flag in parameter.opts] if command else []
     if context:
-        known += context.help_option_names
-    known = [each for each in known if each.startswith("-")]
-    if f"-{name}" in known and f"-{name}" not in NEVER_SUGGESTED:
+        flags += context.help_option_names
+    flags = [flag for flag in flags if flag.startswith("-")]
+    if f"-{name}" in flags and f"-{name}" not in NEVER_SUGGESTED:
         return f"did you mean '-{name}'?"
-    hint = nearest(name, known, "option", str(command.name) if command else "")
-    if any(f"'{each}'" in hint for each in NEVER_SUGGESTED):
+    hint = nearest(name, flags, "option", str(command.name) if command else "")
+    if any(f"'{flag}'" in hint for flag in NEVER_SUGGESTED):
         return ""
     return hint or ("write options behind the command" if isinstance(command, click.Group) else "")
 

@@ -1,7 +1,7 @@
-"""The configured provider that resources are read or changed with where no manifest is applied.
+"""Select and configure the provider that reads or changes resources without a manifest.
 
-It comes from a manifest's ``providers:``, from ``providers.yaml`` on the module path, or from a configuration that is
-given directly. Puppet's transports and ``puppet device`` are the model. Nothing of the resources is read.
+It comes from a manifest's ``providers:``, from ``providers.yaml`` on the module path, or from a direct configuration.
+Puppet's transports and ``puppet device`` are the model. No resource is read.
 """
 
 from __future__ import annotations
@@ -104,15 +104,15 @@ class ProviderSelector:
         if config is None and (declared := self._find(type_name)) is not None:
             return self._from_manifest(type_name, type_name, declared, {}, providers)
         functions = providers.functions(type_name)
-        known, given = functions.definition.config, config or {}
-        if unknown := [key for key in given if key not in known.attributes]:
-            what = f"unknown configuration '{unknown[0]}'{hint(unknown[0], known.attributes)}"
-            msg = f"{type_name}: {what if known.attributes else 'its provider takes no configuration'}"
+        attributes, values = functions.definition.config, config or {}
+        if unknown := next((key for key in values if key not in attributes.attributes), None):
+            error = f"unknown configuration '{unknown}'{hint(unknown, attributes.attributes)}"
+            msg = f"{type_name}: {error if attributes.attributes else 'its provider takes no configuration'}"
             raise UsageError(msg)
-        if problems := canonicalize.check_values(known, canonicalize.fill_defaults(known, dict(given))):
+        if problems := canonicalize.check_values(attributes, canonicalize.fill_defaults(attributes, dict(values))):
             msg = f"{type_name}: {'; '.join(problem.message for problem in problems)}"
             raise UsageError(msg)
-        return SelectedProvider(type_name, provider_config.default_config(functions, given))
+        return SelectedProvider(type_name, provider_config.default_config(functions, values))
 
     def _from_manifest(
         self, type_name: str, provider: str, source: Source, inputs: Mapping[str, Any], pool: ProviderPool
@@ -125,36 +125,38 @@ class ProviderSelector:
         needed = provider_config.reduce_to_provider(manifest, provider, self._registry.types_with_function)
         if problems := list(_resource_values(needed)):
             raise ManifestError(problems)
-        given = {name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs}
-        catalog = self._compiler.compile(needed, given, pool, from_file=not isinstance(source, Mapping))
+        needed_inputs = {
+            name: value for name, value in inputs.items() if name in needed.inputs or name not in manifest.inputs
+        }
+        catalog = self._compiler.compile(needed, needed_inputs, pool, from_file=not isinstance(source, Mapping))
         for warning in catalog.warnings:
             self._run.log.write("warning", "", f"{warning.file}: {warning.message}")
-        found = catalog.instances[instance]
-        config = _Configurations(catalog, pool).config(found)
-        declared = _declared_members(manifest, self._registry.type(type_name, found.version), provider)
-        return SelectedProvider(instance, config, found.version, found.implementation, declared)
+        selected = catalog.instances[instance]
+        config = _Configurations(catalog, pool).config(selected)
+        declared = _declared_members(manifest, self._registry.type(type_name, selected.version), provider)
+        return SelectedProvider(instance, config, selected.version, selected.implementation, declared)
 
     def _find(self, provider: str) -> Manifest | None:
         """Return the first ``providers.yaml`` on the module path that has a provider of that name."""
-        return next((each for each in self._declared() if provider in each.providers), None)
+        return next((manifest for manifest in self._declared() if provider in manifest.providers), None)
 
     def _declared(self) -> Iterator[Manifest]:
         return map(reading.read_providers, self._registry.data_files(PROVIDERS))
 
     def _unknown(self, provider: str) -> str:
-        advice = nearest(provider, [name for each in self._declared() for name in each.providers])
-        where = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
-        return f"unknown provider '{provider}'; {where}" + (f"; {advice}" if advice else "")
+        suggestion = nearest(provider, [name for manifest in self._declared() for name in manifest.providers])
+        advice = "declare it in providers.yaml in a directory of the module path, or name the manifest that declares it"
+        return f"unknown provider '{provider}'; {advice}" + (f"; {suggestion}" if suggestion else "")
 
 
 class _Configurations:
-    """Evaluates the configurations of a catalog's providers, each when it is needed: a function may need another."""
+    """Evaluates the configurations of a catalog's providers on demand: a function may need another one."""
 
     def __init__(self, catalog: Catalog, providers: ProviderPool) -> None:
         self._catalog = catalog
         self._providers = providers
         self._begun: set[str] = set()
-        # A value of a resource has been refused.
+        # Values of resources were refused before.
         self._resolve = catalog.scope.resolver(lambda path: path, self._call)
 
     def config(self, instance: ProviderInstance) -> Mapping[str, Any]:
@@ -168,7 +170,7 @@ class _Configurations:
             msg = f"{instance.position}: {error}"
             raise ProviderError(msg) from error
 
-    def _call(self, call: FunctionCall, given: Mapping[str, Any]) -> Any:
+    def _call(self, call: FunctionCall, inputs: Mapping[str, Any]) -> Any:
         if call.instance in self._begun:
             msg = f"the provider '{call.instance}' needs the result of its own function to be configured"
             raise ValueError(msg)
@@ -176,19 +178,19 @@ class _Configurations:
             self._begun.add(call.instance)
             self._providers.configure(call.instance, self.config(instance))
             self._begun.discard(call.instance)
-        return invoke(call, given, partial(call_function, self._providers))
+        return invoke(call, inputs, partial(call_function, self._providers))
 
 
 def _declared_members(manifest: Manifest, definition: TypeDefinition, provider: str) -> dict[str, set[str]]:
     """Return the members of merged attributes that resources of a provider declare; none of an undeclared attribute."""
-    found: dict[str, set[str]] = {}
-    for each in manifest.resources if definition.merged else ():
-        if each.type == definition.name and (each.meta.get("provider") or each.type) == provider:
-            given = {**manifest.defaults.get(each.file, {}).get(each.type, {}), **each.attributes}
+    declared: dict[str, set[str]] = {}
+    for resource in manifest.resources if definition.merged else ():
+        if resource.type == definition.name and (resource.meta.get("provider") or resource.type) == provider:
+            values = {**manifest.defaults.get(resource.file, {}).get(resource.type, {}), **resource.attributes}
             for name in definition.merged:
-                if isinstance(members := given.get(name), Mapping):
-                    found.setdefault(name, set()).update(members)
-    return found
+                if isinstance(members := values.get(name), Mapping):
+                    declared.setdefault(name, set()).update(members)
+    return declared
 
 
 def _resource_values(manifest: Manifest) -> Iterator[Problem]:
@@ -196,9 +198,9 @@ def _resource_values(manifest: Manifest) -> Iterator[Problem]:
     for declared in manifest.providers.values():
         for key, value in declared.config.items():
             for message in _resource_paths(value):
-                place = declared.origin.place("config", key)
+                position = declared.origin.place("config", key)
                 yield Problem(
-                    None, f"provider '{declared.name}': {key}: {message}", "error", "", *place, code="provider"
+                    None, f"provider '{declared.name}': {key}: {message}", "error", "", *position, code="provider"
                 )
     for name, value in manifest.values.items():
         for message in _resource_paths(value):
@@ -210,5 +212,7 @@ def _resource_paths(value: Any) -> list[str]:
         paths = list(expression.find_paths(value))
     except ValueError:
         return []  # reported by the compiler
-    why = "is a value of a resource, which is known only while the manifest is applied; give the configuration itself"
-    return [f"{path} {why}" for path in paths if isinstance(path.root, tuple)]
+    reason = (
+        "is a value of a resource, which is known only while the manifest is applied; give the configuration itself"
+    )
+    return [f"{path} {reason}" for path in paths if isinstance(path.root, tuple)]

@@ -112,15 +112,15 @@ class RunEnvironment(ResourceReader):
 
     def for_stack(self, project: str, stack: str) -> Self:
         """Return a copy for another project and stack, with the same store."""
-        other = self.with_store(self.store)
-        other.project, other.stack = project, stack
-        return other
+        environment = self.with_store(self.store)
+        environment.project, environment.stack = project, stack
+        return environment
 
     def with_store(self, store: Store) -> Self:
         """Return a copy with another store."""
-        other = copy(self)
-        other._store = store  # noqa: SLF001 - of the same class
-        return other
+        environment = copy(self)
+        environment._store = store  # noqa: SLF001 - of the same class
+        return environment
 
     def with_copied_state(self, store: Store, catalog: Catalog | None = None) -> Self:
         """Return a copy with another store, into which this store's stacks are copied without taking its lock.

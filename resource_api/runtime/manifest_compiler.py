@@ -57,7 +57,7 @@ class ManifestCompiler:
         stacks: Callable[[str, str], Mapping[str, Any]] | None = None,
         contents: ReadContent | None = None,
     ) -> None:
-        """Use the types of ``registry`` and the values of ``facts``; notes about what is ignored go to ``log``.
+        """Use the types of ``registry`` and the values of ``facts``; notes about ignored parts go to ``log``.
 
         ``stacks`` returns the outputs of a stack, from the project of a manifest and the name that the manifest has.
         ``contents`` reads assets and archives; None: from the files of this machine.
@@ -102,9 +102,9 @@ class ManifestCompiler:
         frame = manifest._replace(resources=(), outputs={}, moved=(), removed=(), defaults={})
         if frame.providers:
             needed = provider_config.reduce_to_providers(frame)
-            given = {name: value for name, value in inputs.items() if name in needed.inputs}
+            needed_inputs = {name: value for name, value in inputs.items() if name in needed.inputs}
             try:
-                return self._compile(needed, given, providers)
+                return self._compile(needed, needed_inputs, providers)
             except ManifestError as error:
                 self._log.write("info", "", f"the providers of the manifest are ignored: {error}")
         return self._compile(frame._replace(inputs={}, values={}, providers={}), {}, providers)
@@ -171,9 +171,9 @@ class ManifestCompiler:
             read = {**self._read_contents, **read}
         trust = self._registry.trust
         warnings = [
-            Problem(None, f"others can change this {kind}: {why}", "warning", file=file, code="untrusted_manifest")
+            Problem(None, f"others can change this {kind}: {writers}", "warning", file=file, code="untrusted_manifest")
             for file, kind in read.items()
-            if (why := trust.who_can_change(file))
+            if (writers := trust.who_can_change(file))
         ]
         return catalog._replace(warnings=[*warnings, *catalog.warnings]) if warnings else catalog
 
@@ -186,7 +186,7 @@ class ManifestCompiler:
         if not kinds:
             return catalog
         secrets = Mask()
-        secrets.add([catalog.scope.inputs, *(each.config for each in catalog.instances.values())])
+        secrets.add([catalog.scope.inputs, *(instance.config for instance in catalog.instances.values())])
         warnings = [
             Problem(None, _READABLE.format(kind, file), "warning", file=file, code="readable_secret")
             for file, kind in kinds.items()
@@ -196,11 +196,11 @@ class ManifestCompiler:
 
     def _component(self, name: str) -> LoadedComponent | None:
         """Return the blueprint of a component, None where no component has that name. Raise ``DefinitionError``."""
-        if (found := self._registry.component(name)) is None:
+        if (definition := self._registry.component(name)) is None:
             return None
         from resource_api.manifest import python_manifest
 
-        return python_manifest.blueprint(*found, self._facts, self._log.mask.add_inputs)
+        return python_manifest.blueprint(*definition, self._facts, self._log.mask.add_inputs)
 
 
 def _holds(file: str, secrets: Mask) -> bool:

@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from resource_api.runtime.manifest_compiler import Source
     from resource_api.runtime.runtime import Runtime
 
-    #: Inputs by name from one place, and what tells the place of one of them.
-    Given = tuple[Mapping[str, Any], Callable[[str], str]]
+    #: Inputs by name from one source, and the function that returns the location of one of them.
+    InputSource = tuple[Mapping[str, Any], Callable[[str], str]]
 
 
 def expression_value(runtime: Runtime, source: Source, inputs: Mapping[str, Any], text: str) -> Any:
-    """Return the value of ``text`` in a manifest: an expression, with or without ``${`` and ``}``, or text with some.
+    """Return the value of ``text`` in a manifest: an expression, with or without ``${`` and ``}``, or text with them.
 
-    The answer of a function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is
-    recorded. Raise ``UsageError`` for what does not exist, ``ManifestError`` for a wrong manifest.
+    The result of a function is ``UNKNOWN``: none is called. A secret is wrapped, or sealed where only its digest is
+    recorded. Raise ``UsageError`` for an unknown name, ``ManifestError`` for a wrong manifest.
     """
     catalog = runtime.compile(source, inputs)
     resolve = catalog.scope.resolver(partial(_recorded, runtime, catalog))
@@ -48,7 +48,7 @@ def _recorded(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
     state = runtime.store.load(runtime.name(catalog))
     declared = catalog.find(path.root)
     record = state.records.get(declared.key) if declared is not None else None
-    record = record or next((each for each in state.records.values() if each.reference == path.root), None)
+    record = record or next((record_ for record_ in state.records.values() if record_.reference == path.root), None)
     if record is None:
         msg = f"{path}: {recorded_stack.no_record(state, path.root)}"
         raise ValueError(msg)
@@ -56,13 +56,13 @@ def _recorded(runtime: Runtime, catalog: Catalog, path: ExpressionPath) -> Any:
     if path.keys[0] not in values:
         msg = f"{path}: nothing is recorded of '{path.keys[0]}'{hint(path.keys[0], values)}"
         raise ValueError(msg)
-    found = open_sealed(values[path.keys[0]])
-    runtime.log.mask.add([found])
-    return expression.follow_keys(found, path, path.keys[1:])
+    value = open_sealed(values[path.keys[0]])
+    runtime.log.mask.add([value])
+    return expression.follow_keys(value, path, path.keys[1:])
 
 
 class InputValue(NamedTuple):
-    """One input; ``place`` is empty where it is not given and has no default."""
+    """One input; ``place``, the location of its value, is empty without one."""
 
     name: str
     type: str
@@ -71,38 +71,34 @@ class InputValue(NamedTuple):
     docs: str
 
 
-def list_inputs(runtime: Runtime, source: Source, given: Sequence[Given]) -> list[InputValue]:
-    """Return the inputs of a manifest, in its order; ``given`` are values by place, the later ones win.
+def list_inputs(runtime: Runtime, source: Source, sources: Sequence[InputSource]) -> list[InputValue]:
+    """Return the inputs of a manifest, in its order; of the ``sources`` the later ones win.
 
-    What must be given and is not is no error here, unless the manifest is a program. Raise ``ManifestError`` for values
-    that are wrong, ``UsageError`` for a secret from the command line.
+    A missing mandatory input is no error here, unless the manifest is a program. Raise ``ManifestError`` for wrong
+    values, ``UsageError`` for a secret from the command line.
     """
-    values = {name: value for each, _ in given for name, value in each.items()}
+    texts = {name: value for inputs, _ in sources for name, value in inputs.items()}
     compiler = ManifestCompiler(runtime.registry, runtime.facts, runtime.log)
     with ProviderPool(runtime.registry, runtime.run) as providers:
-        manifest = compiler.read(source, values, providers)
-    found, wrong = input_values(manifest, values)
-    missing = {name for name, each in manifest.inputs.items() if name not in values and each.default is MISSING}
-    if problems := [problem for problem in wrong if problem.attribute not in missing]:
-        raise ManifestError(problems)
-    runtime.log.mask.add_inputs(found)
+        manifest = compiler.read(source, texts, providers)
+    values, problems = input_values(manifest, texts)
+    declared = manifest.inputs
+    missing = {name for name, entry in declared.items() if name not in texts and entry.default is MISSING}
+    if wrong := [problem for problem in problems if problem.attribute not in missing]:
+        raise ManifestError(wrong)
+    runtime.log.mask.add_inputs(values)
+    locations = {name: _location(manifest, name, sources) for name in declared}
     return [
-        InputValue(
-            name,
-            each.type,
-            found[name] if (place := _place(manifest, name, given)) else None,
-            place,
-            each.docs,
-        )
-        for name, each in manifest.inputs.items()
+        InputValue(name, entry.type, values[name] if locations[name] else None, locations[name], entry.docs)
+        for name, entry in declared.items()
     ]
 
 
-def _place(manifest: Manifest, name: str, given: Sequence[Given]) -> str:
-    """Return where an input is from, as ``site.yaml:3 (default)``; empty where it is from nowhere."""
-    for values, place in reversed(given):
+def _location(manifest: Manifest, name: str, sources: Sequence[InputSource]) -> str:
+    """Return the location of an input's value, as ``site.yaml:3 (default)``, or an empty text without a value."""
+    for values, location in reversed(sources):
         if name in values:
-            return place(name)
+            return location(name)
     declared = manifest.inputs[name]
     default = declared.origin.place("default")
     return "" if declared.default is MISSING else f"{default.file}:{default.line} (default)"

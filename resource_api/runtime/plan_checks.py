@@ -4,7 +4,7 @@ A policy warns of, or forbids, declared resources and plans; it changes nothing.
 are canonical, and again when its unknown values become known; a plan is checked as a whole. An error fails the step
 that it names, or every step when it names none.
 
-``preflight`` of a provider reports what its changes need and this machine lacks. A finding is a warning, dropped where
+``preflight`` of a provider reports the missing prerequisites of its changes. A finding is a warning, dropped where
 an earlier step provides the missing thing, unless the provider made it a warning itself. Steps and exit codes stay.
 """
 
@@ -81,12 +81,12 @@ class PolicyEvaluator:
 
     def check_plan(self, planned: Plan) -> Plan:
         """Check a plan; return it with the forbidden steps failed. Raise ``ResourceError`` when no step would act."""
-        shown = _policy_plan(planned)
+        policy_plan = _policy_plan(planned)
         problems = [
             problem
             for policy in self._policies
             if policy.plan is not None
-            for problem in _about_steps(policy, shown, _evaluated(policy, policy.plan, shown))
+            for problem in _of_steps(policy, policy_plan, _evaluated(policy, policy.plan, policy_plan))
         ]
         self._warn(problems)
         errors = [problem for problem in problems if problem.severity == "error"]
@@ -107,9 +107,11 @@ class PolicyEvaluator:
         )
 
     def _placed(self, problem: Problem, entry: Entry) -> Problem:
-        """Return a problem with its resource and the place of the declaration."""
-        place = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else FilePosition("")
-        return problem._replace(reference=str(entry.reference), file=place.file, line=place.line, column=place.column)
+        """Return a problem with its resource and the position of the declaration."""
+        position = self._manifest.place(entry.declaration, problem.attribute) if self._manifest else FilePosition("")
+        return problem._replace(
+            reference=str(entry.reference), file=position.file, line=position.line, column=position.column
+        )
 
     def _warn(self, problems: Iterator[Problem] | Sequence[Problem]) -> None:
         for problem in problems:
@@ -126,22 +128,22 @@ def _evaluated(policy: Policy, check: Callable[[Any], Any], value: Any) -> Itera
             answers = (
                 [answer] if isinstance(answer, (str, Problem)) else process_guard.call_contained(list, answer or ())
             )
-        for each in answers:
-            if not isinstance(each, (str, Problem)):
-                msg = f"a policy returns strings and Problems, not {type(each).__name__}"
+        for item in answers:
+            if not isinstance(item, (str, Problem)):
+                msg = f"a policy returns strings and Problems, not {type(item).__name__}"
                 raise TypeError(msg)  # noqa: TRY301 - as wrong as an exception of its own
-            problem = each.checked() if isinstance(each, Problem) else Problem(None, each)
+            problem = item.checked() if isinstance(item, Problem) else Problem(None, item)
             yield problem._replace(message=f"policy '{policy.name}': {problem.message}", code="policy")
     except Exception as error:  # noqa: BLE001 - a broken policy allows nothing
-        place = f"{policy.file}:{loader.line_of(error, policy.file)}"
+        position = f"{policy.file}:{loader.line_of(error, policy.file)}"
         yield Problem(
-            None, f"policy '{policy.name}' failed at {place}: {reason(error, with_origin=False)}", code="policy"
+            None, f"policy '{policy.name}' failed at {position}: {reason(error, with_origin=False)}", code="policy"
         )
 
 
-def _about_steps(policy: Policy, shown: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
-    """Yield the problems; one that names no step of the plan becomes a problem of the whole plan."""
-    references = {step.reference for step in shown.steps}
+def _of_steps(policy: Policy, policy_plan: PolicyPlan, problems: Iterator[Problem]) -> Iterator[Problem]:
+    """Yield the problems; one about a missing step becomes a problem of the whole plan."""
+    references = {step.reference for step in policy_plan.steps}
     for problem in problems:
         if problem.reference and problem.reference not in references:
             message = f"policy '{policy.name}' names {problem.reference}, which is not in the plan: {problem.message}"
@@ -160,8 +162,8 @@ def _with_failures(planned: Plan, errors: Sequence[Problem]) -> Plan:
         raise ResourceError("; ".join(whole))
     failed: dict[int, Step] = {}
     for step in planned.steps:
-        own = by_reference.get(str(step.reference), [])
-        if messages := [*own, *(whole if would_change(step) else [])]:
+        step_errors = by_reference.get(str(step.reference), [])
+        if messages := [*step_errors, *(whole if would_change(step) else [])]:
             earlier = [step.decision.error] if step.decision.error else []
             decision = step.decision._replace(error="; ".join([*earlier, *messages]))
             failed[step.entry.index] = step._replace(decision=decision)
@@ -198,20 +200,20 @@ _CHECKED: Final = CREATING | {Action.UPDATE, Action.RUN}
 
 
 def preflight_warnings(plan: Plan, providers: ProviderPool) -> list[Problem]:
-    """Return what is missing for the steps of a plan, as warnings with the place of the declaration."""
+    """Return the missing prerequisites of a plan's steps, as warnings with the positions of the declarations."""
     acting = {step.entry.index: step for step in plan.steps if _acts(step, noop=plan.options.noop)}
     by_instance: dict[str, dict[Name, Step]] = {}
     for step in acting.values():
         if _is_checked(step):
             by_instance.setdefault(step.definition.instance, {})[step.name] = step
     earlier = _EarlierSteps(plan, acting)
-    found = [
+    findings = [
         _placed_finding(plan, step, problem)
         for steps in by_instance.values()
         for step, problem in _findings(steps, providers)
         if problem.severity == "warning" or not earlier.provides(step, problem.needs)
     ]
-    return sorted(found, key=lambda problem: (problem.file, problem.line, problem.column))
+    return sorted(findings, key=lambda problem: (problem.file, problem.line, problem.column))
 
 
 def _acts(step: Step, *, noop: bool) -> bool:
@@ -219,14 +221,14 @@ def _acts(step: Step, *, noop: bool) -> bool:
 
 
 def _is_checked(step: Step) -> bool:
-    """Return whether the provider of a step is asked about it."""
+    """Return whether a step has a ``preflight`` check."""
     features = step.definition.features
     actions = _CHECKED | {Action.DELETE} if "preflight_of_removals" in features else _CHECKED
     return "preflight" in features and step.action in actions and not step.deferred
 
 
 class _EarlierSteps:
-    """What the steps before a step provide.
+    """The resources that the steps before a step provide.
 
     Beyond an exact ``needs``, a resource that is explicitly required and would change counts as providing it: it is
     declared there for a reason, such as a package that brings a user.
@@ -237,7 +239,7 @@ class _EarlierSteps:
         self._acting = acting
 
     def provides(self, step: Step, needs: str | None) -> bool:
-        """Return whether an earlier step provides ``needs``, the text of a reference; None: whether any may."""
+        """Return whether an earlier step provides ``needs``, a reference, or with None whether there is any step."""
         before = self._before(step.entry.index)
         if needs is None:
             return any(index in before for index in self._acting)
@@ -252,7 +254,7 @@ class _EarlierSteps:
         return any(not step.error and not step.is_noop(noop_run=noop) and exists(step.should) for step in steps)
 
     def _before(self, index: int) -> range | set[int]:
-        """Return the indices of the entries that come first: in parallel runs only those that must."""
+        """Return the indices of earlier entries: in parallel runs only of prerequisites."""
         if self._plan.options.parallel > 1:
             return descendants([index], self._plan.catalog.requires) - {index}
         return range(index)
@@ -270,7 +272,7 @@ class _EarlierSteps:
 
 
 def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[tuple[Step, Problem]]:
-    """Yield what a provider reports for its steps; that it fails is a finding about the first."""
+    """Yield the findings of a provider for its steps; its failure is a finding about the first."""
     first = next(iter(steps.values()))
     context = Context(
         first.definition,
@@ -278,11 +280,11 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
         subjects={name: Subject(step.entry.title, parent=step.entry.parent) for name, step in steps.items()},
         answering=True,
     )
-    changes = {name: _known(step) for name, step in steps.items()}
+    changes = {name: _known_values(step) for name, step in steps.items()}
     try:
         provider = providers.instance(first.definition.instance)
         with providers.run.provider_call(), process_guard.contained(), context.activate(provider):
-            answers = [_checked(each, steps) for each in _pairs(provider.preflight(context, changes))]
+            answers = [_checked(pair, steps) for pair in _pairs(provider.preflight(context, changes))]
     except Exception as error:  # noqa: BLE001 - contained: a plan is as true without its warnings
         context.log_traceback(error)
         yield first, Problem(None, f"preflight of its provider failed: {reason(error)}")
@@ -291,14 +293,14 @@ def _findings(steps: Mapping[Name, Step], providers: ProviderPool) -> Iterator[t
 
 
 def _pairs(answer: Any) -> Iterable[Any]:
-    """Return the answer of ``preflight``; None is empty. Raise ``ProviderError`` for what is no iterable."""
+    """Return the answer of ``preflight``, where None is empty. Raise ``ProviderError`` unless it is iterable."""
     if answer is None or hasattr(answer, "__iter__"):
         return answer or ()
     msg = f"it must return pairs of a name and a Problem, not {answer!r:.80}"
     raise ProviderError(msg)
 
 
-def _known(step: Step) -> dict[str, Any]:
+def _known_values(step: Step) -> dict[str, Any]:
     return copy_resource({name: value for name, value in step.should.items() if not is_unknown(value)})
 
 
@@ -317,5 +319,5 @@ def _checked(answer: Any, steps: Mapping[Name, Step]) -> tuple[Step, Problem]:
 
 
 def _placed_finding(plan: Plan, step: Step, problem: Problem) -> Problem:
-    place = plan.catalog.manifest.place(step.entry.declaration, problem.attribute)
-    return problem._replace(severity="warning", reference=str(step.reference), code="preflight", **place._asdict())
+    position = plan.catalog.manifest.place(step.entry.declaration, problem.attribute)
+    return problem._replace(severity="warning", reference=str(step.reference), code="preflight", **position._asdict())

@@ -37,7 +37,7 @@ _NAMED: Final = 20
 def report_findings(
     plan: Plan, log: Log, store: Store, notify: Callable[[Event], None] | None = None, *, recorded: bool = True
 ) -> None:
-    """Log what is in doubt, what is undeclared, and what other stacks in ``store`` have to do with it.
+    """Log unfinished changes, undeclared records, and the effects on other stacks in ``store``.
 
     Send drift and planned changes to ``notify``, unless None. ``recorded``: whether the run is one of a stack.
     """
@@ -58,12 +58,12 @@ def report_findings(
 
 
 def _does_something(plan: Plan) -> bool:
-    """Whether a run may record anything: some resource, or an output, is not as it is recorded."""
+    """Whether a run may record anything: a resource or an output differs from its record."""
     return bool(plan.output_changes) or len(plan.in_sync) < len(plan.steps) or not plan.prior.state.serial
 
 
 def _log_changes_without_outcome(plan: Plan, log: Log, holder: Callable[[], str]) -> None:
-    """Log what is in doubt; what the ``holder`` of the lock does now is in none."""
+    """Log the changes whose outcome is unknown, unless the ``holder`` of the lock makes them now."""
     intents = plan.prior.state.intents.values()
     running = holder() if intents else ""
     for intent in intents:
@@ -91,7 +91,7 @@ def _log_undeclared(plan: Plan, log: Log) -> None:
 
 
 def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> None:
-    """Log the neighbours that only the order of the manifest has separated, in the first parallel run of a stack.
+    """Log neighbours that only the manifest's order has separated, in the first parallel run of a stack.
 
     ``runs`` are the finished runs of the stack, as the store's history returns them.
     """
@@ -108,32 +108,32 @@ def log_lost_order(plan: Plan, runs: Iterable[Mapping[str, Any]], log: Log) -> N
         log.write("info", "", f"{more} more resources stand after one of another type without a relationship")
 
 
-#: The stack of a command that names none.
+#: The default stack.
 _DEFAULT: Final = "default"
 
 
 def report_other_stacks(plan: Plan, store: Store, log: Log) -> None:
-    """Log what other stacks record too, which of them have read an output that goes, and a stack that is new."""
+    """Log resources that other stacks record too, the readers of removed outputs, and a new stack."""
     state = plan.prior.state
-    own = StackName(state.project, state.stack)
-    gone = [each.attribute for each in plan.output_changes if each.should is None]
+    own_stack = StackName(state.project, state.stack)
+    gone = [difference.attribute for difference in plan.output_changes if difference.should is None]
     steps = list(_concerned(plan, log))
     if not (gone or steps or _is_new(state)):
         return
-    others = [name for name in store.stacks() if name != own]
+    other_stacks = [name for name in store.stacks() if name != own_stack]
     if _is_new(state):
-        _log_new(plan, own, others, log)
-    if gone and others:
-        _log_readers(gone, own, store.history(), log)
-    if steps and others:
-        _log_shared(plan, steps, _readable(store, others), log)
+        _log_new(plan, own_stack, other_stacks, log)
+    if gone and other_stacks:
+        _log_readers(gone, own_stack, store.history(), log)
+    if steps and other_stacks:
+        _log_shared(plan, steps, _readable(store, other_stacks), log)
 
 
 # Things that another stack records too
 
 
 def _concerned(plan: Plan, log: Log) -> Iterator[Step]:
-    """Yield the steps that change a thing or record it for the first time; where that is shown, all others too."""
+    """Yield the steps that change a resource or first record it, and at level info all others."""
     every = log.enabled("info")
     for step in plan.steps:
         changes = (step.decision is not SAME and step.action is not Action.FORGET) or step.record is None
@@ -150,11 +150,11 @@ def _readable(store: StateStore, names: Sequence[StackName]) -> Iterator[tuple[S
             continue
 
 
-def _log_shared(plan: Plan, steps: Sequence[Step], others: Iterator[tuple[StackName, StackState]], log: Log) -> None:
-    """Log which things other stacks record: as a warning where this run changes or first records them."""
+def _log_shared(plan: Plan, steps: Sequence[Step], states: Iterator[tuple[StackName, StackState]], log: Log) -> None:
+    """Log the resources that other stacks record too, as a warning where this run changes or first records them."""
     by_name = {(step.definition.name, step.name): step for step in steps}
     stacks: dict[int, list[str]] = {}
-    for name, state in others:
+    for name, state in states:
         for record in state.records.values():
             step = by_name.get((record.type, record.name))
             if step is not None and _is_same_place(plan, step, state, record):
@@ -173,14 +173,14 @@ def _log_shared(plan: Plan, steps: Sequence[Step], others: Iterator[tuple[StackN
 
 
 def _is_same_place(plan: Plan, step: Step, state: StackState, record: Record) -> bool:
-    """Return whether a record of another stack is about the thing of a step, as far as their configurations tell."""
+    """Return whether another stack's record is about a step's resource, as far as their configurations tell."""
     if not step.definition.config.attributes:
         return True
     instances = plan.prior.instances
     ours = instances.recorded.get(step.entry.instance)
-    own = ours.should if ours is not None else instances.configs.get(step.entry.instance)
+    own_config = ours.should if ours is not None else instances.configs.get(step.entry.instance)
     theirs = state.records.get((PROVIDER_TYPE, record.instance))
-    return own is not None and theirs is not None and _comparable(own) == _comparable(theirs.should)
+    return own_config is not None and theirs is not None and _comparable(own_config) == _comparable(theirs.should)
 
 
 def _comparable(config: Mapping[str, Any]) -> Any:
@@ -192,9 +192,9 @@ def _comparable(config: Mapping[str, Any]) -> Any:
 # Outputs
 
 
-def _log_readers(gone: Sequence[str], own: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
-    """Log which stacks have read an output that is not declared any more."""
-    names = {f"{own.project}/{own.stack}": set(gone)}
+def _log_readers(gone: Sequence[str], own_stack: StackName, runs: Sequence[Mapping[str, Any]], log: Log) -> None:
+    """Log the stacks that have read an output which is no longer declared."""
+    names = {f"{own_stack.project}/{own_stack.stack}": set(gone)}
     readers: dict[str, dict[StackName, None]] = {name: {} for name in gone}
     for run in runs:
         for stack, output in run.get("outputs_read", ()):
@@ -212,21 +212,22 @@ def _is_new(state: StackState) -> bool:
     return not state.serial and state.stack != _DEFAULT
 
 
-def _log_new(plan: Plan, own: StackName, others: Sequence[StackName], log: Log) -> None:
-    """Log that a stack is new, which may be because its name is misspelt."""
+def _log_new(plan: Plan, own_stack: StackName, other_stacks: Sequence[StackName], log: Log) -> None:
+    """Log that a stack is new, whose name may be misspelt."""
     path = plan.catalog.manifest.path
     described = _described(path)
-    if own.stack in described or (path and not os.path.exists(path)):
+    if own_stack.stack in described or (path and not os.path.exists(path)):
         return
-    known = sorted(described | {name.stack for name in others if name.project == own.project})
-    if known:
-        advice = nearest(own.stack, known) or f"known are {', '.join(known[:_NAMED])}"
-        text = f"nothing is recorded of the stack '{own.stack}', and no stacks/{own.stack}.yaml describes it; {advice}"
+    names_ = sorted(described | {name.stack for name in other_stacks if name.project == own_stack.project})
+    if names_:
+        advice = nearest(own_stack.stack, names_) or f"known are {', '.join(names_[:_NAMED])}"
+        file = f"stacks/{own_stack.stack}.yaml"
+        text = f"nothing is recorded of the stack '{own_stack.stack}', and no {file} describes it; {advice}"
         log.write("notice", "", text)
 
 
 def _described(manifest: str) -> set[str]:
-    """Return the stacks that a file beside a manifest describes."""
+    """Return the stacks with a file of inputs beside a manifest."""
     if not manifest:
         return set()
     try:

@@ -187,13 +187,13 @@ class Planning:
 
     def complete(self, plan: planner.Plan) -> Plan:
         """Return a plan with its side effects and the warnings of ``preflight``, as far as its options need them."""
-        shown = self.options.shown or self.options.noop
-        if (shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
+        is_shown = self.options.shown or self.options.noop
+        if (is_shown or self.options.bound) and any(_acts(step) and step.asks_side_effects for step in plan.steps):
             from resource_api.transaction.side_effects import with_side_effects
 
             plan = with_side_effects(plan, self._providers)
         plan = Plan(*plan)
-        if shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
+        if is_shown and any(_acts(step) and "preflight" in step.definition.features for step in plan.steps):
             from resource_api.runtime.plan_checks import preflight_warnings
 
             for warning in preflight_warnings(plan, self._providers):

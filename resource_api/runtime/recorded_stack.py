@@ -1,4 +1,4 @@
-"""Queries about recorded stacks: which one a command selects, its outputs, its resources, its runs."""
+"""Queries about recorded stacks: the selected one, its outputs, its resources, its runs."""
 
 from __future__ import annotations
 
@@ -20,59 +20,59 @@ if TYPE_CHECKING:
 
 
 def none_recorded(store: StateStore, settings: Mapping[str, Any]) -> bool:
-    """Whether the store is empty and no project is named: then there is nothing to show, which is no error."""
+    """Whether the store is empty and no project is given: then an empty result is no error."""
     return not settings.get("project") and not store.stacks()
 
 
 def selected(store: StateStore, settings: Mapping[str, Any]) -> StackName:
     """Return the stack of ``--project``, or of the only recorded project. Raise ``UsageError``."""
-    found = all_selected(store, settings)
-    if len(found) > 1:
-        msg = f"several projects are recorded: {_listed(found)}; --project names one"
+    names = all_selected(store, settings)
+    if len(names) > 1:
+        msg = f"several projects are recorded: {_listed(names)}; --project names one"
         raise UsageError(msg)
-    return found[0]
+    return names[0]
 
 
 def all_selected(store: StateStore, settings: Mapping[str, Any]) -> Sequence[StackName]:
     """Return the stack of ``--project``, or the stacks of that name of all projects. Raise ``UsageError`` for none."""
     stack, project = settings.get("stack") or "default", settings.get("project")
-    known = store.stacks()
+    recorded = store.stacks()
     if project is not None:
         name = StackName(project, stack)
-        if name not in known:
-            raise UsageError(_not_recorded(name, known))
+        if name not in recorded:
+            raise UsageError(_not_recorded(name, recorded))
         return [name]
-    if found := [name for name in known if name.stack == stack]:
-        return found
-    msg = f"nothing is recorded in the stack '{stack}'; recorded are: {_listed(known)}; --stack names one"
-    raise UsageError(msg if known else "nothing is recorded yet")
+    if names := [name for name in recorded if name.stack == stack]:
+        return names
+    msg = f"nothing is recorded in the stack '{stack}'; recorded are: {_listed(recorded)}; --stack names one"
+    raise UsageError(msg if recorded else "nothing is recorded yet")
 
 
 def _listed(names: Sequence[StackName]) -> str:
     return ", ".join(f"{name.project} (stack {name.stack})" for name in names)
 
 
-def _not_recorded(name: StackName, known: Sequence[StackName]) -> str:
+def _not_recorded(name: StackName, recorded: Sequence[StackName]) -> str:
     """Return the message that nothing is recorded of a named project, or in its stack."""
-    if not known:
+    if not recorded:
         return "nothing is recorded yet"
-    stacks = sorted(each.stack for each in known if each.project == name.project)
+    stacks = sorted(row.stack for row in recorded if row.project == name.project)
     if stacks:
         advice = nearest(name.stack, stacks) or f"recorded are: {', '.join(stacks)}"
         return f"nothing is recorded of project '{name.project}' in the stack '{name.stack}'; {advice}"
-    projects = sorted({each.project for each in known})
+    projects = sorted({row.project for row in recorded})
     advice = nearest(name.project, projects) or f"recorded are: {', '.join(projects)}"
     return f"nothing is recorded of project '{name.project}'; {advice}"
 
 
-def no_record(known: StackState, wanted: Reference) -> str:
+def no_record(state: StackState, reference: Reference) -> str:
     """Return the message that a resource is not recorded in a stack."""
-    near = hint(wanted, (str(record.reference) for record in known.records.values()))
-    return f"{wanted} is not recorded in project {known.project}, stack {known.stack}{near}"
+    near = hint(reference, (str(record.reference) for record in state.records.values()))
+    return f"{reference} is not recorded in project {state.project}, stack {state.stack}{near}"
 
 
 def find_output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) -> Any:
-    """Return one output. Raise ``ResourceAPIError`` where there is none, and as ``revealed`` does."""
+    """Return one output. Raise ``ResourceAPIError`` for an unknown one, and as ``revealed`` does."""
     if name not in outputs:
         msg = f"there is no output '{name}'{hint(name, outputs)}"
         raise ResourceAPIError(msg)
@@ -81,21 +81,21 @@ def find_output(outputs: Mapping[str, Any], name: str, *, reveal: bool = False) 
 
 def revealed(outputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return outputs without masking. Raise ``ResourceAPIError`` for those of which only a digest is recorded."""
-    found = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
-    if hidden := [name for name, value in found.items() if has_sealed(value)]:
+    values_ = {name: values.reveal(open_sealed(value)) for name, value in outputs.items()}
+    if hidden := [name for name, value in values_.items() if has_sealed(value)]:
         msg = (
             f"of sensitive outputs only a digest is recorded without a key, so that they cannot be revealed:"
             f" {', '.join(hidden)}"
         )
         raise ResourceAPIError(msg)
-    return found
+    return values_
 
 
-def resource_summary(known: StackState, record: Record) -> dict[str, Any]:
+def resource_summary(state: StackState, record: Record) -> dict[str, Any]:
     """Return a recorded resource as ``state list`` shows it."""
     return {
         "reference": str(record.reference),
-        "urn": state_export.record_urn(known, record),
+        "urn": state_export.record_urn(state, record),
         "parent": record.parent or None,
         "type": record.type,
         "name": record.name,
@@ -106,8 +106,8 @@ def resource_summary(known: StackState, record: Record) -> dict[str, Any]:
 
 def finished_runs(store: RunArchive, names: Sequence[StackName]) -> list[dict[str, Any]]:
     """Return the finished runs of stacks in the order in which they ended; ``kept``: there is a document of it."""
-    kept: Sequence[str] = ()
+    saved: Sequence[str] = ()
     with suppress(OSError):
-        kept = store.saved_runs()
-    found = (run for run in store.history() if (run["project"], run["stack"]) in names)
-    return [{**run, "kept": run.get("run") in kept} for run in found]
+        saved = store.saved_runs()
+    finished = (run for run in store.history() if (run["project"], run["stack"]) in names)
+    return [{**run, "kept": run.get("run") in saved} for run in finished]

@@ -23,10 +23,14 @@ from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape
 from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
 from resource_api.plan import diff as drifting
+from resource_api.plan import unknowns
 from resource_api.plan.diff import Drift
 from resource_api.plan.unknowns import output_changes
+from resource_api.plugins.functions import call_function
 from resource_api.plugins.provider_pool import ProviderPool
 from resource_api.prior.recovery import rename, upgrade
+from resource_api.render import json as documents
+from resource_api.render import run_document
 from resource_api.snapshot.observe import configure_instances
 from resource_api.snapshot.snapshot import Snapshot
 from resource_api.system.gc_pause import gc_paused
@@ -47,7 +51,7 @@ if TYPE_CHECKING:
 
 
 class Refreshed(NamedTuple):
-    """What a refresh has found to differ from what was recorded: attributes of resources, and outputs."""
+    """The differences that a refresh has found to the recorded state: attributes of resources, and outputs."""
 
     resources: Sequence[Drift]
     outputs: Sequence[Difference] = ()
@@ -55,14 +59,14 @@ class Refreshed(NamedTuple):
     @property
     def references(self) -> list[str]:
         """The references of the resources that differ."""
-        return [each.reference for each in self.resources]
+        return [drift.reference for drift in self.resources]
 
 
-class _Found(NamedTuple):
-    """A record to be written, and how it differs from the former one."""
+class _ChangedRecord(NamedTuple):
+    """A new record, and its differences from the former one."""
 
     record: Record
-    #: In attributes that are managed; what is only read changes by itself.
+    #: In managed attributes; read-only ones change by themselves.
     drift: Sequence[Difference]
     changes: Sequence[Difference]
 
@@ -76,10 +80,7 @@ def refresh(
     excludes: Sequence[str] = (),
     noop: bool = False,
 ) -> list[str]:
-    """Read every recorded resource of a manifest's stack again and record what is there now, as ``read_again``.
-
-    Return the references of the resources that differ from what was recorded.
-    """
+    """Refresh as ``read_again`` does; return the references of the resources that differ from their records."""
     return read_again(runtime, source, inputs, targets=targets, excludes=excludes, noop=noop).references
 
 
@@ -92,7 +93,7 @@ def read_again(
     excludes: Sequence[str] = (),
     noop: bool = False,
 ) -> Refreshed:
-    """Read every recorded resource of a manifest's stack again; record what is there now, and outputs made of that.
+    """Read every recorded resource of a manifest's stack again; record the present state, and outputs of it.
 
     ``targets`` and ``excludes`` select resources, then outputs stay as they are; ``noop``: nothing is recorded, and no
     lock is taken. Raise ``ResourceError`` naming every resource that could not be read and every output whose value
@@ -104,39 +105,39 @@ def read_again(
         catalog = runtime.catalog(source, inputs, providers)
         name = runtime.name(catalog)
         # Nothing is planned here: a provider whose configuration refers to resources is configured as it was recorded.
-        known = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
-        instances = configure_instances(catalog._replace(instances=known), runtime.store.load(name), providers)
+        configured = {key: instance for key, instance in catalog.instances.items() if not instance.pending}
+        instances = configure_instances(catalog._replace(instances=configured), runtime.store.load(name), providers)
         for option, patterns in (("--target", targets), ("--exclude", excludes)):
             selecting.check_stack(patterns, option, instances.state)
         state, renaming = rename(instances.state, instances.state.records, providers.functions)
         providers.assigned = partial(_recorded_implementations, state)
         snapshot = Snapshot(providers)
-        found: list[_Found] = []
+        changed_records: list[_ChangedRecord] = []
         failures: list[str] = []
         selected = _selected(list(state.records.values()), targets, excludes, selecting.aliases(catalog))
         for instance in dict.fromkeys(record.instance for record in selected):
             records = [record for record in selected if record.instance == instance]
             with runtime.log.bind(**name._asdict(), phase="observe"):
-                failures += _read_again(snapshot, state, records, found)
-        drift = [Drifted(str(each.record.reference), each.drift) for each in found if each.drift]
-        for each in drift:
-            runtime.notify(each)
+                failures += _read_again(snapshot, state, records, changed_records)
+        drift = [Drifted(str(change.record.reference), change.drift) for change in changed_records if change.drift]
+        for event in drift:
+            runtime.notify(event)
         outputs: Mapping[str, Any] = {}
         if not (targets or excludes or failures):
             call = partial(_call, catalog, instances, providers)
-            outputs, failures = _outputs(catalog, state, [each.record for each in found], call)
+            outputs, failures = _outputs(catalog, state, [change.record for change in changed_records], call)
         changed = output_changes(state.outputs, {**state.outputs, **outputs}, state.salt) if outputs else ()
         written = seal_secrets({**state.outputs, **outputs}, state.salt) if changed else None
-        refreshed = Commit([each.record for each in found], outputs=written)
+        refreshed = Commit([change.record for change in changed_records], outputs=written)
         for commit in () if noop else (instances.commit, renaming, refreshed):
             if not commit.empty:
                 runtime.store.commit(name, commit)
-    counts = Summary(refreshed=len(found), outputs_changed=len(changed), failed=len(failures))
+    counts = Summary(refreshed=len(changed_records), outputs_changed=len(changed), failed=len(failures))
     if runtime.on_document is not None:
         runtime.on_document(_refresh_document(runtime, name, started, drift, failures, counts=counts))
     if failures:
         raise ResourceError("\n".join(map(escape, failures)))
-    return Refreshed([Drift(str(each.record.reference), each.changes) for each in found], changed)
+    return Refreshed([Drift(str(change.record.reference), change.changes) for change in changed_records], changed)
 
 
 def _outputs(
@@ -147,13 +148,11 @@ def _outputs(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the recorded outputs that are made of ``changed`` records, with the values that are known now.
 
-    ``call`` calls a function whose inputs are known. With a failure none has a value, as after a run with failures.
+    ``call`` calls a function whose inputs are known. With a failure no output has a value, as after a failed run.
     """
     keys = {record.key for record in changed}
     if not (keys and state.outputs):
         return {}, []
-    from resource_api.plan import unknowns
-
     records = {**state.records, **{record.key: record for record in changed}}
 
     def entry_of(path: ExpressionPath) -> Entry | None:
@@ -164,16 +163,16 @@ def _outputs(
         record = records.get(entry.key) if entry is not None else None
         if entry is None or record is None:
             return UNKNOWN
-        found = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
-        return UNKNOWN if has_sealed(found) else found
+        value = unknowns.value_of(path, entry.definition, open_sealed(record.should), open_sealed(record.is_))
+        return UNKNOWN if has_sealed(value) else value
 
-    concerned = {
+    affected = {
         name: value
         for name, value in catalog.manifest.outputs.items()
         if name in state.outputs
         and any((entry := entry_of(path)) is not None and entry.key in keys for path in catalog.scope.paths(value))
     }
-    narrowed = catalog._replace(manifest=catalog.manifest._replace(outputs=concerned))
+    narrowed = catalog._replace(manifest=catalog.manifest._replace(outputs=affected))
     values, problems = unknowns.outputs(narrowed, catalog.scope.resolver(value_of, call))
     failures = [f"{problem.message} ({problem.file}:{problem.line})" for problem in problems]
     return {} if failures else {name: value for name, value in values.items() if not is_unknown(value)}, failures
@@ -186,12 +185,10 @@ def _call(
     call: FunctionCall,
     inputs: Mapping[str, Any],
 ) -> Any:
-    """Return what a function returns; unknown where its provider is not configured. Raise ``EvaluationError``."""
+    """Return the result of a function, unknown where its provider is not configured. Raise ``EvaluationError``."""
     declared = catalog.instances.get(call.instance)
     if declared is not None and declared.pending and call.instance not in instances.configs:
         return UNKNOWN
-    from resource_api.plugins.functions import call_function
-
     try:
         return invoke(call, inputs, partial(call_function, providers))
     except ValueError as error:
@@ -201,20 +198,23 @@ def _call(
 def _selected(
     records: Sequence[Record], targets: Sequence[str], excludes: Sequence[str], aliases: Mapping[str, str]
 ) -> list[Record]:
-    """Return the records that targets and exclusions select; what a resource has replaced belongs to it."""
+    """Return the records that targets and exclusions select; a replaced resource belongs to its successor."""
 
-    def named(patterns: Sequence[str], option: str) -> set[str]:
-        places = selecting.matching_indices(patterns, records, option, aliases=aliases)
-        return {str(records[place].reference) for place in places}
+    def matching(patterns: Sequence[str], option: str) -> set[str]:
+        indices = selecting.matching_indices(patterns, records, option, aliases=aliases)
+        return {str(records[index].reference) for index in indices}
 
-    excluded = named(excludes, "--exclude")
-    chosen = [record for record in records if excluded.isdisjoint({str(record.reference), record.successor})]
-    targeted = named(targets, "--target")
-    return [each for each in chosen if not (targets and targeted.isdisjoint({str(each.reference), each.successor}))]
+    excluded, targeted = matching(excludes, "--exclude"), matching(targets, "--target")
+    selected = []
+    for record in records:
+        names = {str(record.reference), record.successor}
+        if excluded.isdisjoint(names) and not (targets and targeted.isdisjoint(names)):
+            selected.append(record)
+    return selected
 
 
 def _recorded_implementations(state: StackState, instance: str) -> dict[Name, str]:
-    """Return, by name, which of several providers made each recorded resource of an instance."""
+    """Return, by name, the provider of each recorded resource of an instance, for a type with more than one."""
     records = [record for record in state.records.values() if record.instance == instance]
     return {record.name: record.implementation for record in records if record.implementation}
 
@@ -223,26 +223,25 @@ def _refresh_document(
     runtime: Runtime, name: StackName, started: float, drift: list[Drifted], failures: list[str], *, counts: Summary
 ) -> dict[str, Any]:
     """Return the document of a refresh, which has drift and no steps."""
-    from resource_api.render import json as documents
-    from resource_api.render import run_document
-
     summary = {**counts._asdict(), "exit_code": int(bool(failures))}
     run = {**name._asdict(), "run": "", "command": "refresh", "started": started, "ended": time.time()}
-    found = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
-    found["drift"] = [documents.drift(each.reference, each.changes) for each in drift]
-    found["problems"] = [documents.problem(Problem(None, failure, code="resource")) for failure in failures]
-    masked: dict[str, Any] = runtime.log.mask.document(found)
+    document = run_document.history_document({**run, "summary": summary, "drifted": len(drift)})
+    document["drift"] = [documents.drift(drifted.reference, drifted.changes) for drifted in drift]
+    document["problems"] = [documents.problem(Problem(None, failure, code="resource")) for failure in failures]
+    masked: dict[str, Any] = runtime.log.mask.document(document)
     return masked
 
 
-def _read_again(snapshot: Snapshot, state: StackState, records: list[Record], found: list[_Found]) -> list[str]:
-    """Read the records of one provider instance; append the changed ones to ``found`` and return the failures."""
+def _read_again(
+    snapshot: Snapshot, state: StackState, records: list[Record], changed_records: list[_ChangedRecord]
+) -> list[str]:
+    """Read the records of one provider instance; append the changed ones and return the failures."""
     try:
-        tools = snapshot.providers.functions(records[0].instance)
-        records = [upgrade(record, tools) for record in records]
+        functions = snapshot.providers.functions(records[0].instance)
+        records = [upgrade(record, functions) for record in records]
     except (DefinitionError, ValueError) as error:
         return [f"{record.reference}: {error}" for record in records]
-    definition = tools.definition
+    definition = functions.definition
     if "imperative" in definition.features:
         return []
     snapshot.read(definition, [record.name for record in records])
@@ -253,22 +252,22 @@ def _read_again(snapshot: Snapshot, state: StackState, records: list[Record], fo
             failures.append(f"{record.reference}: {failure}")
             continue
         drift = drifting.drifted_attributes(definition, record, row, state.salt)
-        known = {**(record.is_ or {}), **record.should}
-        is_ = recorded_state(definition, known, row) if row is not None and exists(row) else None
+        values = {**(record.is_ or {}), **record.should}
+        is_ = recorded_state(definition, values, row) if row is not None and exists(row) else None
         new = record._replace(is_=seal_secrets(is_, state.salt), schema_version=definition.schema_version)
         if changes := [*drift, *_read_only_changes(definition, record, new)]:
-            found.append(_Found(new, drift, changes))
+            changed_records.append(_ChangedRecord(new, drift, changes))
     return failures
 
 
 def _read_only_changes(definition: TypeDefinition, before: Record, after: Record) -> Iterator[Difference]:
-    """Yield how the values differ that can only be read."""
+    """Yield the differences of read-only attributes."""
     if before.is_ is None or after.is_ is None:
         return
     for name in sorted(definition.read_only):
-        was, now = before.is_.get(name), after.is_.get(name)
-        if not same_value(was, now):
-            yield Difference(name, was, now)
+        was, current = before.is_.get(name), after.is_.get(name)
+        if not same_value(was, current):
+            yield Difference(name, was, current)
 
 
 def import_resource(
@@ -323,32 +322,32 @@ def _declared_entry(catalog: Catalog, target: str, stack: StackName) -> Entry:
     """Return the entry of the catalog that ``target`` names. Raise ``UsageError``."""
     try:
         reference.check_stack(target, *stack)
-        wanted = reference.parse_name(target)
+        target_reference = reference.parse_name(target)
     except ValueError as error:
         raise UsageError(str(error)) from error
-    if wanted in catalog.components:
-        members = ", ".join(str(member.reference) for member in catalog.components[wanted].members)
-        msg = f"{wanted} is a component; import its resources one by one: {members}"
+    if target_reference in catalog.components:
+        members = ", ".join(str(member.reference) for member in catalog.components[target_reference].members)
+        msg = f"{target_reference} is a component; import its resources one by one: {members}"
         raise UsageError(msg)
-    entry = catalog.find(wanted)
+    entry = catalog.find(target_reference)
     if entry is None:
-        near = hint(wanted, (str(known.reference) for known in catalog.entries))
-        msg = f"{wanted} is not declared in {catalog.manifest.file}; declare it first{near}"
+        near = hint(target_reference, (str(declared.reference) for declared in catalog.entries))
+        msg = f"{target_reference} is not declared in {catalog.manifest.file}; declare it first{near}"
         raise UsageError(msg)
     return entry
 
 
 def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], state: StackState) -> Record:
-    """Return the record of an imported resource; declared values that differ from ``row`` are not recorded as asked."""
+    """Return the record of an imported resource; declared values that differ from ``row`` are not recorded."""
     hidden = {*entry.definition.write_only, *entry.ephemeral}
-    known = {key: value for key, value in entry.should.items() if key not in hidden}
+    declared = {key: value for key, value in entry.should.items() if key not in hidden}
     lifecycle = entry.meta.lifecycle
     record = Record(
         entry.type,
         entry.name,
         entry.title,
         recorded_inputs(entry, entry.should, state.salt),
-        seal_secrets({key: value for key, value in known.items() if key not in entry.pending}, state.salt),
+        seal_secrets({key: value for key, value in declared.items() if key not in entry.pending}, state.salt),
         seal_secrets(recorded_state(entry.definition, entry.should, row), state.salt),
         owned=True,
         requires=[str(catalog.entries[index].reference) for index in catalog.requires.get(entry.index, ())],
@@ -362,6 +361,6 @@ def _imported_record(catalog: Catalog, entry: Entry, row: Mapping[str, Any], sta
         schema_version=entry.definition.schema_version,
         parent=entry.parent,
     )
-    asked = record._replace(is_=record.should)
-    unlike = {change.attribute for change in drifting.drifted_attributes(entry.definition, asked, row, state.salt)}
+    requested = record._replace(is_=record.should)
+    unlike = {change.attribute for change in drifting.drifted_attributes(entry.definition, requested, row, state.salt)}
     return record._replace(should={key: value for key, value in record.should.items() if key not in unlike})

@@ -41,27 +41,26 @@ def find_type(reader: ResourceReader, name: str) -> TypeDefinition:
 
 
 def find_types(reader: ResourceReader, text: str) -> tuple[list[TypeDefinition], set[str]]:
-    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the names of those that are named.
+    """Return the types that ``user,group`` or ``ssh*`` mean, each once, and the explicit names among them.
 
-    A pattern, such as ``*`` for all types, means those that can be listed; why one is left out is an info line, of one
-    whose file is broken a warning. Raise ``UsageError`` where there is none, and for the name of a type that has no
-    resources.
+    A pattern, such as ``*`` for all types, means those that can be listed; the reason for leaving one out is logged at
+    info, a broken file as a warning. Raise ``UsageError`` for no type, and for an explicit type without resources.
     """
-    found: dict[str, TypeDefinition] = {}
-    named = set[str]()
+    definitions: dict[str, TypeDefinition] = {}
+    explicit = set[str]()
     for part in filter(None, (part.strip() for part in text.split(","))):
         if is_pattern(part):
-            found |= {definition.name: definition for definition in _matching_types(reader, part)}
+            definitions |= {definition.name: definition for definition in _matching_types(reader, part)}
         else:
             definition = find_type(reader, part)
             check_has_resources(definition)
-            found[definition.name] = definition
-            named.add(definition.name)
-    if not found:
+            definitions[definition.name] = definition
+            explicit.add(definition.name)
+    if not definitions:
         nothing = f"{text} matches no type that can be listed (-v says why)"
         msg = nothing if is_pattern(text) else "name a type, several as TYPE,TYPE, or all with --all"
         raise UsageError(msg)
-    return list(found.values()), named
+    return list(definitions.values()), explicit
 
 
 def _matching_types(reader: ResourceReader, pattern: str) -> list[TypeDefinition]:
@@ -82,14 +81,14 @@ def _listable_types(reader: ResourceReader, names: Iterable[str]) -> Iterator[Ty
         except DefinitionError as error:
             log.write("warning", name, str(error), name)
             continue
-        if why := _left_out(reader, definition):
-            log.write("info", name, f"is left out: {why}", name)
+        if reason := _left_out(reader, definition):
+            log.write("info", name, f"is left out: {reason}", name)
         else:
             yield definition
 
 
 def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
-    """Return why resources of a type cannot be listed without further information; empty: they can, as far as known."""
+    """Return the reason why a type's resources cannot be listed without further information, or an empty text."""
     if not definition.attributes:
         return "it has functions and no resources"
     if definition.config.attributes:
@@ -101,13 +100,13 @@ def _left_out(reader: ResourceReader, definition: TypeDefinition) -> str:
     except DefinitionError as error:
         reader.run.log.write("warning", definition.name, str(error), definition.name)
         return ""
-    return "" if not several or any(not each.reason for each in several) else several[0].reason
+    return "" if not several or any(not provider.reason for provider in several) else several[0].reason
 
 
 def read_types(
-    reader: ResourceReader, definitions: Sequence[TypeDefinition], named: Collection[str], *, strict: str
+    reader: ResourceReader, definitions: Sequence[TypeDefinition], explicit: Collection[str], *, strict: str
 ) -> tuple[Listed, bool]:
-    """Return the resources of each type, and whether all could be read; what could not is an error in the log.
+    """Return the resources of each type, and whether all could be read; the other ones are errors in the log.
 
     A type that cannot be listed is an error only if it is ``named``, or if there is no other.
     """
@@ -121,13 +120,13 @@ def read_types(
         except (DefinitionError, ProviderError) as error:
             if isinstance(error, CannotList) and len(definitions) == 1:
                 raise
-            if isinstance(error, CannotList) and name not in named:
+            if isinstance(error, CannotList) and name not in explicit:
                 log.write("info", name, f"is left out: {error}", name)
                 continue
             rows, failures = [], {name: str(error)}
         listed.append((definition, rows))
-        for reference, why in failures.items():
-            log.write("err", reference, why, name, reference=reference, status="failed")
+        for reference, error_text in failures.items():
+            log.write("err", reference, error_text, name, reference=reference, status="failed")
         complete = complete and not failures
     return listed, complete
 
@@ -138,7 +137,7 @@ def filter_tests(
     """Return the tests of rows for each type. Raise ``UsageError`` for a filter that is wrong for one of the types."""
     conditions = [parse_filter(text) for text in filters]
     check_attributes(conditions, definitions)
-    return {each.name: [condition.for_type(each) for condition in conditions] for each in definitions}
+    return {definition.name: [condition.for_type(definition) for condition in conditions] for definition in definitions}
 
 
 def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]) -> Listed:
@@ -149,13 +148,13 @@ def select_resources(listed: Listed, pattern: str | None, filters: Sequence[str]
     if not (pattern or filters):
         return listed
     tests_of = filter_tests(filters, [definition for definition, _ in listed])
-    found = []
+    selected = []
     for definition, rows in listed:
         tests = [*tests_of[definition.name]]
         if pattern is not None:
             tests.append(_title_test(definition, pattern, rows))
-        found.append((definition, [row for row in rows if all(test(row) for test in tests)]))
-    return found
+        selected.append((definition, [row for row in rows if all(test(row) for test in tests)]))
+    return selected
 
 
 def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callable[[Any], bool]:
@@ -168,14 +167,14 @@ def _title_test(definition: TypeDefinition, pattern: str, rows: Rows) -> Callabl
 
 
 def documents(listed: Listed) -> list[dict[str, Any]]:
-    """Return the resources as flat objects, sorted by type and title; of several types each with its reference."""
-    found = []
+    """Return the resources as flat objects, sorted by type and title; with more than one type, with references."""
+    flat = []
     for definition, rows in listed:
         titled = ((definition.title_of(row), row) for row in rows)
         for title, row in sorted(titled, key=itemgetter(0)):
             reference = {"reference": str(Reference(definition.name, title))} if len(listed) > 1 else {}
-            found.append({**reference, "title": title, **plain(row)})
-    return found
+            flat.append({**reference, "title": title, **plain(row)})
+    return flat
 
 
 _FORM: Final = re.compile(r"\s*([A-Za-z_]\w*)\s*([=!<>~]+)\s*(.*?)\s*\Z", re.DOTALL)
@@ -202,8 +201,8 @@ class Filter(NamedTuple):
         if (attribute := definition.attributes.get(self.attribute)) is None:
             return lambda _row: False
         if self.attribute in definition.secret:
-            why = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
-            raise self._wrong(why)
+            reason = f"{self.attribute} of {capitalize_type(definition.name)} is secret; it cannot be compared"
+            raise self._wrong(reason)
         test = self._pattern() if self.operator == "~" else self._comparison(attribute)
         return lambda row: not is_secret(row.get(self.attribute)) and test(row.get(self.attribute))
 
@@ -215,8 +214,8 @@ class Filter(NamedTuple):
         try:
             search = re.compile(self.value).search
         except re.error as error:
-            why = f"this is no regular expression: {error}"
-            raise self._wrong(why) from error
+            reason = f"this is no regular expression: {error}"
+            raise self._wrong(reason) from error
 
         def test(value: Any) -> bool:
             if isinstance(value, list):
@@ -227,46 +226,46 @@ class Filter(NamedTuple):
 
     def _comparison(self, attribute: Attribute) -> Callable[[Any], bool]:
         try:
-            wanted = from_text.coerce(attribute.datatype, self.value)
+            operand = from_text.coerce(attribute.datatype, self.value)
         except ValueError as error:
             raise self._wrong(str(error)) from error
         if self.operator in {"=", "!="}:
 
             def equal(value: Any) -> bool:
                 # What a number may be given for is text, once it is canonical.
-                return value == self.value if isinstance(value, str) else same_value(wanted, value)
+                return value == self.value if isinstance(value, str) else same_value(operand, value)
 
             return equal if self.operator == "=" else lambda value: not equal(value)
-        kind: Any = (int, float) if _is_number(wanted) else str
-        if not isinstance(wanted, kind):
-            why = f"{self.attribute} has no order; compare it with =, != or ~"
-            raise self._wrong(why)
+        kind: Any = (int, float) if _is_number(operand) else str
+        if not isinstance(operand, kind):
+            reason = f"{self.attribute} has no order; compare it with =, != or ~"
+            raise self._wrong(reason)
         compare = _ORDERS[self.operator]
-        return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, wanted))
+        return lambda value: isinstance(value, kind) and not isinstance(value, bool) and bool(compare(value, operand))
 
-    def _wrong(self, why: str) -> UsageError:
-        return UsageError(f"--filter '{self.attribute} {self.operator} {self.value}': {why}")
+    def _wrong(self, reason: str) -> UsageError:
+        return UsageError(f"--filter '{self.attribute} {self.operator} {self.value}': {reason}")
 
 
 def parse_filter(text: str) -> Filter:
     """Return the condition that a text of the command line means. Raise ``UsageError``."""
-    found = _FORM.match(text)
-    if found is None or found[2] not in _OPERATORS:
-        meant = _FOREIGN.get(found[2]) if found is not None else None
-        advice = f"; did you mean '{meant}'?" if meant else ""
+    match = _FORM.match(text)
+    if match is None or match[2] not in _OPERATORS:
+        suggestion = _FOREIGN.get(match[2]) if match is not None else None
+        advice = f"; did you mean '{suggestion}'?" if suggestion else ""
         msg = f"--filter '{text}': write 'ATTR OP VALUE' with one of {' '.join(_OPERATORS)}{advice}"
         raise UsageError(msg)
-    return Filter(*found.groups())
+    return Filter(*match.groups())
 
 
 def check_attributes(filters: Sequence[Filter], definitions: Sequence[TypeDefinition]) -> None:
     """Raise ``UsageError`` for an attribute that none of the types has."""
-    known = {name for definition in definitions for name in definition.attributes}
-    for each in filters:
-        if each.attribute not in known:
+    attributes = {name for definition in definitions for name in definition.attributes}
+    for condition in filters:
+        if condition.attribute not in attributes:
             types = ", ".join(capitalize_type(definition.name) for definition in definitions)
-            where = f"of {types}" if len(definitions) == 1 else "of any of these types"
-            msg = f"--filter: unknown attribute '{each.attribute}' {where}{hint(each.attribute, known)}"
+            scope = f"of {types}" if len(definitions) == 1 else "of any of these types"
+            msg = f"--filter: unknown attribute '{condition.attribute}' {scope}{hint(condition.attribute, attributes)}"
             raise UsageError(msg)
 
 

@@ -257,21 +257,21 @@ def _read_options(saved: Mapping[str, Any]) -> Options:
     return options._replace(destroy=saved.get("destroy") is True)
 
 
-def confirmation(shown: Mapping[str, Any]) -> dict[str, Any]:
+def confirmation(plan_document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the identity of a plan that a user confirms: its state and digests of its steps.
 
-    ``shown`` is the document of ``Plan.to_dict``, secrets masked; one that a host has sent may have any form.
+    ``plan_document`` is the document of ``Plan.to_dict``, secrets masked; one that a host has sent may have any form.
     """
     return {
-        "lineage": shown.get("lineage"),
-        "serial": shown.get("serial"),
-        "steps": [[step.get("urn"), step.get("reference"), _step_digest(step)] for step in _steps_of(shown)],
+        "lineage": plan_document.get("lineage"),
+        "serial": plan_document.get("serial"),
+        "steps": [[step.get("urn"), step.get("reference"), _step_digest(step)] for step in _steps_of(plan_document)],
     }
 
 
-def check_confirmation(confirmed: Mapping[str, Any], shown: Mapping[str, Any], path: str) -> None:
-    """Raise ``ManifestError`` unless the plan of the document ``shown`` was confirmed. ``path``: the manifest."""
-    current = confirmation(shown)
+def check_confirmation(confirmed: Mapping[str, Any], plan_document: Mapping[str, Any], path: str) -> None:
+    """Raise ``ManifestError`` unless the plan of a document was confirmed. ``path``: the manifest."""
+    current = confirmation(plan_document)
     if reason := _state_difference(confirmed, current["lineage"], current["serial"]):
         raise _refused(path, f"the plan is stale: {reason}")
     before, after = ({tuple(step) for step in plan["steps"]} for plan in (confirmed, current))
@@ -279,8 +279,8 @@ def check_confirmation(confirmed: Mapping[str, Any], shown: Mapping[str, Any], p
         raise _refused(path, f"the plan is stale: {', '.join(changed)} changed since it was confirmed")
 
 
-def _steps_of(shown: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    steps = shown.get("steps")
+def _steps_of(plan_document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    steps = plan_document.get("steps")
     return [step for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
 
 
@@ -343,10 +343,10 @@ def show(saved: Mapping[str, Any], path: str, registry: Registry, *, verbose: bo
         raise _not_as_saved(path, error) from error
 
 
-def refreshed(shown: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
+def refreshed(refresh_document: Mapping[str, Any]) -> tuple[Sequence[Drift], Sequence[Difference]]:
     """Return the resources and outputs in the document of a refresh. Raise for one of another form."""
-    outputs = [_output(name, row, ()) for name, row in (shown.get("output_changes") or {}).items()]
-    return [_drift(row) for row in shown.get("changes") or ()], outputs
+    outputs = [_output(name, row, ()) for name, row in (refresh_document.get("output_changes") or {}).items()]
+    return [_drift(row) for row in refresh_document.get("changes") or ()], outputs
 
 
 def find_stale(saved: Mapping[str, Any], store: StateStore) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from resource_api.provider.context import RunContext
 
-#: What ends a run from outside.
+#: The signals that end a run.
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 #: Seconds that a finished command waits for threads which a provider has left running.
@@ -40,7 +40,7 @@ class Interrupts:
     ) -> None:
         """Stop ``run`` when a signal arrives; call ``before_exit`` before a signal ends the process.
 
-        ``again`` says what the next signal does; empty where nobody at a terminal could send one.
+        ``again`` tells the effect of the next signal; empty without a terminal to send one.
         """
         self._run = run
         self._before_exit = before_exit

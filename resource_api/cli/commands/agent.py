@@ -132,9 +132,9 @@ _converging = options.together(
 @_converging
 @click.pass_context
 def run(context: click.Context, /, **settings: Any) -> int:
-    """Apply MANIFEST of SOURCE once in every period, until a signal comes; what 'agent' does by default.
+    """Apply MANIFEST of SOURCE once in every period, until a signal comes; the default of 'agent'.
 
-    Each machine has its own time within the period. What was missed is made up for once, within 5 minutes.
+    Each machine has its own time within the period. A missed run is made up for once, within 5 minutes.
     """
     _agent(settings)  # refuses invalid options
     machine = loop.ThisMachine(["agent", "once", *context.meta[_ARGUMENTS]])
@@ -285,7 +285,7 @@ def _record(session: Session, write: Callable[[], None]) -> None:
 @_directory_option
 @options.common
 def status(**settings: Any) -> int:
-    """Show what the agent did last. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown."""
+    """Show the last run of the agent. Exit code 0: well, 2: drift, 4: failing, 6: both, 1: stale, paused or unknown."""
     session = _session(settings)
     return session.execute(lambda: _status(session, _directory(settings)))
 

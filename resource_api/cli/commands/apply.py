@@ -1,4 +1,4 @@
-"""``apply``: make the system what a manifest or a saved plan says."""
+"""``apply``: bring the system to the state of a manifest, or apply a saved plan."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @options.rerun
 @with_session(runs=True)
 def apply(session: Session, manifest: str, **settings: Any) -> int:
-    """Bring the system to what MANIFEST says; never asks. MANIFEST may be a saved plan."""
+    """Bring the system to the state that MANIFEST declares; never ask. MANIFEST may be a saved plan."""
     if settings["explain"] and not settings["noop"]:
         msg = "--explain needs --noop: it shows a plan"
         raise UsageError(msg)

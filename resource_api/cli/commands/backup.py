@@ -48,19 +48,19 @@ def backup() -> None:
 @with_session()
 def list_(session: Session, path: str | None, directory: str | None, **_settings: Any) -> None:
     """List the copies, the oldest first: all, or those of PATH and all beneath it. No content is shown."""
-    place = _place(directory)
-    found = list(_copies(place, path))
+    store_path = _store_path(directory)
+    copies = list(_copies(store_path, path))
     of = "" if path is None else f" of {_absolute(path)}, nor of anything beneath it,"
     session.console.show_list(
-        lambda: [_row(each) for each in found],
-        lambda: _lines(found) if found else (),
-        f"there is no copy{of} in {place}",
+        lambda: [_row(copy) for copy in copies],
+        lambda: _lines(copies) if copies else (),
+        f"there is no copy{of} in {store_path}",
     )
 
 
-def _lines(found: Sequence[Backup]) -> Iterator[str]:
-    """Yield the lines of a table whose last column, the path, is never cut: it is what is typed next."""
-    rows = [{**_row(each), "time": time_of(each.time), "sha256": each.sha256[:_SHOWN]} for each in found]
+def _lines(copies: Sequence[Backup]) -> Iterator[str]:
+    """Yield the lines of a table whose last column, the path, is never cut, so that it can be copied."""
+    rows = [{**_row(copy), "time": time_of(copy.time), "sha256": copy.sha256[:_SHOWN]} for copy in copies]
     paths = ["path", *(escape(row.pop("path")) for row in rows)]
     return (f"{line}  {path}" for line, path in zip(table(rows, None), paths, strict=True))
 
@@ -77,12 +77,12 @@ def _lines(found: Sequence[Backup]) -> Iterator[str]:
 def restore(session: Session, path: str, at: str | None, directory: str | None, **_settings: Any) -> None:
     """Restore PATH with the content and permissions of its newest copy.
 
-    What PATH contains now is kept before, so that restoring again undoes it.
+    The present content of PATH is kept before, so that restoring again undoes it.
     """
-    place = _place(directory)
-    copy = _chosen(list(_copies(place, path, beneath=False)), _absolute(path), at)
+    store_path = _store_path(directory)
+    copy = _chosen(list(_copies(store_path, path, beneath=False)), _absolute(path), at)
     try:
-        with backups.BackupStore(place) as store:
+        with backups.BackupStore(store_path) as store:
             store.restore(copy)
     except OSError as error:
         msg = f"{copy.path}: {describe_error(error, copy.path)}"
@@ -92,7 +92,7 @@ def restore(session: Session, path: str, at: str | None, directory: str | None, 
     )
 
 
-def _place(directory: str | None) -> str:
+def _store_path(directory: str | None) -> str:
     return backups.backup_directory() if directory is None else _absolute(directory)
 
 
@@ -100,33 +100,33 @@ def _absolute(path: str) -> str:
     return canonical_path(os.path.abspath(path))
 
 
-def _copies(place: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:
+def _copies(store_path: str, path: str | None, *, beneath: bool = True) -> Iterator[Backup]:
     """Yield the copies in a directory of a path, and of all beneath it. Raise ``ResourceError``."""
     try:
-        found = backups.list_backups(place)
+        copies = backups.list_backups(store_path)
     except OSError as error:
-        msg = f"the copies in {place} cannot be read: {describe_error(error, place)}"
+        msg = f"the copies in {store_path} cannot be read: {describe_error(error, store_path)}"
         raise ResourceError(msg) from error
-    wanted = None if path is None else _absolute(path)
-    for each in found:
-        if wanted in {None, "/", each.path} or (beneath and each.path.startswith(f"{wanted}/")):
-            yield each
+    absolute = None if path is None else _absolute(path)
+    for copy in copies:
+        if absolute in {None, "/", copy.path} or (beneath and copy.path.startswith(f"{absolute}/")):
+            yield copy
 
 
-def _chosen(found: Sequence[Backup], path: str, at: str | None) -> Backup:
-    """Return the newest copy, or that ``at`` a digest. Raise ``UsageError`` for too few digits, ``ResourceError``."""
+def _chosen(copies: Sequence[Backup], path: str, at: str | None) -> Backup:
+    """Return the newest copy, or the one ``at`` a digest. Raise ``UsageError``, ``ResourceError``."""
     if at is not None and len(at) < _FEWEST:
         msg = f"--at {at}: give at least {_FEWEST} digits"
         raise UsageError(msg)
-    matching = [each for each in found if at is None or each.sha256.startswith(at.lower())]
-    if not matching:
-        what = "copy" if at is None else f"copy with a SHA-256 that begins with {at}"
-        msg = f"there is no {what} of {path}; 'resource-api backup list' shows all"
+    matches = [copy for copy in copies if at is None or copy.sha256.startswith(at.lower())]
+    if not matches:
+        kind = "copy" if at is None else f"copy with a SHA-256 that begins with {at}"
+        msg = f"there is no {kind} of {path}; 'resource-api backup list' shows all"
         raise ResourceError(msg)
-    if at is not None and len({each.sha256 for each in matching}) > 1:
+    if at is not None and len({copy.sha256 for copy in matches}) > 1:
         msg = f"--at {at}: several copies of {path} begin so; give more digits"
         raise UsageError(msg)
-    return matching[-1]
+    return matches[-1]
 
 
 def _row(copy: Backup) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def _command(name: str, example: str) -> Callable[[Callable[..., None]], click.C
     "--name",
     callback=options.checked_name,
     metavar="NAME",
-    help="What it is a bundle of; machines take no other in its place. Default: the name of DIR.",
+    help="The subject of the bundle; machines take no other in its place. Default: the name of DIR.",
 )
 def make(session: Session, directory: str, out: str, **settings: Any) -> None:
     """Pack DIR, which holds a manifest and its modules, into a bundle; equal files make equal bytes.
@@ -88,22 +88,22 @@ def make(session: Session, directory: str, out: str, **settings: Any) -> None:
         raise UsageError(msg)
     before = _existing(path, out)
     generation = settings["generation"] or (before.generation if before else 1)
-    made = collected._replace(name=name, generation=generation)
-    if before is not None and settings["generation"] is None and made.raw != before.raw:
-        made = made._replace(generation=before.generation + 1)
-    if before is None or made.raw != before.raw:
-        files.write_output(out, made.raw, 0o644)
-    session.console.show(lambda: _document(out, made), lambda: _line(out, made))
+    bundle = collected._replace(name=name, generation=generation)
+    if before is not None and settings["generation"] is None and bundle.raw != before.raw:
+        bundle = bundle._replace(generation=before.generation + 1)
+    if before is None or bundle.raw != before.raw:
+        files.write_output(out, bundle.raw, 0o644)
+    session.console.show(lambda: _document(out, bundle), lambda: _line(out, bundle))
 
 
-def _existing(path: str, shown: str) -> Bundle | None:
+def _existing(path: str, name: str) -> Bundle | None:
     """Return the bundle at a path; None without one. Raise ``UsageError`` for any other file."""
     try:
         return bundles.read(files.read(path, bundles.LARGEST_FILE))
     except FileNotFoundError:
         return None
     except Untrusted as error:
-        msg = f"{shown}: is there and is no bundle: {error}; it is not replaced"
+        msg = f"{name}: is there and is no bundle: {error}; it is not replaced"
         raise UsageError(msg) from error
 
 
@@ -121,9 +121,11 @@ def sign(session: Session, path: str, signing_key: str, **_settings: Any) -> Non
     """Sign BUNDLE with an SSH key; the signature is the file BUNDLE.sig."""
     raw = files.read(os.path.realpath(path), bundles.LARGEST_FILE)
     with _naming(path):
-        found = bundles.read(raw)
+        bundle = bundles.read(raw)
     files.write_output(os.path.realpath(path) + signing.SUFFIX, signing.sign(raw, signing_key), 0o644)
-    session.console.show(lambda: _document(path, found), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, found)}")
+    session.console.show(
+        lambda: _document(path, bundle), lambda: f"{path}{signing.SUFFIX}: signs {_line(path, bundle)}"
+    )
 
 
 @_command("verify", "resource-api bundle verify site.bundle --signers signers")
@@ -141,15 +143,15 @@ def verify(session: Session, path: str, signers: str, **settings: Any) -> None:
     with _naming(path):
         raw, signature = signing.read_signed(os.path.realpath(path))
         signer = signing.verify(raw, signature, allowed)
-        found = bundles.read(raw)
+        bundle = bundles.read(raw)
     session.console.show(
-        lambda: {**_document(path, found), "signer": signer}, lambda: f"{_line(path, found)}, by {signer}"
+        lambda: {**_document(path, bundle), "signer": signer}, lambda: f"{_line(path, bundle)}, by {signer}"
     )
 
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Put the path of the bundle before what is wrong with it."""
+    """Put the path of the bundle before its error."""
     try:
         yield
     except Untrusted as error:
@@ -157,10 +159,10 @@ def _naming(path: str) -> Iterator[None]:
         raise Untrusted(msg) from error
 
 
-def _document(path: str, found: Bundle) -> dict[str, Any]:
-    return {"bundle": path, "name": found.name, "generation": found.generation, "files": sorted(found.files)}
+def _document(path: str, bundle: Bundle) -> dict[str, Any]:
+    return {"bundle": path, "name": bundle.name, "generation": bundle.generation, "files": sorted(bundle.files)}
 
 
-def _line(path: str, found: Bundle) -> str:
-    count = len(found.files)
-    return f"{path}: {found.name}, generation {found.generation}, {count} file{'s' if count != 1 else ''}"
+def _line(path: str, bundle: Bundle) -> str:
+    count = len(bundle.files)
+    return f"{path}: {bundle.name}, generation {bundle.generation}, {count} file{'s' if count != 1 else ''}"

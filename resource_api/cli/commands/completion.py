@@ -1,4 +1,4 @@
-"""``completion``: show or install what lets a shell complete commands, options and names."""
+"""``completion``: show or install the script of a shell that completes commands, options and names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from resource_api.cli.session import Session
 
 _SHELLS: Final = ("bash", "zsh", "fish")
-#: What loads a script of bash when its command is completed for the first time.
+#: The file that loads a script of bash when its command is completed for the first time.
 _BASH_COMPLETION: Final = Path("/usr/share/bash-completion/bash_completion")
 
 
@@ -51,7 +51,7 @@ def install(session: Session, shell: str | None, **_settings: Any) -> None:
     from resource_api.system.filesystem.files import replace
 
     name = shell or _login_shell()
-    path, remark = _place(name)
+    path, remark = _script_path(name)
     try:
         make_directory(str(path.parent), 0o777)
         replace(str(path), SCRIPTS[name].encode(), mode=0o644)
@@ -73,19 +73,25 @@ def _login_shell() -> str:
     return name
 
 
-def _place(shell: str) -> tuple[Path, str]:
-    """Return where a shell looks for a user's script, and what the user has to do too, or an empty text."""
+def _script_path(shell: str) -> tuple[Path, str]:
+    """Return the path of a shell's script of the user, and a further step for the user, or an empty text."""
     data = _home("XDG_DATA_HOME", ".local/share")
     if shell == "bash":
-        path, found = data / "bash-completion/completions/resource-api", _BASH_COMPLETION.is_file()
-        return path, "" if found else f"It needs the package bash-completion, or this line in ~/.bashrc: . {path}"
+        path, has_completion = data / "bash-completion/completions/resource-api", _BASH_COMPLETION.is_file()
+        return (
+            path,
+            "" if has_completion else f"It needs the package bash-completion, or this line in ~/.bashrc: . {path}",
+        )
     if shell == "zsh":
-        place = data / "zsh/site-functions"
-        return place / "_resource-api", f"It needs this line in ~/.zshrc, before compinit: fpath=({place} $fpath)"
+        directory = data / "zsh/site-functions"
+        return (
+            directory / "_resource-api",
+            f"It needs this line in ~/.zshrc, before compinit: fpath=({directory} $fpath)",
+        )
     return _home("XDG_CONFIG_HOME", ".config") / "fish/completions/resource-api.fish", ""
 
 
 def _home(variable: str, default: str) -> Path:
     """Return a directory of the XDG Base Directory Specification; a relative one is ignored, as it says."""
-    given = os.environ.get(variable, "")
-    return Path(given) if given.startswith("/") else Path.home() / default
+    value = os.environ.get(variable, "")
+    return Path(value) if value.startswith("/") else Path.home() / default

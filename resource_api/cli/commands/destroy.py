@@ -46,7 +46,7 @@ class _DeclinedError(Exception):
 @options.rerun
 @with_session(runs=True)
 def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop: bool, **settings: Any) -> int:
-    """Delete what state records as ours for the project of MANIFEST and its stack; forget the rest."""
+    """Delete the resources that state records as ours for the project of MANIFEST and its stack; forget the rest."""
     if out is not None:
         if yes:
             msg = "-o saves the plan, and --yes is for carrying it out; apply does that with a saved plan"
@@ -55,7 +55,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
     confirm = None if yes or noop else _asker(session)
     if (code := run_on_hosts(session, "destroy", manifest, confirm=confirm)) is not None:
         return code
-    inputs, given = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
+    inputs, run_options = given_inputs.inputs(session.settings), options.run_options({**settings, "noop": noop})
 
     def on_plan(planned: Plan) -> None:
         if noop:
@@ -68,7 +68,7 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
                 raise _DeclinedError
 
     try:
-        report = session.runtime.destroy(session.source(manifest), inputs, on_plan=on_plan, **given)
+        report = session.runtime.destroy(session.source(manifest), inputs, on_plan=on_plan, **run_options)
     except _DeclinedError:
         return 1
     return session.show_report(report)
@@ -77,8 +77,8 @@ def destroy(session: Session, manifest: str, out: str | None, *, yes: bool, noop
 def _asker(session: Session) -> Callable[[str], bool]:
     """Return a function that asks whether to go on. Raise ``UsageError`` where nobody could answer."""
     if session.json or not sys.stdin.isatty():
-        why = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
-        msg = f"destroy needs --yes {why}"
+        reason = "with --json" if sys.stdin.isatty() else "when standard input is no terminal"
+        msg = f"destroy needs --yes {reason}"
         raise UsageError(msg)
 
     def confirmed(question: str) -> bool:

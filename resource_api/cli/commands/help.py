@@ -13,7 +13,7 @@ from resource_api.cli.help import ALL
 @click.option("--all", "everything", is_flag=True, help="Show all options, each with its environment variable.")
 @click.pass_context
 def help(context: click.Context, names: tuple[str, ...], *, everything: bool) -> None:  # noqa: A001 - the command's name
-    """Show what COMMAND does, its most used options and examples; without COMMAND, list the commands."""
+    """Show the purpose, most used options and examples of COMMAND; without COMMAND, list the commands."""
     target = context.find_root()
     target.meta[ALL] = everything
     for name in names:

@@ -51,9 +51,9 @@ def _history_lines(session: Session, runs: Sequence[Mapping[str, Any]]) -> Itera
 @options.common
 @with_session()
 def show_run(session: Session, run: str | None, **_settings: Any) -> None:
-    """Show what RUN did, its failures first; without RUN the last one that changed or failed something."""
-    found = Runs(session).document(run)
-    session.console.show(lambda: found, lambda: run_text.run(found, session.output.style))
+    """Show the outcome of RUN, its failures first; without RUN the last one that changed or failed something."""
+    document = Runs(session).document(run)
+    session.console.show(lambda: document, lambda: run_text.run(document, session.output.style))
 
 
 @history.command("diff", examples=("resource-api history diff last-1 last",))
@@ -64,10 +64,10 @@ def show_run(session: Session, run: str | None, **_settings: Any) -> None:
 @options.common
 @with_session()
 def diff(session: Session, first: str, second: str, **_settings: Any) -> None:
-    """Show what was different between the runs A and B: references, outcomes and attributes."""
+    """Show the differences between the runs A and B: references, outcomes and attributes."""
     runs = Runs(session)
-    found = run_text.differences(runs.document(first), runs.document(second))
-    session.console.show(lambda: found, lambda: run_text.difference_lines(found))
+    differences = run_text.differences(runs.document(first), runs.document(second))
+    session.console.show(lambda: differences, lambda: run_text.difference_lines(differences))
 
 
 _REPORT_FORMS: Final = ("text", "json", "html")
@@ -101,19 +101,19 @@ def _rehearsal(path: str, form: str) -> str:
 @options.common
 @with_session()
 def report(session: Session, run: str | None, form: str, **_settings: Any) -> None:
-    """Print what RUN did; without RUN the last one that changed or failed something.
+    """Print the outcome of RUN; without RUN the last one that changed or failed something.
 
     RUN may be a file that ``rehearse --json`` has written, with ``--format html``.
     """
     if run is not None and run.endswith(".json"):
         session.output.print(_rehearsal(run, form))
         return
-    found = Runs(session).document(run)
+    document = Runs(session).document(run)
     if form == "json" or session.json:
-        session.output.print_json(found)
+        session.output.print_json(document)
     elif form == "html":
         from resource_api.render.html import pages as html
 
-        session.output.print(html.run(found).rstrip("\n"))
+        session.output.print(html.run(document).rstrip("\n"))
     else:
-        session.output.print(run_text.run(found, session.output.style))
+        session.output.print(run_text.run(document, session.output.style))

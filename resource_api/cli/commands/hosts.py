@@ -1,4 +1,4 @@
-"""``hosts``: which hosts an inventory has, whose keys are trusted, and what is sent to hosts without Python."""
+"""``hosts``: list the hosts of an inventory, trust their keys, and keep a Python for hosts without one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import click
 from resource_api.cli import options
 from resource_api.cli.help import CommandGroup
 from resource_api.cli.session import with_session
-from resource_api.fleet import inventory, python_runtimes
+from resource_api.fleet import inventory, python_runtimes, trust_host_keys
 from resource_api.fleet.carriers.carrier import LIBRARY
+from resource_api.fleet.carriers.transport import Unreachable
 from resource_api.fleet.python_runtimes import Runtimes
 from resource_api.fleet.selection import Selection
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError, UsageError
 from resource_api.model.values.text import escape
+from resource_api.render import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,14 +42,16 @@ def hosts() -> None:
 
 
 @hosts.command("list", examples=("resource-api hosts list", "resource-api hosts list 'web[1:2],!web1' --json"))
-@click.argument("where", nargs=-1, shell_complete=options.complete("hosts"))
+@click.argument("patterns", metavar="[WHERE]...", nargs=-1, shell_complete=options.complete("hosts"))
 @options.hosts_file
 @options.common
 @with_session()
-def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
+def list_(session: Session, patterns: Sequence[str], **settings: Any) -> None:
     """List the hosts of the inventory, or those that WHERE selects, and how each is reached."""
-    found = _select(session, where, settings["hosts_file"])
-    session.console.show(lambda: [_document(host) for host in found], lambda: _table(found, session.output.columns))
+    selected = _select(session, patterns, settings["hosts_file"])
+    session.console.show(
+        lambda: [_document(host) for host in selected], lambda: _table(selected, session.output.columns)
+    )
 
 
 @hosts.command(
@@ -57,7 +61,7 @@ def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
         "resource-api hosts trust web1 --yes --fingerprint SHA256:zq0mB4ZX9AzzOUXMxe4c1VHKTeZRYXTWCYWgW",
     ),
 )
-@click.argument("where", nargs=-1, required=True, shell_complete=options.complete("hosts"))
+@click.argument("patterns", metavar="WHERE...", nargs=-1, required=True, shell_complete=options.complete("hosts"))
 @click.option("--yes", is_flag=True, help="Do not ask; needs --fingerprint.")
 @click.option(
     "--fingerprint",
@@ -70,7 +74,7 @@ def list_(session: Session, where: Sequence[str], **settings: Any) -> None:
 @options.connect_timeout
 @options.common
 @with_session()
-def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
+def trust(session: Session, patterns: Sequence[str], *, yes: bool, fingerprints: Sequence[str], **settings: Any) -> int:
     """Show the keys of the hosts that WHERE selects, ask, and record them in ~/.ssh/known_hosts."""
     if yes and not fingerprints:
         msg = "--yes needs --fingerprint: a key that nobody has compared proves nothing"
@@ -78,23 +82,23 @@ def trust(session: Session, where: Sequence[str], *, yes: bool, fingerprints: Se
     if not yes and not sys.stdin.isatty():
         msg = "trust needs --yes and --fingerprint when standard input is no terminal"
         raise UsageError(msg)
-    found = _select(session, where, settings["hosts_file"])
+    selected = _select(session, patterns, settings["hosts_file"])
     if settings["connect_timeout"]:
-        found = [host._replace(connect_timeout=settings["connect_timeout"]) for host in found]
-    shown = _keys(found, fingerprints)
+        selected = [host._replace(connect_timeout=settings["connect_timeout"]) for host in selected]
+    keys = _keys(selected, fingerprints)
     if not session.json:
-        session.output.print(map(_key_line, shown))
-    wanted = [each for each in shown if each.status == "unknown"]
-    what = "this key" if len(wanted) == 1 else f"these {len(wanted)} keys"
-    recorded = bool(wanted) and (yes or session.output.confirmed(f"Trust {what}?"))
+        session.output.print(map(_key_line, keys))
+    unknown = [key for key in keys if key.status == "unknown"]
+    subject = "this key" if len(unknown) == 1 else f"these {len(unknown)} keys"
+    recorded = bool(unknown) and (yes or session.output.confirmed(f"Trust {subject}?"))
     if recorded:
-        _record([each.key for each in wanted if each.key is not None])
-        shown = [each._replace(status="recorded") if each.status == "unknown" else each for each in shown]
+        _record([key.key for key in unknown if key.key is not None])
+        keys = [key._replace(status="recorded") if key.status == "unknown" else key for key in keys]
     session.console.show(
-        lambda: [each.document() for each in shown],
-        lambda: [f"Recorded {len(wanted)} key{'s' if len(wanted) != 1 else ''}."] if recorded else [],
+        lambda: [key.document() for key in keys],
+        lambda: [f"Recorded {len(unknown)} key{'s' if len(unknown) != 1 else ''}."] if recorded else [],
     )
-    return int(any(each.status not in {"known", "recorded"} for each in shown))
+    return int(any(key.status not in {"known", "recorded"} for key in keys))
 
 
 @hosts.group("runtime", cls=CommandGroup, examples=("resource-api hosts runtime list",))
@@ -124,8 +128,8 @@ def add(session: Session, file: str, **_settings: Any) -> None:
 @with_session()
 def list_runtimes(session: Session, **_settings: Any) -> None:
     """List the interpreters that were added, the newest first."""
-    found = _runtimes().all()
-    session.console.show(lambda: [each.document() for each in found], lambda: map(_runtime_line, found))
+    runtimes = _runtimes().all()
+    session.console.show(lambda: [runtime_.document() for runtime_ in runtimes], lambda: map(_runtime_line, runtimes))
 
 
 class _Key(NamedTuple):
@@ -138,22 +142,23 @@ class _Key(NamedTuple):
     error: str | None
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        key = self.key
-        shown = {} if key is None else {"algorithm": key.algorithm, "fingerprint": key.fingerprint}
-        place = {} if key is None else {"address": key.place.address, "port": key.place.port}
-        return {"host": self.host.name, "status": self.status, "error": self.error, **place, **shown}
+        """Return the JSON data of a key."""
+        fields: dict[str, Any] = {"host": self.host.name, "status": self.status, "error": self.error}
+        if (key := self.key) is not None:
+            fields |= {"address": key.place.address, "port": key.place.port}
+            fields |= {"algorithm": key.algorithm, "fingerprint": key.fingerprint}
+        return fields
 
 
-def _select(session: Session, where: Sequence[str], file: str | None) -> list[Host]:
+def _select(session: Session, patterns: Sequence[str], file: str | None) -> list[Host]:
     """Return the hosts of a selection. Raise ``UsageError``, ``ManifestError``."""
     default = file or (inventory.FILE if os.path.lexists(inventory.FILE) else None)
-    if not where and default is None:
+    if not patterns and default is None:
         msg = f"there is no {inventory.FILE} here; name an inventory with --hosts, or name hosts"
         raise UsageError(msg)
     try:
-        found = Selection(default, session.registry.trust).find(where)
-        return [of.host(name) for name, of in found.items()]
+        inventories = Selection(default, session.registry.trust).find(patterns)
+        return [inventory_.host(name) for name, inventory_ in inventories.items()]
     except UsageError as error:
         raise UsageError(str(error).removeprefix("--on").lstrip(": ")) from error
     except ValueError as error:
@@ -166,10 +171,8 @@ def _document(host: Host) -> dict[str, Any]:
     return {**host._asdict(), "groups": list(host.groups), "become_password": source}
 
 
-def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
-    """Yield the lines of a table; what all hosts have as it is without a setting has no column."""
-    from resource_api.render import table
-
+def _table(selected: Sequence[Host], columns: int | None) -> Iterator[str]:
+    """Yield the lines of a table, without the columns in which all hosts have the default."""
     rows = [
         {
             "host": host.name,
@@ -179,7 +182,7 @@ def _table(found: Sequence[Host], columns: int | None) -> Iterator[str]:
             "via": host.via if host.via != "none" else None,
             "transport": host.transport if host.transport != LIBRARY else None,
         }
-        for host in found
+        for host in selected
     ]
     return table.table(rows, columns)
 
@@ -192,34 +195,30 @@ def _reached(host: Host) -> str:
     return f"{user}{f'[{address}]' if port and ':' in address else address}{port}"
 
 
-def _keys(found: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
+def _keys(selected: Sequence[Host], fingerprints: Sequence[str]) -> list[_Key]:
     """Ask hosts for their keys. Raise ``ResourceError`` where the library for SSH is not installed."""
-    from resource_api.fleet import trust_host_keys
     from resource_api.fleet.carriers import asyncssh_transport
-    from resource_api.fleet.carriers.transport import Unreachable
 
-    shown = []
-    for host, key in zip(found, asyncssh_transport.host_keys(found, os.environ), strict=True):
+    keys = []
+    for host, key in zip(selected, asyncssh_transport.host_keys(selected, os.environ), strict=True):
         if isinstance(key, Unreachable):
-            shown.append(_Key(host, None, "unreachable", str(key)))
+            keys.append(_Key(host, None, "unreachable", str(key)))
             continue
-        why = trust_host_keys.refusal(key, fingerprints)
-        shown.append(_Key(host, key, "refused" if why else key.trust, why or None))
-    return shown
+        reason = trust_host_keys.refusal(key, fingerprints)
+        keys.append(_Key(host, key, "refused" if reason else key.trust, reason or None))
+    return keys
 
 
-def _key_line(each: _Key) -> str:
-    if each.key is None:
-        return escape(f"{each.host.name}: unreachable: {each.error}")
-    if each.error is not None:
-        return escape(f"{each.host.name}: not trusted: {each.error}")
-    known = " (known)" if each.status == "known" else ""
-    key = each.key
-    return escape(f"{each.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{known}")
+def _key_line(row: _Key) -> str:
+    if (key := row.key) is None:
+        return escape(f"{row.host.name}: unreachable: {row.error}")
+    if row.error is not None:
+        return escape(f"{row.host.name}: not trusted: {row.error}")
+    mark = " (known)" if row.status == "known" else ""
+    return escape(f"{row.host.name}: {key.place.shown} {key.algorithm} {key.fingerprint}{mark}")
 
 
 def _record(keys: Sequence[HostKey]) -> None:
-    from resource_api.fleet import trust_host_keys
     from resource_api.fleet.carriers import asyncssh_transport
 
     file = asyncssh_transport.known_hosts_file(os.environ)
@@ -234,5 +233,6 @@ def _runtimes() -> Runtimes:
     return Runtimes(python_runtimes.directory(os.environ))
 
 
-def _runtime_line(each: Runtime) -> str:
-    return f"{each.digest[:12]}  Python {each.python} for {each.machine}, {each.size / 1e6:.1f} MB"
+def _runtime_line(interpreter: Runtime) -> str:
+    size = f"{interpreter.size / 1e6:.1f} MB"
+    return f"{interpreter.digest[:12]}  Python {interpreter.python} for {interpreter.machine}, {size}"

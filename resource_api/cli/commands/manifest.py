@@ -65,12 +65,12 @@ def inputs() -> None:
 @with_session()
 def show_inputs(session: Session, manifest: str, **_settings: Any) -> None:
     """Show the value of each input of MANIFEST, and where it is from; secrets are masked."""
-    found = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
-    session.console.show(lambda: [_input_document(each) for each in found], lambda: _input_lines(found))
+    values = list_inputs(session.runtime, session.source(manifest), list(given_inputs.by_source(session.settings)))
+    session.console.show(lambda: [_input_document(value) for value in values], lambda: _input_lines(values))
 
 
-def _input_document(found: InputValue) -> dict[str, Any]:
-    return {**found._asdict(), "place": found.place or None}
+def _input_document(value: InputValue) -> dict[str, Any]:
+    return {**value._asdict(), "place": value.place or None}
 
 
 def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
@@ -90,15 +90,15 @@ def _input_lines(values: Sequence[InputValue]) -> Iterator[str]:
 @options.common
 @with_session()
 def eval(session: Session, expression: str, manifest: str | None, **_settings: Any) -> None:  # noqa: A001 - its name
-    """Show what EXPRESSION comes to in MANIFEST; secrets are masked.
+    """Show the value of EXPRESSION in MANIFEST; secrets are masked.
 
     Attributes of resources are those that are recorded. Without MANIFEST there are facts, recorded resources and
     outputs of stacks.
     """
     source = _without_manifest(session) if manifest is None else session.source(manifest)
-    found = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
-    value = plain(found)
-    if is_unknown(found):
+    result = expression_value(session.runtime, source, given_inputs.inputs(session.settings), expression)
+    value = plain(result)
+    if is_unknown(result):
         session.console.show(lambda: value, lambda: "(known after apply)")
     else:
         session.console.show(lambda: value, lambda: text.output(value, terminal=session.output.stdout.isatty()))
@@ -125,34 +125,34 @@ def facts(session: Session, name: str | None, **_settings: Any) -> None:
 
 
 def _all_facts() -> dict[str, Any]:
-    known = Facts()
-    return {name: known[name] for name in known.names()}
+    facts = Facts()
+    return {name: facts[name] for name in facts.names()}
 
 
 def _find_fact(name: str) -> Any:
     """Return the fact of a dotted name. Raise ``ResourceAPIError``, with the nearest name, for an unknown one."""
-    known = Facts()
+    facts = Facts()
     root, *keys = name.split(".")
-    value: Any = known[root] if root in known.names() else None
+    value: Any = facts[root] if root in facts.names() else None
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     if value is not None:
         return value
-    names = [known for known, _ in _dotted_facts(_all_facts(), "")]
+    names = [facts for facts, _ in _dotted_facts(_all_facts(), "")]
     msg = f"there is no fact '{name}'{hint(name, names, 'fact')}"
     raise ResourceAPIError(msg)
 
 
-def _fact_lines(found: dict[str, Any], above: str) -> Iterator[str]:
+def _fact_lines(facts: dict[str, Any], above: str) -> Iterator[str]:
     """Yield ``os.name: Debian`` for each fact that is no mapping."""
-    for name, value in _dotted_facts(found, above):
+    for name, value in _dotted_facts(facts, above):
         if not isinstance(value, dict):
             yield f"{escape(name)}: {show_value(value)}"
 
 
-def _dotted_facts(found: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
-    """Yield each fact by its dotted name, a mapping before what is in it."""
-    for key, value in found.items():
+def _dotted_facts(facts: dict[str, Any], above: str) -> Iterator[tuple[str, Any]]:
+    """Yield each fact by its dotted name, a mapping before its members."""
+    for key, value in facts.items():
         name = f"{above}.{key}" if above else key
         yield name, value
         if isinstance(value, dict):

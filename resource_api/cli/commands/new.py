@@ -87,7 +87,7 @@ _TYPE: Final = {
 }
 #: The same, with a provider that uses code in ``lib/``.
 _SHARING_TYPE: Final = {**_TYPE, "providers/sample.py": "shared_provider.py.template"}
-#: The same for what a service has: the provider asks it over HTTP.
+#: The same for resources of a service, which the provider calls over HTTP.
 _HTTP_TYPE: Final = {file: f"http_{template}" for file, template in _TYPE.items()}
 _LIB: Final = {"lib/json_files.py": "json_files.py.template"}
 _COMPONENT: Final = {
@@ -146,7 +146,7 @@ def _write(name: str, directory: Path, templates: Mapping[str, str]) -> list[Pat
 
 
 def _refusal(name: str) -> str:
-    """Return why a type cannot have this name and what to do; empty when it can."""
+    """Return the reason why a type cannot have this name, with advice, or an empty text."""
     if not TYPE_NAME.match(name):
         words = re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()).strip("_0123456789")
         hint = f"; did you mean '{words}'?" if TYPE_NAME.match(words) else ""
@@ -162,4 +162,4 @@ def _with_name(text: str, name: str) -> str:
     """Return a template with the name as references, classes and environment variables spell it."""
     camel = "".join(word.capitalize() for word in name.split("_"))
     words = {"TestSample": f"Test{camel}", "Sample": capitalize_type(name), "SAMPLE": name.upper(), "sample": name}
-    return re.sub("|".join(words), lambda found: words[found[0]], text)
+    return re.sub("|".join(words), lambda match: words[match[0]], text)

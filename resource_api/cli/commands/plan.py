@@ -49,7 +49,7 @@ out_option = click.option(
 @options.hosted
 @with_session()
 def plan(session: Session, manifest: str, out: str | None, *, destroy: bool, **_settings: Any) -> int:
-    """Show what apply would do with MANIFEST; change nothing."""
+    """Show the changes that apply would make with MANIFEST; change nothing."""
     return show_plan(session, manifest, out, destroy=destroy)
 
 

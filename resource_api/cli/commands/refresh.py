@@ -35,13 +35,15 @@ def refresh(session: Session, manifest: str, *, detailed_exitcodes: bool, **sett
     if (code := run_on_hosts(session, "refresh", manifest)) is not None:
         return code
     selection = {name: settings[name] for name in ("targets", "excludes", "noop")}
-    given = given_inputs.inputs(session.settings)
-    found = refreshing.read_again(session.runtime, session.source(manifest), given, **selection)
+    inputs = given_inputs.inputs(session.settings)
+    refreshed = refreshing.read_again(session.runtime, session.source(manifest), inputs, **selection)
     session.console.show(
-        lambda: documents.refresh(found.resources, found.outputs),
-        lambda: plan_text.refresh_lines(found.resources, found.outputs, session.output.style, noop=settings["noop"]),
+        lambda: documents.refresh(refreshed.resources, refreshed.outputs),
+        lambda: plan_text.refresh_lines(
+            refreshed.resources, refreshed.outputs, session.output.style, noop=settings["noop"]
+        ),
     )
-    return exit_codes.of_refresh([*found.resources, *found.outputs], detailed=detailed_exitcodes)
+    return exit_codes.of_refresh([*refreshed.resources, *refreshed.outputs], detailed=detailed_exitcodes)
 
 
 @options.command("import", examples=("resource-api import site.yaml 'File[/etc/motd]'",))

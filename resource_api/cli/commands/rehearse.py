@@ -1,4 +1,4 @@
-"""``rehearse``: apply a manifest on an overlay of this machine, and report what it does."""
+"""``rehearse``: apply a manifest on an overlay of this machine, and report its effects."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _terminal() -> int:
 @options.provider_calls
 @with_session()
 def rehearse(session: Session, manifest: str, *, network: str, size: str, **settings: Any) -> int:
-    """Apply MANIFEST for real on an overlay of this machine, report what it has done, and discard everything.
+    """Apply MANIFEST for real on an overlay of this machine, report its effects, and discard everything.
 
     Exit codes: 0 all well; 1 the run failed; 2 it works, but another verdict is bad.
     """
@@ -115,6 +115,6 @@ def rehearse(session: Session, manifest: str, *, network: str, size: str, **sett
         _terminal() if settings["shell"] else None,
         settings["keep"],
     )
-    found = rehearsal.rehearse(session.runtime, request, show)
-    session.console.show(found.to_dict, lambda: found.lines(session.output.columns))
-    return found.exit_code
+    result = rehearsal.rehearse(session.runtime, request, show)
+    session.console.show(result.to_dict, lambda: result.lines(session.output.columns))
+    return result.exit_code

@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.recorded import Stack, none_recorded
+from resource_api.cli.recorded import RecordedStack, none_recorded
 from resource_api.cli.session import with_session
 from resource_api.model.codec import plain
 from resource_api.model.values.errors import UsageError
@@ -45,10 +45,10 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., None]], click
 def list_(session: Session, project: str | None, **_settings: Any) -> None:
     """List the recorded stacks: serial, resources, last run."""
     store = session.runtime.store
-    found = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
+    stacks = [_summary(store, name) for name in store.stacks() if project in {None, name.project}]
     session.console.show_list(
-        lambda: found,
-        lambda: table([{**each, "last_run": time_of(each["last_run"])} for each in found], None),
+        lambda: stacks,
+        lambda: table([{**stack, "last_run": time_of(stack["last_run"])} for stack in stacks], None),
         "no stack is recorded" + ("" if project is None else f" of project {project}"),
     )
 
@@ -70,16 +70,16 @@ def rename(session: Session, name: str, new: str, project: str | None, **_settin
     store = session.runtime.store
     old = selected(store, {"stack": name, "project": project})
     to = StackName(old.project, new)
-    with Stack(session, to).changing("stack rename"):
+    with RecordedStack(session, to).changing("stack rename"):
         store.rename(old, to)
     session.console.show(lambda: {**to._asdict(), "former": old.stack}, lambda: f"{old} is now stack {to.stack}")
 
 
 def _users(store: Store, name: StackName) -> list[str]:
     """Return the stacks whose last apply has used an output of a stack."""
-    applied = {each: [run for run in store.history(each) if run["command"] == "apply"] for each in store.stacks()}
-    wanted = "/".join(name)
-    return ["/".join(each) for each, runs in applied.items() if runs and wanted in runs[-1].get("stacks", ())]
+    applied = {stack: [run for run in store.history(stack) if run["command"] == "apply"] for stack in store.stacks()}
+    name_text = "/".join(name)
+    return ["/".join(stack) for stack, runs in applied.items() if runs and name_text in runs[-1].get("stacks", ())]
 
 
 @_command("rm", "resource-api stack rm default --force")
@@ -90,20 +90,19 @@ def _users(store: Store, name: StackName) -> list[str]:
 def rm(session: Session, name: str, project: str | None, *, force: bool, **_settings: Any) -> None:
     """Forget the stack NAME with its runs; on the system nothing is changed."""
     store = session.runtime.store
-    found = selected(store, {"stack": name, "project": project})
+    stack_name = selected(store, {"stack": name, "project": project})
     with session.runtime.lock("stack rm"):
-        count = len(store.load(found).records)
-        if not force and (users := _users(store, found)):
-            msg = f"outputs of {found} are used by {', '.join(users)}; --force forgets it all the same"
+        count = len(store.load(stack_name).records)
+        if not force and (users := _users(store, stack_name)):
+            msg = f"outputs of {stack_name} are used by {', '.join(users)}; --force forgets it all the same"
             raise UsageError(msg)
         if count and not force:
-            msg = (
-                f"{found} has {count} resources; destroy deletes them, --force forgets them and leaves them as they are"
-            )
+            advice = "destroy deletes them, --force forgets them and leaves them as they are"
+            msg = f"{stack_name} has {count} resources; {advice}"
             raise UsageError(msg)
-        store.remove(found)
+        store.remove(stack_name)
     session.console.show(
-        lambda: {**found._asdict(), "forgotten": count}, lambda: f"{found}: forgotten, with {count} resources"
+        lambda: {**stack_name._asdict(), "forgotten": count}, lambda: f"{stack_name}: forgotten, with {count} resources"
     )
 
 
@@ -118,10 +117,10 @@ def output(session: Session, name: str | None, *, reveal: bool, **_settings: Any
     """Show the outputs of a stack, or the one called NAME, as they are recorded."""
     if (code := run_on_hosts(session, "output", name=name, reveal=reveal)) is not None:
         return code
-    outputs = {} if none_recorded(session) else dict(Stack(session).state.outputs)
+    outputs = {} if none_recorded(session) else dict(RecordedStack(session).state.outputs)
     if name is None:
-        shown = recorded_stack.revealed(outputs) if reveal else outputs
-        session.console.show_list(lambda: shown, lambda: text.outputs(shown), "no output is recorded")
+        printed = recorded_stack.revealed(outputs) if reveal else outputs
+        session.console.show_list(lambda: printed, lambda: text.outputs(printed), "no output is recorded")
         return 0
     value = recorded_stack.find_output(outputs, name, reveal=reveal)
     session.console.show(lambda: value, lambda: text.output(plain(value), terminal=session.output.stdout.isatty()))

@@ -1,4 +1,4 @@
-"""``state``: show, verify, export and edit what is recorded; no resource is changed."""
+"""``state``: show, verify, export and edit the recorded state; no resource is changed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from resource_api.cli import options
 from resource_api.cli.commands import run_on_hosts
-from resource_api.cli.recorded import Stack, find_record, find_records, none_recorded, parse_reference
+from resource_api.cli.recorded import RecordedStack, find_record, find_records, none_recorded, parse_reference
 from resource_api.cli.session import with_session
 from resource_api.model.record import Commit
 from resource_api.model.values import document
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
 @options.group(examples=("resource-api state list", "resource-api state show 'File[/etc/motd]'"))
 def state() -> None:
-    """Show and edit what is recorded."""
+    """Show and edit the recorded state."""
 
 
 def _on_hosts(function: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Return a function that reads what is recorded here, or on other hosts where they are named."""
+    """Return a function that reads the state here, or on the hosts that the options select."""
 
     @wraps(function)
     def read(session: Session, **settings: Any) -> int | None:
@@ -58,15 +58,15 @@ def _command(name: str, *examples: str) -> Callable[[Callable[..., int | None]],
 @options.hosted
 @_on_hosts
 def list_(session: Session, **_settings: Any) -> None:
-    """List what is recorded, one reference a line."""
+    """List the recorded resources, one reference a line."""
     if none_recorded(session):
         session.console.show_list(list, list, "nothing is recorded yet")
         return
-    stack = Stack(session)
-    known = stack.state
+    stack = RecordedStack(session)
+    state = stack.state
     session.console.show_list(
-        lambda: [recorded_stack.resource_summary(known, each) for each in known.records.values()],
-        lambda: (escape(str(each.reference)) for each in known.records.values()),
+        lambda: [recorded_stack.resource_summary(state, record) for record in state.records.values()],
+        lambda: (escape(str(record.reference)) for record in state.records.values()),
         f"no resource is recorded of {stack.name}",
     )
 
@@ -75,11 +75,11 @@ def list_(session: Session, **_settings: Any) -> None:
 @click.argument("ref", metavar="REF", shell_complete=options.complete("references"))
 def show(session: Session, ref: str, **_settings: Any) -> None:
     """Show everything that is recorded of one resource."""
-    known = Stack(session).state
-    found = find_record(known, ref)
+    state = RecordedStack(session).state
+    record = find_record(state, ref)
     session.console.show(
-        lambda: state_export.record_document(known, found),
-        lambda: text.record(state_export.record_urn(known, found), found),
+        lambda: state_export.record_document(state, record),
+        lambda: text.record(state_export.record_urn(state, record), record),
     )
 
 
@@ -97,13 +97,13 @@ def history(session: Session, **_settings: Any) -> None:
 @options.hosted
 @_on_hosts
 def check(session: Session, **_settings: Any) -> None:
-    """Verify everything that is kept, of all stacks."""
+    """Verify the whole state, of all stacks."""
     _show_lines(session, "found", session.runtime.store.check())
 
 
 @_command("recover", "resource-api state recover")
 def recover(session: Session, *, lock_timeout: float, **_settings: Any) -> None:
-    """Replace a damaged database by its newest intact generation; report what is lost."""
+    """Replace a damaged database by its newest intact generation; report the losses."""
     _show_lines(session, "done", session.runtime.store.recover(lock_timeout))
 
 
@@ -114,22 +114,22 @@ def _show_lines(session: Session, word: str, lines: Sequence[str]) -> None:
 @_command("export", "resource-api state export > web.json")
 def export(session: Session, **_settings: Any) -> None:
     """Print the whole of one stack as JSON; keep it as you keep the state itself."""
-    known, key = Stack(session).state, session.runtime.key
-    if not known.serial:
-        msg = f"nothing is recorded of project {known.project}, stack {known.stack}"
+    state, key = RecordedStack(session).state, session.runtime.key
+    if not state.serial:
+        msg = f"nothing is recorded of project {state.project}, stack {state.stack}"
         raise UsageError(msg)
-    session.output.print_json(state_export.to_document(known, key if known.encrypted else None))
+    session.output.print_json(state_export.to_document(state, key if state.encrypted else None))
 
 
 @_command("import", "resource-api state import web.json")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="Accept another lineage, or an older state than the recorded one.")
 def import_(session: Session, file: str, *, force: bool, project: str | None, stack: str, **_settings: Any) -> None:
-    """Put the stack that FILE holds in place of what is recorded; verified before anything is written."""
-    named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
+    """Put the stack that FILE holds in place of the recorded one; verified before anything is written."""
+    is_named = click.get_current_context().get_parameter_source("stack") is not click.core.ParameterSource.DEFAULT
     new = state_export.from_document(_read(file), file, session.runtime.key)
-    name = StackName(project or new.project, stack if named else new.stack)
-    recorded = Stack(session, name)
+    name = StackName(project or new.project, stack if is_named else new.stack)
+    recorded = RecordedStack(session, name)
     with recorded.changing("state import"):
         new = new._replace(project=name.project, stack=name.stack)
         new = state_export.check_replacement(recorded.state, new, file, force=force)
@@ -158,8 +158,8 @@ def _read(file: str) -> str:
 def rm(session: Session, refs: tuple[str, ...], **_settings: Any) -> None:
     """Forget resources, of a component all that it has made; on the system nothing is changed."""
 
-    def edit(known: StackState) -> Commit:
-        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in find_records(known, ref))))
+    def edit(state: StackState) -> Commit:
+        return Commit(drop=list(dict.fromkeys(record.key for ref in refs for record in find_records(state, ref))))
 
     _edit(session, "state rm", edit)
 
@@ -171,24 +171,24 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
     """Record a resource under another title, everywhere."""
     from resource_api.prior.former_names import Renames
 
-    def edit(known: StackState) -> Commit:
-        found = find_record(known, source)
-        wanted = parse_reference(target, known)
-        if problem := document.character_problem(wanted.title, key=True, noun="a title"):
+    def edit(state: StackState) -> Commit:
+        record = find_record(state, source)
+        target_reference = parse_reference(target, state)
+        if problem := document.character_problem(target_reference.title, key=True, noun="a title"):
             raise UsageError(problem)
-        parent, own = split_component(wanted, found.type)
-        if own.type != found.type:
-            msg = f"{found.reference} cannot become {wanted}: a resource keeps its type"
+        parent, member = split_component(target_reference, record.type)
+        if member.type != record.type:
+            msg = f"{record.reference} cannot become {target_reference}: a resource keeps its type"
             raise UsageError(msg)
-        if any(record.reference == wanted for record in known.records.values()):
-            msg = f"{wanted} is recorded already"
+        if any(recorded.reference == target_reference for recorded in state.records.values()):
+            msg = f"{target_reference} is recorded already"
             raise UsageError(msg)
-        old = str(found.reference)
-        rename = Renames({old: str(wanted)})
-        renamed = [(each, rename.dependencies(each)) for each in known.records.values()]
-        put = [after for before, after in renamed if after != before and before.key != found.key]
-        owed = {key: [rename(each) for each in sources] for key, sources in known.owed.items() if old in sources}
-        moved = rename.dependencies(found)._replace(title=own.title, parent=parent)
+        old = str(record.reference)
+        rename = Renames({old: str(target_reference)})
+        renamed = [(recorded, rename.dependencies(recorded)) for recorded in state.records.values()]
+        put = [after for before, after in renamed if after != before and before.key != record.key]
+        owed = {key: [rename(name) for name in sources] for key, sources in state.owed.items() if old in sources}
+        moved = rename.dependencies(record)._replace(title=member.title, parent=parent)
         return Commit([*put, moved], owed=owed, paid=list(owed))
 
     _edit(session, "state mv", edit)
@@ -199,9 +199,9 @@ def mv(session: Session, source: str, target: str, **_settings: Any) -> None:
 def taint(session: Session, ref: str, **_settings: Any) -> None:
     """Have a resource replaced by the next apply."""
 
-    def edit(known: StackState) -> Commit:
-        found = find_record(known, ref)
-        return Commit() if found.status == "tainted" else Commit([found._replace(status="tainted")])
+    def edit(state: StackState) -> Commit:
+        record = find_record(state, ref)
+        return Commit() if record.status == "tainted" else Commit([record._replace(status="tainted")])
 
     _edit(session, "state taint", edit)
 
@@ -211,28 +211,28 @@ def taint(session: Session, ref: str, **_settings: Any) -> None:
 def untaint(session: Session, ref: str, **_settings: Any) -> None:
     """Take a resource as it is: one that is tainted, partial or unconfirmed is ready again."""
 
-    def edit(known: StackState) -> Commit:
-        found = find_record(known, ref)
-        if found.status not in {"tainted", "partial", "unconfirmed"}:
-            msg = f"{found.reference} is not tainted, partial or unconfirmed: its status is {found.status}"
+    def edit(state: StackState) -> Commit:
+        record = find_record(state, ref)
+        if record.status not in {"tainted", "partial", "unconfirmed"}:
+            msg = f"{record.reference} is not tainted, partial or unconfirmed: its status is {record.status}"
             raise UsageError(msg)
-        return Commit([found._replace(status="ready", changed_at="")])
+        return Commit([record._replace(status="ready", changed_at="")])
 
     _edit(session, "state untaint", edit)
 
 
 def _edit(session: Session, command: str, edit: Callable[[StackState], Commit]) -> None:
-    """Commit what ``edit`` returns for the recorded state, and print which resources that was."""
-    stack = Stack(session)
+    """Commit the result of ``edit`` for the recorded state, and print its resources."""
+    stack = RecordedStack(session)
     with stack.changing(command):
-        known = stack.state
-        commit = edit(known)
+        state = stack.state
+        commit = edit(state)
         after = stack.store.commit(stack.name, commit)
-    forgotten = [str(known.records[key].reference) for key in commit.drop]
+    forgotten = [str(state.records[key].reference) for key in commit.drop]
     written = [str(record.reference) for record in commit.put]
     session.console.show(
         lambda: {"serial": after.serial, "forgotten": forgotten, "written": written},
-        lambda: map(escape, [*(f"forgotten: {each}" for each in forgotten), *(f"written: {each}" for each in written)]),
+        lambda: map(escape, [*(f"forgotten: {name}" for name in forgotten), *(f"written: {name}" for name in written)]),
     )
 
 
@@ -249,7 +249,7 @@ def rekey(session: Session, *, to: Key | None, decrypt: bool, drop_generations: 
     if key is None and not decrypt:
         msg = "name the key with --key or RESOURCE_API_KEY; 'resource-api new key PATH' makes one"
         raise UsageError(msg)
-    stack = Stack(session)
+    stack = RecordedStack(session)
     with stack.changing("state rekey"):
         after = stack.store.rekey(stack.name, key, drop_generations=drop_generations)
     how = f"encrypted with {key.url}" if key is not None else "not encrypted any more"

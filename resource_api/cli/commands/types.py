@@ -32,20 +32,23 @@ _NARROWEST: Final = 20
 @with_session()
 def types(session: Session, *, notes: bool, **_settings: Any) -> None:
     """List the types and components on the module path."""
-    found = session.definitions()
+    definitions = session.definitions()
     providers = {
-        each.name: session.suitability(each.name) if isinstance(each, TypeDefinition) else () for each in found
+        definition.name: session.suitability(definition.name) if isinstance(definition, TypeDefinition) else ()
+        for definition in definitions
     }
-    width = max((len(each.name) for each in found), default=0)
+    width = max((len(definition.name) for definition in definitions), default=0)
     session.console.show(
-        lambda: [_list_document(session, each, providers[each.name]) for each in found],
+        lambda: [_list_document(session, definition, providers[definition.name]) for definition in definitions],
         lambda: [
             line
-            for each in found
+            for definition in definitions
             for line in _list_lines(
                 session.output.columns,
-                f"{each.name:{width}}  ",
-                _list_summary(session, each, providers[each.name]) if notes else rendering.summary(each),
+                f"{definition.name:{width}}  ",
+                _list_summary(session, definition, providers[definition.name])
+                if notes
+                else rendering.summary(definition),
             )
         ],
     )
@@ -58,30 +61,30 @@ def _list_lines(columns: int | None, name: str, text: str) -> list[str]:
     return rendering.wrapped(text, columns, " " * len(name), name)
 
 
-def _list_summary(session: Session, each: Definition, providers: Sequence[Suitability]) -> str:
-    """Return the summary of a type, and in brackets what else is of interest, its origin last."""
+def _list_summary(session: Session, definition: Definition, providers: Sequence[Suitability]) -> str:
+    """Return the summary of a type, with notes in brackets, its origin last."""
     several = f" ({'; '.join(rendering.implementations(providers))})" if providers else ""
     notes: list[str] = []
-    if isinstance(each, TypeDefinition):
-        notes += [f"version {each.version}"] if each.version is not None else []
-        notes += [f"schema version {each.schema_version}"] if each.schema_version != 1 else []
-        notes += [f"config: {', '.join(each.config.attributes)}"] if each.config.attributes else []
-        notes += [f"functions: {', '.join(each.functions)}"] if each.functions else []
+    if isinstance(definition, TypeDefinition):
+        notes += [f"version {definition.version}"] if definition.version is not None else []
+        notes += [f"schema version {definition.schema_version}"] if definition.schema_version != 1 else []
+        notes += [f"config: {', '.join(definition.config.attributes)}"] if definition.config.attributes else []
+        notes += [f"functions: {', '.join(definition.functions)}"] if definition.functions else []
     else:
         several = " (component)"
-    notes.append(escape(str(session.registry.origin(each.name))))
-    return f"{rendering.summary(each)}{several} ({'; '.join(notes)})"
+    notes.append(escape(str(session.registry.origin(definition.name))))
+    return f"{rendering.summary(definition)}{several} ({'; '.join(notes)})"
 
 
-def _list_document(session: Session, each: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": each.name, "docs": each.docs}
-    found["origin"] = rendering.origin_document(session.registry.origin(each.name))
-    if isinstance(each, TypeDefinition):
-        found |= {"version": each.version, "schema_version": each.schema_version}
-        found |= {"config": list(each.config.attributes), "functions": list(each.functions)}
+def _list_document(session: Session, definition: Definition, providers: Sequence[Suitability]) -> dict[str, Any]:
+    document: dict[str, Any] = {"name": definition.name, "docs": definition.docs}
+    document["origin"] = rendering.origin_document(session.registry.origin(definition.name))
+    if isinstance(definition, TypeDefinition):
+        document |= {"version": definition.version, "schema_version": definition.schema_version}
+        document |= {"config": list(definition.config.attributes), "functions": list(definition.functions)}
     else:
-        found["component"] = True
-    return found | ({"providers": rendering.provider_documents(providers)} if providers else {})
+        document["component"] = True
+    return document | ({"providers": rendering.provider_documents(providers)} if providers else {})
 
 
 @options.command(examples=("resource-api describe file",))
@@ -92,17 +95,17 @@ def _list_document(session: Session, each: Definition, providers: Sequence[Suita
 @with_session()
 def describe(session: Session, type_name: str, form: str, *, expressions: bool, **_settings: Any) -> None:
     """Show the documentation, attributes and features of TYPE, or the inputs and outputs of a component."""
-    found = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
-    component = session.registry.component(found.name) is not None
-    providers = () if component else session.suitability(found.name)
-    origin = session.registry.origin(found.name)
+    definition = session.find_definition(lambda name: rendering.definition_of(session.registry, name), type_name)
+    component = session.registry.component(definition.name) is not None
+    providers = () if component else session.suitability(definition.name)
+    origin = session.registry.origin(definition.name)
     columns = min(session.output.columns or rendering.COLUMNS, rendering.COLUMNS)
     session.console.show(
-        lambda: rendering.document(found, providers, origin),
+        lambda: rendering.document(definition, providers, origin),
         lambda: (
-            rendering.markdown(found, providers, origin, expressions=expressions)
+            rendering.markdown(definition, providers, origin, expressions=expressions)
             if form == "markdown"
-            else rendering.text(found, columns, providers, origin, expressions=expressions)
+            else rendering.text(definition, columns, providers, origin, expressions=expressions)
         ),
     )
 
@@ -114,8 +117,8 @@ def schema(session: Session, **_settings: Any) -> None:
     """Print a JSON Schema of manifests (draft-07), made from the types on the module path."""
     definitions = session.definitions()
     implementations = {
-        each.name: session.registry.implementations(each.name, load=False)
-        for each in definitions
-        if isinstance(each, TypeDefinition)
+        definition.name: session.registry.implementations(definition.name, load=False)
+        for definition in definitions
+        if isinstance(definition, TypeDefinition)
     }
     session.output.print(json.dumps(manifest_schema(definitions, implementations), indent=2))

@@ -53,7 +53,7 @@ class _Stopped(BaseException):
 def watch(manifest: str, **settings: Any) -> int:
     """Plan MANIFEST, and again whenever one of its files changes; change nothing. Ctrl-C ends it.
 
-    Its files are also what it includes, inputs, types, providers, components, policies, assets and templates.
+    Its files are also the included ones, inputs, types, providers, components, policies, assets and templates.
     """
     if manifest == "-":
         msg = "watch needs a manifest in a file; standard input cannot be read again"
@@ -63,11 +63,11 @@ def watch(manifest: str, **settings: Any) -> int:
             signal.signal(number, _stop)
     base = os.getcwd()
     path = os.path.join(base, manifest)
-    known: Signatures = {path: signature(path)}
+    signatures: Signatures = {path: signature(path)}
     try:
         while True:
-            known = _plan({**settings, "manifest": manifest}, base, known)
-            wait_for_change(known)
+            signatures = _plan({**settings, "manifest": manifest}, base, signatures)
+            wait_for_change(signatures)
             if not settings["json"]:
                 _separate(manifest)
     except _Stopped as stopped:
@@ -78,7 +78,7 @@ def watch(manifest: str, **settings: Any) -> int:
 
 
 #: Its arguments and options are those of ``plan``, whatever these are, but it saves nothing and stays here.
-watch.params = [each for each in plan.params if each.name not in {"out", "on", *options.HOSTED}]
+watch.params = [parameter for parameter in plan.params if parameter.name not in {"out", "on", *options.HOSTED}]
 
 
 def _stop(number: int, _frame: FrameType | None) -> NoReturn:
@@ -99,11 +99,11 @@ def _plan(settings: dict[str, Any], base: str, before: Signatures) -> Signatures
                 os.waitpid(pid, 0)
             raise
         report.seek(0)
-        found: Signatures = json.loads(report.read() or "{}")
+        read_files: Signatures = json.loads(report.read() or "{}")
     if os.waitstatus_to_exitcode(status) in {0, 2}:
-        return found
+        return read_files
     # The plan may have ended before it came to the rest of its files.
-    return {**{path: signature(path) for path in before}, **found}
+    return {**{path: signature(path) for path in before}, **read_files}
 
 
 def _plan_and_exit(settings: dict[str, Any], base: str, report: int) -> NoReturn:
@@ -131,11 +131,11 @@ def _separate(manifest: str) -> None:
     sys.stdout.flush()
 
 
-#: What is not the user's: the program, the interpreter with its libraries, and the kernel's own file systems.
-_FOREIGN: Final = tuple(f"{each}/" for each in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
+#: Files that are not the user's: the program, the interpreter with its libraries, the kernel's file systems.
+_FOREIGN: Final = tuple(f"{directory}/" for directory in ("/proc", "/sys", "/dev", sys.prefix, sys.base_prefix, *OWN))
 _EVENTS: Final = frozenset(("open", "os.listdir", "os.scandir"))
 _KINDS: Final = ("types", "providers", "components", "policies", "lib")
-#: Seconds between two looks at the files, and after a change until they are seen to be complete.
+#: Seconds between two reads of the signatures, and after a change until the files count as complete.
 _INTERVAL: Final = 0.5
 _PAUSE: Final = 0.05
 
@@ -145,40 +145,40 @@ def record_files(relevant: Callable[[], bool], base: str) -> Signatures:
 
     Each signature is that of the moment before the file is opened first. ``base`` is the working directory.
     """
-    found: Signatures = {}
+    signatures: Signatures = {}
 
     def note(event: str, arguments: Any) -> None:
         if event not in _EVENTS or not isinstance(arguments[0], (str, bytes)):
             return
         if (event != "open" or arguments[2] & os.O_ACCMODE == os.O_RDONLY) and relevant():
             path = os.path.join(base, os.fsdecode(arguments[0]))
-            if path not in found and not path.startswith(_FOREIGN) and not path.endswith(".pyc"):
-                found[path] = signature(path)
+            if path not in signatures and not path.startswith(_FOREIGN) and not path.endswith(".pyc"):
+                signatures[path] = signature(path)
 
     sys.addaudithook(note)
-    return found
+    return signatures
 
 
 def directories(files: Iterable[str], module_path: Iterable[str]) -> Signatures:
     """Return the directories where a missing file may appear: those of ``files``, and those of types and components."""
-    places = {os.path.dirname(path) for path in files}
+    paths = {os.path.dirname(path) for path in files}
     roots = [os.path.abspath(root) for root in module_path if root != BUNDLED]
-    return {path: signature(path) for path in (*places, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
+    return {path: signature(path) for path in (*paths, *(f"{root}/{kind}" for root in roots for kind in _KINDS))}
 
 
 def signature(path: str) -> list[int] | None:
-    """Return what differs after a change of a file, or of the entries of a directory; None: there is none."""
+    """Return values that differ after a change of a file or of a directory's entries, or None without either."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    return [found.st_mtime_ns, found.st_size, found.st_ino]
+    return [status.st_mtime_ns, status.st_size, status.st_ino]
 
 
-def wait_for_change(known: Mapping[str, Any]) -> None:
-    """Return when a file has another signature than the ``known`` one, and is not being written any more."""
-    while (before := {path: signature(path) for path in known}) == known:
+def wait_for_change(signatures: Mapping[str, Any]) -> None:
+    """Wait until a file has another signature, and is no longer being written."""
+    while (before := {path: signature(path) for path in signatures}) == signatures:
         time.sleep(_INTERVAL)
-    while (now := {path: signature(path) for path in known}) != before:
-        before = now
+    while (current := {path: signature(path) for path in signatures}) != before:
+        before = current
         time.sleep(_PAUSE)

@@ -64,7 +64,7 @@ def test_a_line_is_split_as_bash_does(quote: str) -> None:
 def test_what_bash_takes_for_words_of_their_own_stays(typed: str, kept: str) -> None:
     """Bash replaces only what follows the last of its word breaks, or an open quote."""
     _, word = completion.split_words(f"resource-api {typed}")
-    assert word.kept(" \t\n\"'@><=;|&(:") == kept
+    assert word.prefix(" \t\n\"'@><=;|&(:") == kept
 
 
 @pytest.mark.parametrize("value", ["a\0b", "a\udc80b"])
