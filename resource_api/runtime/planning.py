@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from resource_api.model.options import CacheRequest, Options
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.step import Step
-    from resource_api.model.type_definition import Name
     from resource_api.prior.match import Prior
     from resource_api.runtime.environment import RunEnvironment
     from resource_api.runtime.manifest_compiler import Source
@@ -133,7 +132,7 @@ class Planning:
         targets.check_stacks(options, state)
         instances = configure_instances(catalog, state, providers)
         catalog, prior = matching.match(catalog, instances, prune=options.prune, functions=providers.functions)
-        providers.assigned = cache(partial(_stated_implementations, catalog, prior))
+        providers.assigned = cache(partial(matching.stated_implementations, catalog, prior))
         self._log.mask.add([catalog.entries[index].should for index in prior.orphans])
         queries, selected = self._observe(catalog, prior, self._select(catalog, prior))
         prior = self._policies.check_catalog(catalog, prior, selected) if self._policies else prior
@@ -231,9 +230,3 @@ def _recorded_in_sync(plan: planner.Plan, providers: ProviderPool) -> frozenset[
         if providers.implementation(entry.instance, entry.name, before) == before:
             indices.add(index)
     return frozenset(indices)
-
-
-def _stated_implementations(catalog: Catalog, prior: Prior, instance: str) -> Mapping[Name, str]:
-    from resource_api.prior.match import stated_implementations
-
-    return stated_implementations(catalog, prior, instance)
