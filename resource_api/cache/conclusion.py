@@ -67,6 +67,11 @@ class Conclusion(NamedTuple):
             if not digest
         }
 
+    @property
+    def worthwhile(self) -> bool:
+        """Whether at most half of the resources are planned in every run: otherwise a second plan may cost more."""
+        return len(self.always_planned()) <= len(self.left_out)
+
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
         """Yield each instance with resources that are left out, and the names that must be read to decide that.
 

@@ -87,7 +87,8 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
             return None
         if (derived := snapshot.providers.run.derived) is not None:
             derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
-        if (manifest := _rest_of_manifest(request, fingerprints, conclusion, cached.content[3])) is None:
+        manifest = _rest_of_manifest(request, fingerprints, conclusion, cached.content[3])
+        if manifest is None or not conclusion.worthwhile:
             return None
         catalog = planner.compile(manifest)
         rows = _read(catalog, conclusion, snapshot)
