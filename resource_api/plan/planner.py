@@ -7,7 +7,7 @@ the plan of the empty manifest, and ``--noop`` a plan that is not applied.
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog.graph import reverse
 from resource_api.catalog.targets import matching
@@ -57,6 +57,10 @@ if TYPE_CHECKING:
     from resource_api.model.values.expression import ExpressionPath
     from resource_api.plan.diff import Drift
     from resource_api.prior.match import Prior
+
+
+#: The actions of a step that trigger a replacement.
+_TRIGGERING: Final = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
 
 
 class Plan(NamedTuple):
@@ -456,9 +460,6 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
     return Summary(**totals)  # type: ignore[arg-type] # counts only
 
 
-_TRIGGERING = frozenset({Action.CREATE, Action.UPDATE, Action.REPLACE})
-
-
 class InputCollector:
     """Collects the inputs of each decision, in the order of planning."""
 
@@ -520,10 +521,9 @@ class InputCollector:
 
     def _reason_elsewhere(self, entry: Entry, steps: Mapping[int, Step]) -> tuple[Replacement | None, bool]:
         """Return the replacement for the sake of another resource, and whether it is conditional."""
-        triggering = (
-            steps[trigger.index] for trigger in trigger_entries(self._catalog, entry) if trigger.index in steps
-        )
-        triggers = [step for step in triggering if step.action in _TRIGGERING and self._is_carried_out(step)]
+        indexes = (trigger.index for trigger in trigger_entries(self._catalog, entry))
+        planned = (steps[index] for index in indexes if index in steps)
+        triggers = [step for step in planned if step.action in _TRIGGERING and self._is_carried_out(step)]
         if triggers:
             step = min(triggers, key=_may_change_nothing)
             return Replacement(ReplacementReason.TRIGGERED, (str(step.reference),)), _may_change_nothing(step)

@@ -261,10 +261,8 @@ class Reevaluation:
             return  # shown as planned, because the operation that would decide it is not done
         if not run.removal:
             self._decide_one(run)
-        elif step.decision.conditional or self._trigger_unchanged(step):
-            self._keep_if_not_replaced(run)
-        elif step.action is Action.REPLACE and not (step.noop or step.create_first):
-            self._keep_if_requirement_forbidden(run)
+        else:
+            self._decide_removal(run)
 
     def _unreadable(self, run: OperationRun, failure: str) -> None:
         """Fail an operation whose resource cannot be read; a deferred noop one is shown as planned instead."""
@@ -305,25 +303,25 @@ class Reevaluation:
         corrective = record is not None and is_corrective(step, record, self._plan.prior.state.salt)
         return step._replace(corrective=corrective)
 
-    def _keep_if_not_replaced(self, removal: OperationRun) -> None:
-        """Keep a resource whose replacement is not needed after all, or is forbidden for one of its group."""
-        step = removal.step
-        decision = self._decision_now(step)
-        if decision.action is not Action.REPLACE and not decision.error:
-            self._results.unchanged(removal)
-        elif problem := decision.error or step.decision.forbidden:
-            self._results.fail(removal, problem)
-        elif cause := self._forbidding(step.entry.index):
-            self._results.skip(removal, f"skipped because {cause} failed", cause)
-        else:
-            self._keep_if_requirement_forbidden(removal)
+    def _decide_removal(self, removal: OperationRun) -> None:
+        """Keep a resource whose replacement is not needed, is forbidden, or could not be completed.
 
-    def _keep_if_requirement_forbidden(self, removal: OperationRun) -> None:
-        """Keep a resource that could not be created again: the replacement of a requirement is forbidden."""
-        for member in self._requirements.get(removal.step.entry.index, ()):
-            if not self._step(member).noop and (cause := self._forbidding(member)):
-                self._results.skip(removal, f"skipped because {cause} failed", cause)
+        It could not be where the replacement of another resource in its group, or of a requirement, is forbidden.
+        """
+        step, index = removal.step, removal.step.entry.index
+        if step.decision.conditional or self._trigger_unchanged(step):
+            decision = self._decision_now(step)
+            if decision.action is not Action.REPLACE and not decision.error:
+                self._results.unchanged(removal)
                 return
+            if problem := decision.error or step.decision.forbidden:
+                self._results.fail(removal, problem)
+                return
+        elif step.action is not Action.REPLACE or step.noop or step.create_first:
+            return
+        requirements = [member for member in self._requirements.get(index, ()) if not self._step(member).noop]
+        if cause := next(filter(None, map(self._forbidding, (index, *requirements))), ""):
+            self._results.skip(removal, f"skipped because {cause} failed", cause)
 
     def _forbidding(self, index: int) -> str:
         """Return the reference of a resource of the same group whose replacement is forbidden, or an empty text."""
