@@ -7,7 +7,7 @@ with the same result. Pure.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, ensure_of, exists
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import Record
     from resource_api.model.type_definition import TypeDefinition
-    from resource_api.plan.diff import DecisionInputs
+    from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
 
-    Resource = Mapping[str, Any]
 
 #: The reason to forget an orphan, by its kind.
 _FORGOTTEN: Final = {

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from resource_api.prior.match import Prior
     from resource_api.prior.orphans import OrphanKind
 
+    #: Values by attribute.
     Resource = Mapping[str, Any]
 
 
@@ -199,9 +200,7 @@ def _call_insync(
     raise ComparisonError(msg)
 
 
-def predict(
-    entry: Entry, is_: Mapping[str, Any] | None, should: Mapping[str, Any], functions: ProviderFunctions
-) -> Planned:
+def predict(entry: Entry, is_: Resource | None, should: Resource, functions: ProviderFunctions) -> Planned:
     """Return the provider's plan of a resource, an empty one without ``plan``.
 
     Raises ``ComparisonError`` if the method fails or its result breaks a rule.
@@ -226,7 +225,7 @@ def predict(
     return answer
 
 
-def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str, Any]:
+def predicted_values(planned: Planned, should: Resource) -> Resource:
     """Return the planned values that are not declared, ``UNKNOWN`` for those that only the change will yield."""
     if not (planned.state or planned.unknown):
         return {}
@@ -235,7 +234,7 @@ def predicted_values(planned: Planned, should: Mapping[str, Any]) -> Mapping[str
     return {name: value for name, value in values.items() if name not in should}
 
 
-def kept_attributes(planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]) -> frozenset[str]:
+def kept_attributes(planned: Planned, is_: Resource, should: Resource) -> frozenset[str]:
     """Return the attributes that are planned as they are, because the declared value means the same."""
     return frozenset(
         name
@@ -244,7 +243,7 @@ def kept_attributes(planned: Planned, is_: Mapping[str, Any], should: Mapping[st
     )
 
 
-def stable_values(definition: TypeDefinition, is_: Mapping[str, Any]) -> Mapping[str, Any]:
+def stable_values(definition: TypeDefinition, is_: Resource) -> Resource:
     """Return the values that an update of a resource must not change; one that is null may still be set."""
     return {name: is_[name] for name in definition.stable if is_.get(name) is not None}
 
@@ -253,9 +252,7 @@ def _are_names(value: Any) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str) and all(isinstance(name, str) for name in value)
 
 
-def _broken_rules(
-    definition: TypeDefinition, planned: Planned, is_: Mapping[str, Any], should: Mapping[str, Any]
-) -> Iterator[str]:
+def _broken_rules(definition: TypeDefinition, planned: Planned, is_: Resource, should: Resource) -> Iterator[str]:
     for name in dict.fromkeys((*planned.state, *planned.unknown, *_attributes_of(planned.replace))):
         if name not in definition.attributes:
             yield f"there is no attribute '{name}'"
@@ -280,7 +277,7 @@ def _attributes_of(key_paths: Collection[str]) -> list[str]:
 
 
 def _broken_value_rules(
-    definition: TypeDefinition, name: str, value: Any, is_: Mapping[str, Any], should: Mapping[str, Any]
+    definition: TypeDefinition, name: str, value: Any, is_: Resource, should: Resource
 ) -> Iterator[str]:
     if name in should:
         unchanged = name in is_ and same_value(value, is_[name])
@@ -325,7 +322,7 @@ def find_drift(prior: Prior, observation: Callable[[Entry], Observation], entrie
 
 
 def drifted_attributes(
-    definition: TypeDefinition, record: Record, row: Mapping[str, Any] | None, salt: bytes
+    definition: TypeDefinition, record: Record, row: Resource | None, salt: bytes
 ) -> list[Difference]:
     """Return the differences of a row from its record: in existence, else in managed or imported attributes."""
     if record.status == "unconfirmed":

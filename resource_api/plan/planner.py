@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from resource_api.model.planner_queries import PlannerQueries
     from resource_api.model.type_definition import FunctionCall
     from resource_api.model.values.expression import ExpressionPath
-    from resource_api.plan.diff import Drift
+    from resource_api.plan.diff import Drift, Resource
     from resource_api.prior.match import Prior
 
 
@@ -231,7 +231,7 @@ class _Planner:
         self._context = PlanContext(prior.urn, catalog.entries, catalog.requires, notifies, keys_in_doubt)
         self._make = partial(Step, context=self._context)
 
-    def add(self, entry: Entry, decided: tuple[Mapping[str, Any] | None, Decision] | None) -> None:
+    def add(self, entry: Entry, decided: tuple[Resource | None, Decision] | None) -> None:
         """Plan one entry; ``decided`` is its row and the decision about it, if it was decided in bulk."""
         if decided is None:
             step = self._step(entry)
@@ -296,7 +296,7 @@ class _Planner:
             return self._make(entry, None, entry.should, Decision(Action.DELETE, error=reason), noop)
         return None
 
-    def _unmade_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
+    def _unmade_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
         """Plan a resource whose provider cannot be created before a requirement is installed."""
         reason = self.catalog.missing[entry.instance]
         if not self.acting:
@@ -307,7 +307,7 @@ class _Planner:
     def _undecided_step(
         self,
         entry: Entry,
-        should: Mapping[str, Any],
+        should: Resource,
         reason: str,
         unknown: Sequence[str] = (),
         *,
@@ -325,7 +325,7 @@ class _Planner:
             return self._make(entry, None, should, Decision(action, error=reason), noop)
         return self._make(entry, None, should, Decision(action), noop, deferred=reason, unknown=unknown)
 
-    def _imperative_step(self, entry: Entry, should: Mapping[str, Any], unknown: Sequence[str], *, noop: bool) -> Step:
+    def _imperative_step(self, entry: Entry, should: Resource, unknown: Sequence[str], *, noop: bool) -> Step:
         if entry.meta.lifecycle.external:
             return self._make(entry, None, should, Decision(Action.READ), noop)
         if unknown:
@@ -373,7 +373,7 @@ class _Planner:
         # Not stored: it refers to this planner, and the circle would keep the planner in memory.
         return self.catalog.scope.resolver(self._value_of, self._call)
 
-    def _known_should(self, entry: Entry) -> tuple[Mapping[str, Any], Sequence[str], str]:
+    def _known_should(self, entry: Entry) -> tuple[Resource, Sequence[str], str]:
         """Return ``should`` with the known values, the attributes with unknown ones, and an error or ""."""
         values: dict[str, Any] = {}
         for name, value in entry.pending.items():
@@ -389,7 +389,7 @@ class _Planner:
         return should, tuple(name for name, value in values.items() if is_unknown(value)), problem
 
     def _excluded(
-        self, entry: Entry, unknown: Sequence[str], row: Mapping[str, Any], functions: ProviderFunctions
+        self, entry: Entry, unknown: Sequence[str], row: Resource, functions: ProviderFunctions
     ) -> Collection[str]:
         """Return the ``unknown`` attributes that cannot become equal to those of a row, by the text around paths.
 
@@ -413,7 +413,7 @@ class _Planner:
             raise ValueError(msg)
         return unknowns.value_of(path, entry.definition, effective_should(entry, row, entry.should), row)
 
-    def _call(self, call: FunctionCall, inputs: Mapping[str, Any]) -> Any:
+    def _call(self, call: FunctionCall, inputs: Resource) -> Any:
         """Return the result of a function; ``UNKNOWN`` if it fails and an earlier step may help."""
         failure, later, _ = self.queries.readiness(call.instance, self._resolve)
         try:

@@ -8,7 +8,7 @@ It is not replaced while it is protected, nor where a provider would lose resour
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from resource_api.catalog.graph import descendants
 from resource_api.model.action import Action
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.record import Record, RecordKey
     from resource_api.model.step import Step
-    from resource_api.plan.diff import DecisionInputs
+    from resource_api.plan.diff import DecisionInputs, Resource
     from resource_api.prior.match import Prior
 
-    Resource = Mapping[str, Any]
 
 #: The values of ``lifecycle.replace`` that allow it.
 _ALLOWING: Final = frozenset({"delete_first", "create_first"})

@@ -6,7 +6,7 @@ The same rule holds for the plan and right before a change is made. Pure.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from resource_api.model.action import Action
 from resource_api.model.change import exists
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from resource_api.model.provider_functions import ProviderFunctions
     from resource_api.model.record import RecordKey
     from resource_api.model.step import Step
+    from resource_api.plan.diff import Resource
     from resource_api.plan.planner import Plan
 
 
@@ -90,7 +91,7 @@ class SideEffectRule:
         compare_configs = self._functions(candidate).diff_config if config and candidate_config else None
         return compare_configs is None or not compare_configs(config or {}, candidate_config or {})
 
-    def _config(self, instance: str) -> Mapping[str, Any] | None:
+    def _config(self, instance: str) -> Resource | None:
         """Return the configuration of a provider; None if it has none, or it is not known."""
         if (declared := self._plan.catalog.instances.get(instance)) is not None:
             return declared.config

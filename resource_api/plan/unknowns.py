@@ -17,7 +17,7 @@ from resource_api.model.values.errors import Problem
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, same_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.entry import Entry
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from resource_api.model.step import Step
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.expression import ExpressionPath
+    from resource_api.plan.diff import Resource
 
 _CREATING = frozenset({Action.CREATE, Action.REPLACE, Action.RUN})
 
@@ -46,14 +47,12 @@ def predicted_value(path: ExpressionPath, step: Step) -> Any:
     return value_of(path, step.definition, step.should, step.is_)
 
 
-def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any]) -> Any:
+def _declared_value(path: ExpressionPath, definition: TypeDefinition, should: Resource) -> Any:
     attribute = path.keys[0]
     return referred_value(definition, attribute, expression.follow_keys(should[attribute], path, path.keys[1:]))
 
 
-def value_of(
-    path: ExpressionPath, definition: TypeDefinition, should: Mapping[str, Any], is_: Mapping[str, Any] | None
-) -> Any:
+def value_of(path: ExpressionPath, definition: TypeDefinition, should: Resource, is_: Resource | None) -> Any:
     """Return the value of a path into a resource that is as it should be. Raises ``ValueError`` if there is none."""
     attribute = path.keys[0]
     if attribute in should and should[attribute] is not UNKNOWN:
@@ -89,9 +88,7 @@ def with_location(catalog: Catalog, entry: Entry, text: str) -> str:
     return f"{text}; at {position.file}:{position.line}" if position.line else text
 
 
-def complete_should(
-    entry: Entry, values: Mapping[str, Any], functions: ProviderFunctions
-) -> tuple[Mapping[str, Any], str]:
+def complete_should(entry: Entry, values: Resource, functions: ProviderFunctions) -> tuple[Resource, str]:
     """Return ``should`` with ``values`` that became known, checked and canonical, and an error or ""."""
     should = {name: value for name, value in {**entry.should, **values}.items() if value is not None}
     filled = canonicalize.fill_defaults(entry.definition, should)
@@ -105,7 +102,7 @@ def complete_should(
 _NONE = object()
 
 
-def output_changes(recorded: Mapping[str, Any], outputs: Mapping[str, Any], salt: bytes) -> Sequence[Difference]:
+def output_changes(recorded: Resource, outputs: Resource, salt: bytes) -> Sequence[Difference]:
     """Return each output that will be recorded or forgotten, with both values, or None for a missing one.
 
     In the order of the manifest, forgotten outputs last. A value that is not known yet counts as another one.
