@@ -1,8 +1,8 @@
 """The conclusion of a run that had nothing to do: the resources that a later run need not plan.
 
 A resource can be left out of a later plan if its declaration, its row and its record alone decide about it, all three
-are unchanged, and no resource that is planned in every run names it. Of each row a digest is kept, never a value.
-Pure: whether a conclusion is still valid is decided by ``fingerprints``.
+are unchanged, nothing that it depends on changed, and no resource that is planned names it. Of each row a digest is
+kept, never a value. Pure: whether a conclusion is still valid is decided by ``fingerprints``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.catalog.graph import descendants
+from resource_api.catalog.graph import descendants, reverse
 from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, parse
@@ -34,43 +34,72 @@ _EXPRESSION: Final = "${"
 
 
 class InstanceRows(NamedTuple):
-    """The resources of one provider instance, in the order of execution, and digests of their rows."""
+    """The resources of one provider instance that were read together, and digests of their rows."""
 
     instance: str
     names: Sequence[Name]
+    #: By resource, its index in the order of execution.
+    indexes: Sequence[int]
     #: By resource, the digest of its row, or "" if it is planned in every run.
     digests: Sequence[str]
 
 
 class Conclusion(NamedTuple):
-    """Which resources of a manifest a later run plans in any case, and which only if a row changed."""
+    """The resources of a manifest as a run has left them, by their index in the order of execution."""
 
-    #: The keys in the manifest of the resources that are left out of a later plan.
-    left_out: Sequence[str]
+    #: By index, the key in the manifest, or "" if the resource is planned in every run.
+    keys: Sequence[str]
     rows: Sequence[InstanceRows]
-    #: The positions, among the recorded keys, of the resources planned in every run and of configured providers.
-    positions: Sequence[int]
+    #: The indexes of the recorded resources, in the order of the saved records, and the number of providers after them.
+    recorded: Sequence[int]
+    providers: int
+    #: index → the resources that directly come after it, and index → those that its declaration names.
+    dependents: Mapping[int, Sequence[int]]
+    named: Mapping[int, Sequence[int]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the conclusion for JSON, whose mappings have no numbers as keys."""
+        return {**self._asdict(), "dependents": list(self.dependents.items()), "named": list(self.named.items())}
 
     @classmethod
-    def from_json(cls, values: Sequence[Any]) -> Conclusion:
-        """Return the conclusion that was written as JSON. Raises ``ValueError`` or ``TypeError`` for anything else."""
-        left_out, rows, positions = values
-        groups = [InstanceRows(instance, list(map(_name, names)), digests) for instance, names, digests in rows]
-        return cls(left_out, groups, positions)
+    def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
+        """Return the conclusion that was written as JSON. Raises an error for anything else."""
+        rows = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in values["rows"]]
+        graph = {field: dict(values[field]) for field in ("dependents", "named")}
+        return cls(**{**values, "rows": rows, **graph})
 
-    def always_planned(self) -> set[RecordKey]:
-        """Return the keys of the resources that are planned in every run."""
+    def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
+        """Return the resources whose row, by instance and name, changed, and all that come after them."""
+        changed: set[int] = set()
+        for group in self.rows:
+            if any(group.digests):
+                digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
+                if digests != group.digests:
+                    pairs = zip(group.indexes, group.digests, digests, strict=True)
+                    changed.update(index for index, saved, digest in pairs if saved not in {"", digest})
+        return descendants(changed, self.dependents)
+
+    def rest(self, affected: Collection[int] = ()) -> set[int]:
+        """Return the resources to plan: the affected, those planned in every run, and all that these name."""
+        always = (index for index, key in enumerate(self.keys) if not key)
+        return descendants({*affected, *always}, self.named)
+
+    def left_out(self, rest: Collection[int]) -> set[str]:
+        """Return the keys in the manifest of all resources but the ``rest``."""
+        return {key for index, key in enumerate(self.keys) if index not in rest}
+
+    def positions(self, rest: Collection[int]) -> list[int]:
+        """Return the positions of the ``rest``, and of all providers, among the saved records."""
+        positions = [position for position, index in enumerate(self.recorded) if index in rest]
+        return [*positions, *range(len(self.recorded), len(self.recorded) + self.providers)]
+
+    def indexes(self) -> Mapping[RecordKey, int]:
+        """Return the index of each resource by its key."""
         return {
-            (group.instance, name)
+            (group.instance, name): index
             for group in self.rows
-            for name, digest in zip(group.names, group.digests, strict=True)
-            if not digest
+            for name, index in zip(group.names, group.indexes, strict=True)
         }
-
-    @property
-    def worthwhile(self) -> bool:
-        """Whether at most half of the resources are planned in every run: otherwise a second plan may cost more."""
-        return len(self.always_planned()) <= len(self.left_out)
 
     def names_to_read(self, declared: Collection[RecordKey]) -> Iterator[tuple[str, list[Name]]]:
         """Yield each instance with resources that are left out, and the names that must be read to decide that.
@@ -82,51 +111,34 @@ class Conclusion(NamedTuple):
                 pairs = zip(group.names, group.digests, strict=True)
                 yield group.instance, [name for name, digest in pairs if digest or (group.instance, name) in declared]
 
-    def match(self, rows: Mapping[str, Mapping[Name, Resource]]) -> bool:
-        """Return whether every row, by instance and name, is unchanged, except those planned in every run."""
-        for group in self.rows:
-            if any(group.digests):
-                digests = row_digests([rows[group.instance].get(name, {}) for name in group.names])
-                if digests != group.digests and any(map(_differ, group.digests, digests)):
-                    return False
-        return True
-
 
 def conclude(plan: Plan) -> Conclusion | None:
     """Return the conclusion of a plan that had nothing to do; None if all resources are planned in every run."""
     catalog = plan.catalog
     digests, keys = _digests(plan.steps), [""] * len(catalog.entries)
     variable = _types_with_variable_defaults(catalog.manifest)
-    for step in plan.steps:
-        entry = step.entry
-        if (
-            entry.index in plan.in_sync
-            and not (entry.type in variable or entry.parent)
-            and digests[entry.index]
-            and _stands_alone(step)
-        ):
-            keys[entry.index] = _manifest_key(entry)
-    planned = {index for index, key in enumerate(keys) if not key} | {entry.index for entry in _in_outputs(catalog)}
-    planned = descendants(planned, dict(_named_entries(catalog)))
-    if len(planned) == len(keys):
-        return None
     groups: dict[str, list[Entry]] = {}
     for step in plan.steps:
-        groups.setdefault(step.entry.instance, []).append(step.entry)
-    recorded = sorted(plan.prior.records)
-    positions = [position for position, index in enumerate(recorded) if index in planned]
-    return Conclusion(
-        left_out=[key for index, key in enumerate(keys) if index not in planned],
-        rows=[
-            InstanceRows(
-                instance,
-                [entry.name for entry in entries],
-                ["" if entry.index in planned else digests[entry.index] for entry in entries],
-            )
-            for instance, entries in groups.items()
-        ],
-        positions=[*positions, *range(len(recorded), len(recorded) + len(plan.prior.instances.recorded))],
-    )
+        entry = step.entry
+        groups.setdefault(entry.instance, []).append(entry)
+        fixed = entry.index in plan.in_sync and not (entry.type in variable or entry.parent)
+        if fixed and digests[entry.index] and _stands_alone(step):
+            keys[entry.index] = _manifest_key(entry)
+    for entry in _in_outputs(catalog):
+        keys[entry.index] = ""
+    if not any(keys):
+        return None
+    rows = [
+        InstanceRows(
+            instance,
+            [entry.name for entry in entries],
+            [entry.index for entry in entries],
+            [digests[entry.index] if keys[entry.index] else "" for entry in entries],
+        )
+        for instance, entries in groups.items()
+    ]
+    recorded, providers = sorted(plan.prior.records), len(plan.prior.instances.recorded)
+    return Conclusion(keys, rows, recorded, providers, reverse(catalog.requires), dict(_named_entries(catalog)))
 
 
 def row_digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -140,10 +152,6 @@ def row_digests(rows: Iterable[Mapping[str, Any]]) -> list[str]:
         else:
             digests.append(blake2b(data, digest_size=_DIGEST_BYTES).hexdigest())
     return digests
-
-
-def _differ(saved: str, digest: str) -> bool:
-    return saved not in {"", digest}
 
 
 def _digests(steps: Sequence[Step]) -> dict[int, str]:
@@ -190,14 +198,14 @@ def _manifest_key(entry: Entry) -> str:
     return declaration.key if declaration.document is not None and _EXPRESSION not in declaration.key else ""
 
 
-def _named_entries(catalog: Catalog) -> Iterator[tuple[int, set[int]]]:
+def _named_entries(catalog: Catalog) -> Iterator[tuple[int, list[int]]]:
     """Yield, by index, the entries that a declaration names: without them it could not be compiled."""
     for entry in catalog.entries:
         if entry.declaration.meta or entry.sources:
             indexes = {source.index for sources in entry.sources.values() for source in sources}
             targets = (_find(catalog, text) for text in _texts(entry.declaration.meta))
             indexes.update(target.index for target in targets if target is not None)
-            yield entry.index, indexes
+            yield entry.index, sorted(indexes)
 
 
 def _in_outputs(catalog: Catalog) -> Iterator[Entry]:

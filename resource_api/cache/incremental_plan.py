@@ -1,9 +1,10 @@
 """Save the conclusion of a run that had nothing to do, and plan only the rest of the manifest while it is valid.
 
-The rest is a manifest and a state of its own, for the one compiler and the one planner. A plan of it is used only if it
-does and records nothing; everything else is decided by a whole plan, which uses the rows that were read already. Used
-where only changes are printed: the output is the same as without the cache. ``conclusion`` decides which
-resources are left out, ``fingerprints`` whether they may be.
+The rest is a manifest and a state of its own, for the one compiler and the one planner. A plan of it may show drift,
+where it is only shown; any other plan of it must do and record nothing. Everything else is decided by a whole plan,
+which uses the rows that were read already. Used where only changes are printed: the
+output is the same as without the cache. ``conclusion`` decides which resources are left out, ``fingerprints`` whether
+they may be.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from resource_api.transaction.operation_run import OperationRun
 from resource_api.transaction.records import Records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
     from resource_api.model.declaration import Manifest
@@ -72,8 +73,12 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
         keys = [prior.records[index].key for index in sorted(prior.records)]
         keys += [record.key for record in prior.instances.recorded.values()]
         rest = _rest_of_files(plan, conclusion, providers.run.log.mask)
-        content = [fingerprints, conclusion, derived.used if derived else {}, rest]
+        content = [fingerprints, conclusion.to_json(), derived.used if derived else {}, rest]
         store.save_conclusion(request.label, name, content, keys)
+
+
+class _WholePlanNeededError(Exception):
+    """The cached conclusion cannot be used."""
 
 
 def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan | None:
@@ -82,39 +87,64 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
     A whole plan is made from the rows that ``snapshot`` has read by then; nothing is read twice.
     """
     try:
-        fingerprints, conclusion = Fingerprints(*cached.content[0]), Conclusion.from_json(cached.content[1])
-        if not fingerprints.are_valid(snapshot.providers.registry):
-            return None
-        if (derived := snapshot.providers.run.derived) is not None:
-            derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
-        manifest = _rest_of_manifest(request, fingerprints, conclusion, cached.content[3])
-        if manifest is None or not conclusion.worthwhile:
-            return None
-        catalog = planner.compile(manifest)
-        rows = _read(catalog, conclusion, snapshot)
-        # By now all providers are loaded, with their imports.
-        loaded = fingerprints.cover_loaded_code() and fingerprints.are_chosen(snapshot.providers.chosen())
-        if not loaded or rows is None or not conclusion.match(rows):
-            return None
-        if (state := cached.state(conclusion.positions)) is None:
-            return None
-        plan = planner.plan(catalog, _without_left_out(state, catalog))
-        usable = _is_rest(plan.catalog, conclusion) and _does_nothing(plan)
-        if not usable or _would_record(plan, snapshot.providers.several):
-            return None
-        return plan._replace(cached_unchanged=len(conclusion.left_out))
+        return _plan_rest(request, cached, snapshot, planner)
     except Exception:  # noqa: BLE001 - a whole plan meets the same error and reports it, unless the entry is damaged
         return None
 
 
-def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]] | None:
-    """Return the rows to compare, by instance and name, or None where ``catalog`` is not the rest as before.
+def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan:
+    providers, files = snapshot.providers, cached.content[3]
+    fingerprints, conclusion = Fingerprints(*cached.content[0]), Conclusion.from_json(cached.content[1])
+    _require(fingerprints.are_valid(providers.registry))
+    if (derived := providers.run.derived) is not None:
+        derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
+    compile_rest = partial(_compile_rest, request, fingerprints, conclusion, planner)
+    # The rest is compiled before anything is read, as in a whole run: then its secrets are masked, and a provider that
+    # looks up declared resources has done so before it reads.
+    catalog = compile_rest(conclusion.rest(), documents=None if files is None else saved_documents(files))
+    affected = conclusion.affected(_read(catalog, conclusion, snapshot))
+    # By now all providers are loaded, with their imports.
+    _require(fingerprints.cover_loaded_code() and fingerprints.are_chosen(providers.chosen()))
+    rest = conclusion.rest(affected)
+    if affected:
+        _require(request.options.shown or request.options.noop)
+        catalog = compile_rest(rest)
+    if (state := cached.state(conclusion.positions(rest))) is None:
+        raise _WholePlanNeededError
+    plan = planner.plan(catalog, _without_left_out(state, catalog))
+    _require(_is_usable(plan, conclusion, rest, affected))
+    _require(bool(affected) or not _would_record(plan, providers.several))
+    return plan._replace(cached_unchanged=len(conclusion.keys) - len(rest))
 
-    The rest is compiled before anything is read, as in a whole run: then its secrets are masked, and a provider that
-    looks up declared resources has done so before it reads.
-    """
-    if catalog.warnings or catalog.notes or len(catalog.entries) != len(conclusion.always_planned()):
-        return None
+
+def _require(condition: bool) -> None:  # noqa: FBT001 - the only parameter
+    if not condition:
+        raise _WholePlanNeededError
+
+
+def _compile_rest(
+    request: CacheRequest,
+    fingerprints: Fingerprints,
+    conclusion: Conclusion,
+    planner: Planner,
+    rest: Collection[int],
+    *,
+    documents: Sequence[Document] | None = None,
+) -> Catalog:
+    """Compile the ``rest`` of a manifest, at most half of it; without ``documents`` from its files."""
+    _require(2 * len(rest) <= len(conclusion.keys))
+    if documents is None:
+        whole, problems = reading.load_documents(request.source)
+        _require(not problems)
+        documents = without(whole, conclusion.left_out(rest))
+    _require(fingerprints.match(documents))
+    catalog = planner.compile(assemble(documents)._replace(path=reading.absolute(request.source)))
+    _require(len(catalog.entries) == len(rest) and not (catalog.warnings or catalog.notes))
+    return catalog
+
+
+def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mapping[str, Mapping[Name, Resource]]:
+    """Return, by instance and name, the rows that must be compared, and those of ``catalog`` of the same instances."""
     snapshot.providers.assigned = partial(stated_implementations, catalog, None)
     return {
         instance: snapshot.read_unchecked(snapshot.providers.functions(instance).definition, names)
@@ -122,16 +152,17 @@ def _read(catalog: Catalog, conclusion: Conclusion, snapshot: Snapshot) -> Mappi
     }
 
 
-def _is_rest(catalog: Catalog, conclusion: Conclusion) -> bool:
-    """Return whether a catalog has no other resources than those that are planned in every run."""
-    return conclusion.always_planned().issuperset(entry.key for entry in catalog.entries)
+def _is_usable(plan: Plan, conclusion: Conclusion, rest: Collection[int], affected: Collection[int]) -> bool:
+    """Return whether a plan has only resources of the ``rest``, of which only the ``affected`` ones act.
 
-
-def _does_nothing(plan: Plan) -> bool:
-    """Return whether no step of a plan acts, no output changes, and nothing recorded has another name or owner."""
-    if any(step.decision is not SAME or step.refreshed_by or step.deferred or step.previous for step in plan.steps):
-        return False
-    prior = plan.prior
+    A side effect of theirs could concern a resource that is left out.
+    """
+    indexes, prior = conclusion.indexes(), plan.prior
+    for step in plan.steps:
+        index = indexes.get(step.entry.key, -1)
+        acts = step.decision is not SAME or step.refreshed_by or step.deferred or step.previous
+        if index not in rest or (acts and (index not in affected or step.asks_side_effects)):
+            return False
     changes = plan.output_changes or prior.undeclared or prior.orphans or prior.moved_keys
     return not changes and prior.instances.commit.empty
 
@@ -160,31 +191,17 @@ def _rest_of_files(plan: Plan, conclusion: Conclusion, mask: Mask) -> list[Any] 
 
     They are parsed again where a secret may be among them, or a value that is not plain data.
     """
-    catalog, keys = plan.catalog, conclusion.always_planned()
-    shoulds = (entry.should for entry in catalog.entries if entry.key in keys)
+    catalog, rest = plan.catalog, conclusion.rest()
+    shoulds = (entry.should for entry in catalog.entries if entry.index in rest)
     if mask or not all(row_digests(shoulds)) or _may_hold_secret(catalog.manifest):
         return None
-    documents = without(catalog.manifest.documents, set(conclusion.left_out))
+    documents = without(catalog.manifest.documents, conclusion.left_out(rest))
     files = [[document.file, document.data, _positions(document.heads(), list)] for document in documents]
     try:
         text = json.dumps(files)
     except (TypeError, ValueError, RecursionError):
         return None
     return files if len(text) <= _MAX_CHARACTERS and json.loads(text) == files else None
-
-
-def _rest_of_manifest(
-    request: CacheRequest, fingerprints: Fingerprints, conclusion: Conclusion, files: Sequence[Any] | None
-) -> Manifest | None:
-    """Return the manifest without the resources that are left out, or None if its files changed or cannot be read."""
-    if files is None:
-        documents, problems = reading.load_documents(request.source)
-        documents = [] if problems else without(documents, set(conclusion.left_out))
-    else:
-        documents = saved_documents(files)
-    return (
-        assemble(documents)._replace(path=reading.absolute(request.source)) if fingerprints.match(documents) else None
-    )
 
 
 def saved_documents(files: Sequence[Any]) -> list[Document]:

@@ -68,6 +68,15 @@ def test_an_input_counts_that_is_not_in_the_manifest(site: CachedSite) -> None:
     assert site.run("plan").plan == ["Plan: nothing to do; 6 unchanged."]
 
 
+def test_an_affected_resource_is_read_from_the_file(site: CachedSite) -> None:
+    """It is not among what is kept."""
+    site.converge()
+    site.put("widget", {**site.things(), "b": {"size": 7}})
+    seen = site.run("plan")
+    assert "1 to update" in seen.plan[-1]
+    assert seen.cached_unchanged == 3
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
