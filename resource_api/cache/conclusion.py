@@ -55,17 +55,21 @@ class Conclusion(NamedTuple):
     providers: int
     #: index → the resources that directly come after it, and index → those that its declaration names.
     dependents: Mapping[int, Sequence[int]]
-    named: Mapping[int, Sequence[int]]
+    references: Mapping[int, Sequence[int]]
 
     def to_json(self) -> dict[str, Any]:
         """Return the conclusion for JSON, whose mappings have no numbers as keys."""
-        return {**self._asdict(), "dependents": list(self.dependents.items()), "named": list(self.named.items())}
+        return {
+            **self._asdict(),
+            "dependents": list(self.dependents.items()),
+            "references": list(self.references.items()),
+        }
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Conclusion:
         """Return the conclusion that was written as JSON. Raises an error for anything else."""
         rows = [InstanceRows(instance, list(map(_name, names)), *more) for instance, names, *more in values["rows"]]
-        graph = {field: dict(values[field]) for field in ("dependents", "named")}
+        graph = {field: dict(values[field]) for field in ("dependents", "references")}
         return cls(**{**values, "rows": rows, **graph})
 
     def affected(self, rows: Mapping[str, Mapping[Name, Resource]]) -> set[int]:
@@ -82,7 +86,7 @@ class Conclusion(NamedTuple):
     def rest(self, affected: Collection[int] = ()) -> set[int]:
         """Return the resources to plan: the affected, those planned in every run, and all that these name."""
         always = (index for index, key in enumerate(self.keys) if not key)
-        return descendants({*affected, *always}, self.named)
+        return descendants({*affected, *always}, self.references)
 
     def left_out(self, rest: Collection[int]) -> set[str]:
         """Return the keys in the manifest of all resources but the ``rest``."""
