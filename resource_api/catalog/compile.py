@@ -82,8 +82,7 @@ def compile_catalog(manifest: Manifest, scope: Scope, definitions: Definitions) 
     evaluator.check_components()
     evaluator.evaluate_entries()
     instances = provider_config.build_instances(table, evaluator, diagnostics, scope.calls)
-    edges = build_edges(table, evaluator.references, diagnostics)
-    order = graph.order(len(table.entries), edges)
+    order = graph.order(len(table.entries), _EdgeBuilder(table, diagnostics).edges(evaluator.references))
     _check_cycles(table.entries, order, diagnostics)
     _check_moves(manifest, table, diagnostics)
     _check_removals(manifest, table, diagnostics)
@@ -192,17 +191,9 @@ _RELATIONSHIPS: Final = {
 }
 
 
-def build_edges(
-    table: ResourceTable, references: Mapping[Entry, Sequence[Entry]], diagnostics: Diagnostics
-) -> list[Edge]:
-    """Return every edge among the entries of ``table``, by their indices; report invalid references.
-
-    ``references``: entry → the entries that its values use.
-    """
-    return list(_EdgeBuilder(table, diagnostics).edges(references))
-
-
 class _EdgeBuilder:
+    """Builds the edges among the entries of a table, and reports invalid references."""
+
     def __init__(self, table: ResourceTable, diagnostics: Diagnostics) -> None:
         self._table = table
         self._diagnostics = diagnostics
@@ -215,6 +206,7 @@ class _EdgeBuilder:
         self._automatic_of: dict[TypeDefinition, Sequence[tuple[str, str, Any]]] = {}
 
     def edges(self, references: Mapping[Entry, Sequence[Entry]]) -> Iterator[Edge]:
+        """Yield every edge, by the entries' indices; ``references``: entry → the entries that its values use."""
         for entry, targets in references.items():
             yield from (Edge(target.index, entry.index) for target in targets)
         for entry in self._table.entries:

@@ -30,7 +30,7 @@ from resource_api.model.values.reference import (
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
@@ -48,7 +48,7 @@ class EntryBuilder:
         self._table = table
         self._diagnostics = diagnostics
         self._names = names
-        self._expander = Expander(diagnostics, scope, table.component, names, table.incomplete)
+        self._expander = Expander(table, diagnostics, scope, names)
         #: Provider instance → its type, of all entries so far: a short way for thousands of resources of one type.
         self._definitions: dict[str, TypeDefinition] = {}
 
@@ -257,24 +257,13 @@ _NOT_FOR_COMPONENTS: Final = ("ignore_changes", "replace_on_changes", "import")
 class Expander:
     """Expands components into the declarations of their resources."""
 
-    def __init__(
-        self,
-        diagnostics: Diagnostics,
-        scope: Scope,
-        find_component: Callable[[str], LoadedComponent | None],
-        names: NameEvaluator,
-        incomplete: set[str],
-    ) -> None:
-        """Report to ``diagnostics``; inputs may use the inputs, values and facts of ``scope``.
-
-        The types of which a declaration in a component is left out are added to ``incomplete``.
-        """
+    def __init__(self, table: ResourceTable, diagnostics: Diagnostics, scope: Scope, names: NameEvaluator) -> None:
+        """Look components up in ``table``; inputs may use the inputs, values and facts of ``scope``."""
+        self._table = table
         self._names = names
-        self._incomplete = incomplete
         self._manifest = diagnostics.manifest
         self._diagnostics = diagnostics
         self._error = diagnostics.resource_error
-        self._find_component = find_component
         self._scope = scope
         self._resolve = scope.resolver(lambda _path: UNKNOWN, expand_components=False)
 
@@ -295,7 +284,7 @@ class Expander:
             return None
         builder = ManifestBuilder()
         builder.add(document, first=False)
-        self._incomplete.update(builder.incomplete)
+        self._table.incomplete.update(builder.incomplete)
         self._report_inside(component, builder.problems)
         component.document, component.outputs = document, builder.outputs
         self._check_outputs(component, loaded.definition)
@@ -408,7 +397,7 @@ class Expander:
         if configured is None or configured.type == type_name:
             return True
         try:
-            return self._find_component(type_name) is not None
+            return self._table.component(type_name) is not None
         except DefinitionError:
             # It is reported where the component is declared.
             return False

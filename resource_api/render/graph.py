@@ -31,7 +31,9 @@ def render(catalog: Catalog, form: Form) -> str:
     component) and ``edges`` (``from``, ``to``, ``kind``: ``require``, or ``notify`` where a change of the first
     refreshes the second; ``automatic`` where only a type declares it).
     """
-    return _html(catalog) if form == "html" else _FORMS[form](catalog.entries, _edges(catalog))
+    if form == "html":
+        return _page(catalog.manifest.project, [str(entry.reference) for entry in catalog.entries], _edges(catalog))
+    return _FORMS[form](catalog.entries, _edges(catalog))
 
 
 def _edges(catalog: Catalog) -> list[Edge]:
@@ -64,11 +66,6 @@ def _json(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
         ],
     }
     return json.dumps(document, indent=2)
-
-
-def _html(catalog: Catalog) -> str:
-    names = [str(entry.reference) for entry in catalog.entries]
-    return _page(catalog.manifest.project, names, _edges(catalog))
 
 
 def _dot(entries: Sequence[Entry], edges: Iterable[Edge]) -> str:
