@@ -110,7 +110,7 @@ def summary(definition: Definition) -> str:
 
 def ordered(definition: Definition) -> list[tuple[str, Attribute]]:
     """Return the attributes in the order of a page: namevars, ``ensure``, other properties, the rest by kind."""
-    return sorted(definition.attributes.items(), key=lambda item: (_KINDS.index(item[1].kind), item[0] != "ensure"))
+    return sorted(definition.attributes.items(), key=lambda pair: (_KINDS.index(pair[1].kind), pair[0] != "ensure"))
 
 
 def attribute_facts(attribute: Attribute) -> str:
@@ -169,20 +169,18 @@ def _sections(
     yield "Version", [*version, [f"schema version {definition.schema_version}"]]
     yield from origins
     if definition.timeout is not None:
-        yield "Time limits", [[item] for item in _time_limits(definition.timeout)]
+        yield "Time limits", [[limit] for limit in _time_limits(definition.timeout)]
     if providers:
-        yield "Providers", [[item] for item in implementations(providers)]
+        yield "Providers", [[words] for words in implementations(providers)]
     if definition.config.attributes:
-        yield (
-            "Configuration",
-            [_config(*item, expressions=expressions) for item in definition.config.attributes.items()],
-        )
+        pairs = definition.config.attributes.items()
+        yield "Configuration", [_config(*pair, expressions=expressions) for pair in pairs]
     if definition.functions:
-        yield "Functions", [_function(*item) for item in definition.functions.items()]
+        yield "Functions", [_function(*pair) for pair in definition.functions.items()]
     if relations := relationships(definition):
         yield "Automatic relationships", relations
     if definition.title_regexes:
-        yield "Titles", [_title(item, expressions=expressions) for item in definition.title_regexes]
+        yield "Titles", [_title(regex, expressions=expressions) for regex in definition.title_regexes]
     if kinds := [kind for kind in _KINDS if kind and definition.names_of_kind(kind)]:
         yield "Kinds", [[f"{kind}: {_MEANINGS[kind]}"] for kind in kinds]
 
@@ -381,7 +379,7 @@ def document(
         "schema_version": definition.schema_version,
         "ensurable": definition.ensurable,
         "features": sorted(definition.features),
-        "attributes": [_attribute_document(*item) for item in ordered(definition)],
+        "attributes": [_attribute_document(*pair) for pair in ordered(definition)],
         "relationships": {
             word: [{"type": type_name, "title": title} for type_name, title in _targets(types)]
             for word, types in definition.automatic.items()
@@ -397,7 +395,7 @@ def document(
     if definition.config.attributes:
         document["config"] = _inputs(definition.config.attributes)
     if definition.functions:
-        document["functions"] = [_function_document(*item) for item in definition.functions.items()]
+        document["functions"] = [_function_document(*pair) for pair in definition.functions.items()]
     document["title_patterns"] = [
         {"pattern": regex.pattern, "namevars": list(regex.groupindex)} for regex in definition.title_regexes
     ]
@@ -434,7 +432,7 @@ def _function_document(name: str, function: Function) -> dict[str, Any]:
 
 
 def _inputs(attributes: Mapping[str, Attribute]) -> list[dict[str, Any]]:
-    return [_attribute_document(*item) | {"kind": "input"} for item in attributes.items()]
+    return [_attribute_document(*pair) | {"kind": "input"} for pair in attributes.items()]
 
 
 def _attribute_document(name: str, attribute: Attribute) -> dict[str, Any]:

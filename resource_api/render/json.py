@@ -40,8 +40,8 @@ def plan(plan: Plan) -> dict[str, Any]:
         "lineage": plan.prior.state.lineage,
         "serial": plan.prior.state.serial,
         "manifest_sha256": manifest.sha256,
-        "steps": [step(item, may_change=item.entry.index in may_change) for item in plan.steps],
-        "drift": [drift(item.reference, item.changes) for item in plan.drift],
+        "steps": [step(planned, may_change=planned.entry.index in may_change) for planned in plan.steps],
+        "drift": [drift(resource.reference, resource.changes) for resource in plan.drift],
         "outputs": plain(plan.outputs),
         "output_changes": _output_changes(plan.output_changes),
         "unknown": [name for name, value in plan.outputs.items() if is_unknown(value)],
@@ -56,8 +56,8 @@ def plan(plan: Plan) -> dict[str, Any]:
 def refresh(resources: Sequence[Drift], outputs: Sequence[Difference]) -> dict[str, Any]:
     """Return the document of ``refresh``: the differences of resources and outputs from the record."""
     return {
-        "refreshed": [item.reference for item in resources],
-        "changes": [drift(item.reference, item.changes) for item in resources],
+        "refreshed": [resource.reference for resource in resources],
+        "changes": [drift(resource.reference, resource.changes) for resource in resources],
         "output_changes": _output_changes(outputs),
         "exit_code": 0,
     }
@@ -202,7 +202,7 @@ def step_end(report: StepReport) -> dict[str, Any]:
 def report(report: Report) -> dict[str, Any]:
     """Return a whole run as one document."""
     return {
-        "steps": [step_end(item) for item in report.steps],
+        "steps": [step_end(step_report) for step_report in report.steps],
         "outputs": plain(report.outputs),
         "summary": summary(report.summary, report.exit_code, report.run),
         **({"problems": list(map(problem, report.problems))} if report.problems else {}),

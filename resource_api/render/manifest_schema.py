@@ -101,10 +101,10 @@ def _type(definition: TypeDefinition | ComponentDefinition, metaparameters: Iter
 
 def _provider_shapes(definition: TypeDefinition) -> Schema:
     """Return the definitions of the configuration of a type's provider, and of the inputs of its functions."""
-    config = {name: _attribute(item) for name, item in definition.config.attributes.items()}
+    config = {name: _attribute(attribute) for name, attribute in definition.config.attributes.items()}
     shapes = {f"config-{definition.name}": _or_null("What it is configured with.", _closed(config))} if config else {}
     for name, function in definition.functions.items():
-        inputs = _closed({key: _attribute(item) for key, item in function.inputs.attributes.items()})
+        inputs = _closed({key: _attribute(attribute) for key, attribute in function.inputs.attributes.items()})
         mandatory = list(function.inputs.mandatory)
         docs = cleandoc(function.docs)
         shape = {"description": docs, **inputs, "required": mandatory} if mandatory else _or_null(docs, inputs)
@@ -163,10 +163,12 @@ def _resource_conditions(types: Iterable[Definition], any_title: str, implementa
     ``any_title`` is the pattern of a title in brackets.
     """
     conditions = []
-    for item in types:
-        patterns = dict(_resource_patterns(item, any_title, implementations.get(item.name, ())))
+    for definition in types:
+        patterns = dict(_resource_patterns(definition, any_title, implementations.get(definition.name, ())))
         if patterns:
-            without_defaults = {"properties": {"defaults": {"patternProperties": {_head(item.name) + END: False}}}}
+            without_defaults = {
+                "properties": {"defaults": {"patternProperties": {_head(definition.name) + END: False}}}
+            }
             conditions.append(
                 {"if": without_defaults, "then": {"properties": {"resources": {"patternProperties": patterns}}}}
             )
@@ -211,7 +213,7 @@ def _titles_without_names(definition: TypeDefinition) -> str:
     """
     if not definition.title_regexes or any(definition.attributes[name].has_default for name in definition.namevars):
         return ""
-    patterns = [_in_brackets(item["pattern"]) for item in definition.title_patterns]
+    patterns = [_in_brackets(pattern["pattern"]) for pattern in definition.title_patterns]
     if None in patterns:
         return ""
     return rf"\[(?=[ -~]+\]{END})(?![ -~]*\$\{{)(?!{'|'.join(map(str, patterns))})"
@@ -239,13 +241,16 @@ def _provider_conditions(types: Iterable[Definition], implementations: Implement
     """
     by_type: list[Schema] = []
     by_name: Schema = {}
-    for item in types:
-        if isinstance(item, TypeDefinition):
-            names = [item.name, capitalize_type(item.name)]
-            shape = {"properties": _provider_properties(item, implementations.get(item.name, ()))}
+    for definition in types:
+        if isinstance(definition, TypeDefinition):
+            names = [definition.name, capitalize_type(definition.name)]
+            shape = {"properties": _provider_properties(definition, implementations.get(definition.name, ()))}
             stated = {"properties": {"type": {"enum": names}, "version": _NULL}, "required": ["type"]}
             by_type.append({"if": stated, "then": shape})
-            by_name[_head(item.name) + END] = {"if": {"properties": {"type": _NULL, "version": _NULL}}, "then": shape}
+            by_name[_head(definition.name) + END] = {
+                "if": {"properties": {"type": _NULL, "version": _NULL}},
+                "then": shape,
+            }
     return by_type, by_name
 
 
@@ -259,10 +264,10 @@ def _provider_properties(definition: TypeDefinition, implementations: Sequence[s
 def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
     """Return the conditions for calls: a function of the types unless a ``provider`` is named, and its inputs."""
     functions = [
-        (item.name, name, function.inputs.mandatory)
-        for item in types
-        if isinstance(item, TypeDefinition)
-        for name, function in item.functions.items()
+        (definition.name, name, function.inputs.mandatory)
+        for definition in types
+        if isinstance(definition, TypeDefinition)
+        for name, function in definition.functions.items()
     ]
     bare = [name for _, name, _ in functions]
     conditions: list[Schema] = []
@@ -285,16 +290,16 @@ def _call_conditions(types: Iterable[Definition]) -> list[Schema]:
 def _snippets(types: Iterable[Definition]) -> list[Schema]:
     """Return the new resources that editors offer: ``Type[title]`` and the mandatory attributes."""
     snippets = []
-    for item in types:
-        namevars: Sequence[str] = getattr(item, "namevars", ())
+    for definition in types:
+        namevars: Sequence[str] = getattr(definition, "namevars", ())
         title = namevars[0] if len(namevars) == 1 else "title"
-        needed = [*(["ensure"] if "ensure" in item.attributes else []), *_mandatory(item)]
-        body = {name: _stop(item, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
+        needed = [*(["ensure"] if "ensure" in definition.attributes else []), *_mandatory(definition)]
+        body = {name: _stop(definition, name, number) for number, name in enumerate(dict.fromkeys(needed), 2)}
         snippets.append(
             {
-                "label": f"{capitalize_type(item.name)}[{title}]",
-                "description": describe.summary(item),
-                "body": {f"{capitalize_type(item.name)}[${{1:{title}}}]": body},
+                "label": f"{capitalize_type(definition.name)}[{title}]",
+                "description": describe.summary(definition),
+                "body": {f"{capitalize_type(definition.name)}[${{1:{title}}}]": body},
             }
         )
     return snippets

@@ -89,7 +89,7 @@ def _diff_line(line: str) -> str:
 
 def _lines_of_a_diff(document: Mapping[str, Any]) -> int:
     """Return the number of lines of each diff: fewer for more changes, so that a page can be opened."""
-    count = sum(len(item["changes"]) for item in (*document["steps"], *document["drift"]))
+    count = sum(len(row["changes"]) for row in (*document["steps"], *document["drift"]))
     most, least = _LINES
     return max(least, min(most, _ALL_LINES // max(1, count)))
 
@@ -173,15 +173,15 @@ def _problems(problems: Sequence[Mapping[str, Any]]) -> Section:
 
 
 def _drift(drift: Sequence[Mapping[str, Any]], ids: Mapping[str, str], most: int, title: str = "Drifted") -> Section:
-    drift_ids = row_ids(item["reference"] for item in drift)
+    drift_ids = row_ids(row["reference"] for row in drift)
     drift_ids = {reference: f"d{id_}" for reference, id_ in drift_ids.items()}
-    rows = [PageRow(item["reference"], "", _names(item["changes"]), _drift_body(item, ids, most)) for item in drift]
+    rows = [PageRow(row["reference"], "", _names(row["changes"]), _drift_body(row, ids, most)) for row in drift]
     return rows_section(title, rows, drift_ids)
 
 
-def _drift_body(item: Mapping[str, Any], ids: Mapping[str, str], most: int) -> str:
-    link_to_step = links("see", [item["reference"]], ids) if item["reference"] in ids else ""
-    return changes(item["changes"], most, before="was", after="is") + link_to_step
+def _drift_body(row: Mapping[str, Any], ids: Mapping[str, str], most: int) -> str:
+    link_to_step = links("see", [row["reference"]], ids) if row["reference"] in ids else ""
+    return changes(row["changes"], most, before="was", after="is") + link_to_step
 
 
 def _names(changes: Iterable[Mapping[str, Any]]) -> str:
