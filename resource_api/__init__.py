@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from resource_api.manifest.python_api import ComponentApi, DeclaredResource, ManifestApi, PendingValue
     from resource_api.model.attribute import Attribute
     from resource_api.model.change import Change, SideEffect
-    from resource_api.model.component import ComponentDefinition
-    from resource_api.model.policy import PolicyPlan, PolicyResource, PolicyStep
     from resource_api.model.provider_functions import Planned
-    from resource_api.model.type_definition import Function, Resource, TypeDefinition
+    from resource_api.model.step import PolicyPlan, PolicyResource, PolicyStep
+    from resource_api.model.type_definition import ComponentDefinition, Function, Resource, TypeDefinition
     from resource_api.model.values.assets import Archive, Asset
     from resource_api.model.values.errors import (
         CannotList,
@@ -102,15 +101,14 @@ _HOMES = {
     "resource_api.model.values.assets": ("Archive", "Asset"),
     "resource_api.model.attribute": ("Attribute",),
     "resource_api.model.change": ("Change", "SideEffect"),
-    "resource_api.model.component": ("ComponentDefinition",),
-    "resource_api.model.type_definition": ("Function", "Resource", "TypeDefinition"),
+    "resource_api.model.type_definition": ("ComponentDefinition", "Function", "Resource", "TypeDefinition"),
     "resource_api.model.values.errors": (
         *("CannotList", "CommandError", "DefinitionError", "ManifestError", "Problem", "ProviderError"),
         *("ResourceAPIError", "ResourceError", "StateError", "StateLocked", "UsageError"),
     ),
     "resource_api.system.filesystem.account_files": ("change_accounts",),
     "resource_api.system.filesystem.backups": ("BackupStore", "backup_directory"),
-    "resource_api.model.policy": ("PolicyPlan", "PolicyResource", "PolicyStep"),
+    "resource_api.model.step": ("PolicyPlan", "PolicyResource", "PolicyStep"),
     "resource_api.model.provider_functions": ("Planned",),
     "resource_api.model.values.values": ("UNKNOWN", "Sensitive"),
     "resource_api.model.values.version": ("__version__",),

@@ -10,9 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.values.columnar import are_flat, column_groups
 from resource_api.model.values.errors import Problem, WrongAnswer, reason
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown
+from resource_api.model.values.values import (
+    SCALAR_TYPES,
+    UNKNOWN,
+    Sensitive,
+    are_flat,
+    column_groups,
+    is_unknown,
+    place_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -107,7 +114,6 @@ def with_texts(datatype: DataType, written: Any, value: Any) -> Any:
 def explain_refusal(name: str, attribute: Attribute, value: Any, written: Any) -> Iterator[Problem]:
     """Yield the validation errors of an attribute's value; ``written`` is the value with its references."""
     from resource_api.model.datatypes import messages
-    from resource_api.model.values.nested import place_text
 
     for path, message in messages.explain(attribute.datatype, value, attribute.must_be, written):
         yield Problem(name, f"{name}{place_text(path)} {message}", code="type_mismatch")

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.expression_scope import Scope
     from resource_api.catalog.graph import Order
     from resource_api.catalog.resource_table import Definitions
-    from resource_api.model.declaration import Manifest
+    from resource_api.model.declaration import Manifest, ProviderInstance
     from resource_api.model.entry import ComponentInstance, Entry
-    from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.type_definition import TypeDefinition
     from resource_api.model.values.reference import Reference
 

@@ -18,7 +18,6 @@ from resource_api.model.entry import NO_META, ComponentInstance, Entry, make_met
 from resource_api.model.values import expression, reference
 from resource_api.model.values.errors import DefinitionError, ManifestError, Problem, nearest
 from resource_api.model.values.expression import Expression
-from resource_api.model.values.nested import parse_place
 from resource_api.model.values.reference import (
     MAX_COMPONENTS,
     capitalize_type,
@@ -27,7 +26,7 @@ from resource_api.model.values.reference import (
     parse,
     title_problem,
 )
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, reveal
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, parse_place, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import ComponentDefinition, LoadedComponent
     from resource_api.model.declaration import Declaration, Manifest
-    from resource_api.model.type_definition import TypeDefinition
+    from resource_api.model.type_definition import ComponentDefinition, LoadedComponent, TypeDefinition
 
 
 class EntryBuilder:

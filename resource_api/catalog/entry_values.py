@@ -12,13 +12,12 @@ from resource_api.catalog import canonicalize
 from resource_api.catalog.resource_table import identify
 from resource_api.model.attribute import METAPARAMETERS, AttributeSet
 from resource_api.model.entry import EMPTY
-from resource_api.model.implied_secrets import referred_value
+from resource_api.model.sealed_secrets import referred_value
 from resource_api.model.values import expression
-from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import DefinitionError, Problem, hint, nearest
 from resource_api.model.values.expression import Expression, ExpressionPath
 from resource_api.model.values.reference import Reference, capitalize_type
-from resource_api.model.values.values import UNKNOWN, is_unknown
+from resource_api.model.values.values import UNKNOWN, batches, is_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

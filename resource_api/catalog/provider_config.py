@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.catalog import canonicalize
-from resource_api.model.provider_instance import ProviderInstance
+from resource_api.model.declaration import ProviderInstance
 from resource_api.model.type_definition import FunctionCall
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DefinitionError, Problem, ProviderError, hint, reason

@@ -21,10 +21,9 @@ if TYPE_CHECKING:
     from resource_api.catalog.diagnostics import Diagnostics
     from resource_api.catalog.expression_scope import Scope
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import LoadedComponent
     from resource_api.model.entry import ComponentInstance, Entry
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.type_definition import Name, TypeDefinition
+    from resource_api.model.type_definition import LoadedComponent, Name, TypeDefinition
 
 
 class Definitions(NamedTuple):

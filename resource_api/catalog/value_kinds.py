@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.model.datatypes import messages, referred_values
 from resource_api.model.values.expression import Expression, ExpressionPath, parse
-from resource_api.model.values.nested import place_text
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

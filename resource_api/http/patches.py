@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.values.nested import declared_part
-from resource_api.model.values.values import same_value
+from resource_api.model.values.values import declared_part, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

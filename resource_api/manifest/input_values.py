@@ -11,8 +11,7 @@ from resource_api.model.attribute import MISSING
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values import expression
 from resource_api.model.values.errors import DataTypeError, Problem, UsageError, nearest
-from resource_api.model.values.nested import place_text
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

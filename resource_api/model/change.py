@@ -13,7 +13,16 @@ from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ProviderError
 from resource_api.model.values.reference import capitalize_type
 from resource_api.model.values.text import show_attribute
-from resource_api.model.values.values import Sensitive, copy_resource, is_flat, is_secret, is_undecided, same_value
+from resource_api.model.values.values import (
+    Sensitive,
+    copy_resource,
+    declared_part,
+    is_flat,
+    is_secret,
+    is_undecided,
+    place_text,
+    same_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -169,8 +178,6 @@ def nested_parts(difference: Difference) -> list[Difference]:
     name, is_, should, message, *_ = difference
     if message or not _is_nested(is_, should):
         return [difference]
-    from resource_api.model.values.nested import place_text
-
     return [Difference(name + place_text(path), *pair) for path, *pair in _parts(is_, should, ())]
 
 
@@ -211,8 +218,6 @@ def compared_value(definition: TypeDefinition, attribute: str, is_: Any, should:
     """Return the part of a present value to compare: all of it, or the declared members of a merged attribute."""
     if attribute not in definition.merged:
         return is_
-    from resource_api.model.values.nested import declared_part
-
     return declared_part(is_, should)
 
 

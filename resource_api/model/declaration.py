@@ -6,10 +6,12 @@ is for the catalog.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.entry import EMPTY
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, child_reference, instance_name
+from resource_api.model.values.values import nearest_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -219,8 +221,6 @@ class Manifest(NamedTuple):
         if isinstance(part, Declaration):
             written = attribute is None or attribute in part.attributes or attribute in part.meta
             if attribute is not None and not (written or attribute.isidentifier()):
-                from resource_api.model.values.nested import nearest_place
-
                 attribute, path = nearest_place(attribute)
                 within = (attribute, *path, *inner)
             if attribute is not None and self.inherits(part, attribute):
@@ -260,3 +260,22 @@ def _depth(data: Any, path: Sequence[str | int]) -> int:
         except (LookupError, TypeError):
             return steps
     return len(path)
+
+
+#: The type name under which configured providers are recorded: ``Provider[vm_host@lab]``.
+PROVIDER_TYPE: Final = "provider"
+
+
+class ProviderInstance(NamedTuple):
+    """A configured provider; ``config`` holds its checked values, without those that are not known yet."""
+
+    name: str
+    position: FilePosition
+    version: str = ""
+    config: Mapping[str, Any] = EMPTY
+    #: Values that refer to resources: attribute → value with expressions in it.
+    pending: Mapping[str, Any] = EMPTY
+    #: Which of several providers of the type it is; empty: the machine decides.
+    implementation: str = ""
+    #: The keys of ``config`` that are made from ephemeral inputs: they are not recorded.
+    ephemeral: Sequence[str] = ()

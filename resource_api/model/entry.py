@@ -12,6 +12,7 @@ from resource_api.model.attribute import RELATIONSHIPS
 from resource_api.model.change import exists
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.reference import Reference, capitalize_type, child_reference, split_instance
+from resource_api.model.values.values import attribute_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -52,8 +53,6 @@ class Lifecycle(NamedTuple):
 def _attributes_of(paths: Sequence[str]) -> Collection[str]:
     if not paths:
         return ()
-    from resource_api.model.values.nested import attribute_of
-
     return set(map(attribute_of, paths))
 
 

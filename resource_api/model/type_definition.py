@@ -1,18 +1,19 @@
-"""The definition of a type: its attributes, their kinds, automatic relationships and features.
+"""The definitions that authors write: types with their attributes, features, functions and titles; and components.
 
-An author writes one per type (Puppet Resource API, "Resource Definition"). It is checked when it is made and frozen
-afterwards. How resources are read or changed is for the provider.
+Each is checked when it is created (Puppet Resource API, "Resource Definition") and not changed afterwards. Reading and
+changing resources is for the provider, expanding components for the catalog.
 """
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from resource_api.model import attribute as attributes_
 from resource_api.model.action import PARTICIPLES
-from resource_api.model.attribute import OPERATIONS, AttributeSet, input_problems, keyword_problems
+from resource_api.model.attribute import OPERATIONS, RESERVED, AttributeSet, input_problems, keyword_problems
 from resource_api.model.datatypes import datatype as datatypes
 from resource_api.model.values._lazy_regex import regex
 from resource_api.model.values._namedtuple import NamedTuple
@@ -20,13 +21,13 @@ from resource_api.model.values.errors import DataTypeError, DefinitionError, hin
 from resource_api.model.values.reference import TYPE_NAME
 
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Never
 
     from resource_api.model.attribute import Attribute, Kind
     from resource_api.model.datatypes.datatype import DataType
-    from resource_api.model.values.title_patterns import TitlePatterns
+    from resource_api.model.values.document import Document
+
 
 #: The versions that a type may have: releases and pre-releases as in PEP 440.
 VERSION: Final = regex(r"\d+(\.\d+)*((a|b|rc|\.dev|\.post)\d+)?\Z")
@@ -309,7 +310,6 @@ class TypeDefinition(AttributeSet):
         """How titles are split into namevars; None: no title is."""
         if self.title_patterns in ((), []):
             return None
-        from resource_api.model.values.title_patterns import TitlePatterns
 
         return TitlePatterns(self.title_patterns)
 
@@ -482,4 +482,136 @@ def _automatic_problems(definition: TypeDefinition) -> list[str]:
                         f"auto{word} of '{type_name}': unknown attribute '{title}'"
                         f"{hint(title[1:], definition.attributes)}"
                     )
+    return problems
+
+
+#: The parts of a pattern, as ``template`` reads them.
+_TITLE_PIECE: Final = regex(
+    r"""(?P<anchor>\\[AZ]|\^|\$)|\(\?P<(?P<group>\w+)>|(?P<open>\()|(?P<close>\))
+    |\\(?P<escaped>[\W_])|\[(?P<single>[^]\\^])\]|(?P<set>\[\^?\]?(?:\\.|[^\]])*\])
+    |(?P<special>[\\.*+?|\[]|\{\d*,?\d+\}|\{\d+,\})|(?P<literal>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+
+
+class TitlePatterns:
+    """The title patterns of a type, in the order in which they are tried."""
+
+    def __init__(self, declared: Sequence[Mapping[str, Any]]) -> None:
+        """Use a type's declaration, a list of ``{'pattern': REGEX}``, which ``problems`` checks."""
+        self._declared = declared
+
+    @cached_property
+    def regexes(self) -> tuple[re.Pattern[str], ...]:
+        """The compiled patterns."""
+        return tuple(_compile(pattern["pattern"]) for pattern in self._declared)
+
+    @cached_property
+    def templates(self) -> tuple[str, ...]:
+        """The titles that the patterns describe, as format strings such as ``{path}:{name}``."""
+        return tuple(filter(None, map(template, self.regexes)))
+
+    def split(self, title: str) -> dict[str, str] | None:
+        """Return the namevars that the first matching pattern finds in a title; None: no pattern matches."""
+        match = next(filter(None, (regex.match(title) for regex in self.regexes)), None)
+        return None if match is None else {name: text for name, text in match.groupdict().items() if text is not None}
+
+    def problems(self, namevars: Collection[str]) -> list[str]:
+        """Return the problems of the patterns of a type with these namevars."""
+        if not isinstance(self._declared, (list, tuple)):
+            return [f"title_patterns must be a list, not {type(self._declared).__name__}"]
+        problems = []
+        for index, pattern in enumerate(self._declared):
+            if not hasattr(pattern, "get") or not isinstance(pattern.get("pattern"), str):
+                problems.append(f"title_patterns[{index}] must be a mapping, {{'pattern': REGEX}}")
+                continue
+            try:
+                groups = _compile(pattern["pattern"]).groupindex
+            except re.error as error:
+                problems.append(f"title_patterns[{index}]: {error}")
+                continue
+            strange = [group for group in groups if group not in namevars]
+            problems += [
+                f"title_patterns[{index}]: '{group}' is not a namevar{hint(group, namevars)}" for group in strange
+            ]
+        return problems
+
+
+def _compile(text: str) -> re.Pattern[str]:
+    """Return a pattern, of which named groups and the end may be written as in Ruby. Raises ``re.error``."""
+    return re.compile(re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", text).replace(r"\z", r"\Z"))
+
+
+def template(pattern: re.Pattern[str]) -> str:
+    """Return the titles that a pattern matches as a format string; empty where it is more than groups and text."""
+    titles, depth = "", 0
+    for piece in _TITLE_PIECE.finditer(pattern.pattern):
+        kind, within = piece.lastgroup, depth
+        depth += {"group": 1, "open": 1, "close": -1}.get(kind or "", 0)
+        if within or kind == "anchor":
+            continue
+        if kind == "group":
+            titles += f"{{{piece['group']}}}"
+        elif kind in {"literal", "escaped", "single"}:
+            titles += piece[kind].replace("{", "{{").replace("}", "}}")
+        else:
+            return ""
+    return titles
+
+
+_COMPONENT_KEYWORDS: Final = ("name", "docs", "inputs", "outputs")
+
+
+class ComponentDefinition:
+    """A group of resources that is declared like one resource.
+
+    ``inputs``: name → ``Attribute`` without a kind; ``outputs``: name → documentation. Raises ``DefinitionError`` with
+    everything that is wrong.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        docs: str = "",
+        inputs: Mapping[str, Attribute] | None = None,
+        outputs: Mapping[str, str] | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Declare the component ``name``; its file is ``components/<name>.py``."""
+        self.name = name
+        self.docs = docs
+        self.attributes: Mapping[str, Attribute] = {} if inputs is None else inputs
+        self.outputs: Mapping[str, str] = {} if outputs is None else outputs
+        if problems := [*keyword_problems(unknown, _COMPONENT_KEYWORDS), *_component_problems(self)]:
+            raise DefinitionError("\n".join(f"component '{name}': {problem}" for problem in problems))
+
+    def __repr__(self) -> str:
+        """Show the name."""
+        return f"ComponentDefinition(name={self.name!r})"
+
+
+class LoadedComponent(NamedTuple):
+    """A component with its ``build`` function: (parent, title, inputs) → document with ``resources`` and ``outputs``.
+
+    ``build`` raises ``ManifestError`` with the position in the component's file.
+    """
+
+    definition: ComponentDefinition
+    build: Callable[[str, str, Mapping[str, Any]], Document]
+
+
+def _component_problems(definition: ComponentDefinition) -> list[str]:
+    problems = []
+    if not isinstance(definition.name, str) or not TYPE_NAME.match(definition.name):
+        problems.append(f"the name {definition.name!r} must be lower case letters, digits and underscores")
+    for word, mapping in (("inputs", definition.attributes), ("outputs", definition.outputs)):
+        if not hasattr(mapping, "items"):
+            return [*problems, f"{word} must be a mapping, not {type(mapping).__name__}"]
+    problems += input_problems(definition.attributes, "input", RESERVED)
+    for name, docs in definition.outputs.items():
+        if not isinstance(name, str) or not TYPE_NAME.match(name):
+            problems.append(f"output {name!r}: the name must be lower case letters, digits and underscores")
+        elif not isinstance(docs, str):
+            problems.append(f"output '{name}': the documentation must be a string, not {type(docs).__name__}")
     return problems

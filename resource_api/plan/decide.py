@@ -16,7 +16,7 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.record import NO_LIFECYCLE
 from resource_api.model.step import SAME, Decision
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.nested import parse_place, with_present
+from resource_api.model.values.values import parse_place, with_present
 from resource_api.plan.diff import (
     ComparisonError,
     absence_differs,

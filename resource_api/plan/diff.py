@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values
 from resource_api.model.change import Difference, compared_value, diff, ensure_of, exists
-from resource_api.model.implied_secrets import conceal_like, holds_secret
 from resource_api.model.provider_functions import Planned
-from resource_api.model.sealed_secrets import digest_secret, seal_secrets
+from resource_api.model.sealed_secrets import conceal_like, digest_secret, holds_secret, seal_secrets
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.columnar import are_flat
 from resource_api.model.values.errors import reason
-from resource_api.model.values.nested import attribute_of
 from resource_api.model.values.text import show, show_attribute
-from resource_api.model.values.values import UNKNOWN, Sensitive, copy_resource, is_unknown, may_be, same_value
+from resource_api.model.values.values import (
+    UNKNOWN,
+    Sensitive,
+    are_flat,
+    attribute_of,
+    copy_resource,
+    is_unknown,
+    may_be,
+    same_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

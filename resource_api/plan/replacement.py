@@ -17,10 +17,9 @@ from resource_api.model.provider_functions import Planned
 from resource_api.model.step import Decision, Replacement, ReplacementReason
 from resource_api.model.values import reference
 from resource_api.model.values._namedtuple import NamedTuple
-from resource_api.model.values.nested import at_place, attribute_of, parse_place
 from resource_api.model.values.reference import Reference, split_instance
 from resource_api.model.values.text import show_attribute
-from resource_api.model.values.values import UNKNOWN, is_unknown, same_value
+from resource_api.model.values.values import UNKNOWN, at_place, attribute_of, is_unknown, parse_place, same_value
 from resource_api.plan import unknowns
 from resource_api.plan.diff import compare, predict
 
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.record import Record, RecordKey
     from resource_api.model.step import Step
     from resource_api.plan.diff import DecisionInputs, Resource

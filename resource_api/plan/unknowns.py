@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from resource_api.catalog import canonicalize
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, exists
-from resource_api.model.implied_secrets import mark_secrets, referred_value
-from resource_api.model.sealed_secrets import seal_secrets
+from resource_api.model.sealed_secrets import mark_secrets, referred_value, seal_secrets
 from resource_api.model.values import expression
 from resource_api.model.values.errors import Problem
 from resource_api.model.values.values import UNKNOWN, Sensitive, is_secret, is_unknown, same_value

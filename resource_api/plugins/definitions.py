@@ -9,8 +9,7 @@ import os
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.component import ComponentDefinition
-from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
 from resource_api.model.values.errors import DefinitionError
 from resource_api.plugins.loader import execute_in
 from resource_api.plugins.module_path import BUNDLED
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from resource_api.model.policy import Policy
+    from resource_api.model.step import Policy
     from resource_api.plugins.loader import ReadCode
 
     #: A component, and the function that builds one use of it.
@@ -142,7 +141,7 @@ def policy(name: str, file: str, functions: Mapping[str, object]) -> Policy:
     if not any(functions.values()):
         msg = f"{file}: defines neither resource(resource) nor plan(plan)"
         raise DefinitionError(msg)
-    from resource_api.model.policy import Policy
+    from resource_api.model.step import Policy
 
     return Policy(name, file, functions["resource"], functions["plan"])  # type: ignore[arg-type] # callable, checked above
 

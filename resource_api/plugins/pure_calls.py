@@ -9,11 +9,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from resource_api.model.implied_secrets import declared_secrets
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.values.columnar import are_flat
+from resource_api.model.sealed_secrets import declared_secrets
 from resource_api.model.values.errors import Problem, WrongAnswer
-from resource_api.model.values.values import Sensitive, copy_resource
+from resource_api.model.values.values import Sensitive, are_flat, copy_resource
 from resource_api.provider.base import call_arguments, validation_answers
 from resource_api.provider.context import Context
 from resource_api.system import process_guard

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from resource_api.model.attribute import AttributeSet
-from resource_api.model.component import ComponentDefinition
-from resource_api.model.type_definition import TypeDefinition
+from resource_api.model.type_definition import ComponentDefinition, TypeDefinition
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import DefinitionError, MissingModule, UnknownType, UsageError, nearest
 from resource_api.model.values.reference import TYPE_NAME, capitalize_type
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from resource_api.model.policy import Policy, PolicyPlan, PolicyResource
+    from resource_api.model.step import Policy, PolicyPlan, PolicyResource
     from resource_api.plugins.definitions import Component
     from resource_api.system.filesystem.code_trust import CodeTrust
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog import canonicalize, provider_config
-from resource_api.model.provider_instance import PROVIDER_TYPE, ProviderInstance
+from resource_api.model.declaration import PROVIDER_TYPE, ProviderInstance
 from resource_api.model.record import Commit, Record
 from resource_api.model.sealed_secrets import count_digests, has_sealed, open_sealed, seal_secrets
 from resource_api.model.values import expression

@@ -11,12 +11,11 @@ import textwrap
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Final
 
-from resource_api.model.component import ComponentDefinition
 from resource_api.model.datatypes.json_schema import schema
+from resource_api.model.type_definition import ComponentDefinition, template
 from resource_api.model.values.errors import DefinitionError
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import escape, escape_lines, show
-from resource_api.model.values.title_patterns import template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from resource_api.model.attribute import Attribute
-    from resource_api.model.component import ComponentDefinition
+    from resource_api.model.type_definition import ComponentDefinition
 
     Schema = dict[str, Any]
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.declaration import Manifest
-    from resource_api.model.provider_instance import ProviderInstance
+    from resource_api.model.declaration import Manifest, ProviderInstance
     from resource_api.model.type_definition import FunctionCall, TypeDefinition
     from resource_api.plugins.registry import Registry
     from resource_api.provider.context import RunContext

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.manifest.sections import project_name
 from resource_api.model.event import Diagnosed
-from resource_api.model.implied_secrets import declared_secrets
-from resource_api.model.sealed_secrets import open_sealed
+from resource_api.model.sealed_secrets import declared_secrets, open_sealed
 from resource_api.model.values.errors import StateLocked, nearest
 from resource_api.model.values.values import is_secret
 from resource_api.plugins.provider_pool import ProviderPool

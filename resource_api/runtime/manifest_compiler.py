@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from resource_api.catalog.compile import Catalog
-    from resource_api.model.component import LoadedComponent
     from resource_api.model.entry import Entry
+    from resource_api.model.type_definition import LoadedComponent
     from resource_api.model.values.assets import Content, ContentSpec
     from resource_api.model.values.document import Document
     from resource_api.plugins.provider_pool import ProviderPool

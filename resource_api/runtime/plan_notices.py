@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import exists
+from resource_api.model.declaration import PROVIDER_TYPE
 from resource_api.model.event import Drifted, PlannedChange
-from resource_api.model.provider_instance import PROVIDER_TYPE
 from resource_api.model.sealed_secrets import map_sealed
 from resource_api.model.step import SAME
 from resource_api.model.values.errors import StateError, UsageError, nearest

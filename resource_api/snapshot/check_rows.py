@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from resource_api.catalog.canonicalize import check_values, failure, find_suspect, first_unknown
 from resource_api.model.codec import encode
-from resource_api.model.values.columnar import are_flat, batches
 from resource_api.model.values.errors import ProviderError, WrongAnswer, hint
 from resource_api.model.values.reference import Reference
 from resource_api.model.values.text import show, show_attribute, show_name
-from resource_api.model.values.values import Sensitive, copy_resource, is_secret, reveal, same_value
+from resource_api.model.values.values import Sensitive, are_flat, batches, copy_resource, is_secret, reveal, same_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

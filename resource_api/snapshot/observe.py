@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from resource_api.catalog.compile import Catalog
+    from resource_api.model.declaration import ProviderInstance
     from resource_api.model.entry import Entry
     from resource_api.model.planner_queries import Due, PlannerQueries
     from resource_api.model.provider_functions import ProviderFunctions
-    from resource_api.model.provider_instance import ProviderInstance
     from resource_api.model.record import RecordKey, StackState
     from resource_api.model.type_definition import FunctionCall, Name, TypeDefinition
     from resource_api.model.values.expression import ExpressionPath

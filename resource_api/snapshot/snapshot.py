@@ -10,8 +10,8 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.change import exists
-from resource_api.model.implied_secrets import mark_secrets
 from resource_api.model.planner_queries import Due, Observation
+from resource_api.model.sealed_secrets import mark_secrets
 from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import CannotList, ProviderError, reason
 from resource_api.provider.base import collect_rows

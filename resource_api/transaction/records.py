@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any
 from resource_api.model.action import CREATING, Action
 from resource_api.model.change import exists
 from resource_api.model.entry import EMPTY, NO_META
-from resource_api.model.implied_secrets import conceal_like, mark_secrets
 from resource_api.model.record import NO_LIFECYCLE, OWNING_ACTIONS, Record, RecordedLifecycle
-from resource_api.model.sealed_secrets import Sealed, count_digests, digest_secret, map_sealed, seal_secrets
-from resource_api.model.values.columnar import are_flat
+from resource_api.model.sealed_secrets import (
+    Sealed,
+    conceal_like,
+    count_digests,
+    digest_secret,
+    map_sealed,
+    mark_secrets,
+    seal_secrets,
+)
 from resource_api.model.values.reference import Reference
-from resource_api.model.values.values import is_flat, is_secret, is_unknown
+from resource_api.model.values.values import are_flat, is_flat, is_secret, is_unknown
 from resource_api.plan.decide import required_references
 from resource_api.plan.replacement import has_transient_reason
 from resource_api.transaction.operation_run import Status

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from resource_api.catalog.graph import reverse
 from resource_api.model.action import Action
 from resource_api.model.change import conceal_difference, exists
-from resource_api.model.implied_secrets import conceal_like
 from resource_api.model.report import SUMMARY_FIELDS, StepReport, Summary
+from resource_api.model.sealed_secrets import conceal_like
 from resource_api.model.values.values import same_value
 from resource_api.plan.operation_order import numbers_by_entry
 from resource_api.plan.planner import is_refreshable

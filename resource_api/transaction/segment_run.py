@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from resource_api.model.action import Action
 from resource_api.model.change import Difference, exists
-from resource_api.model.values.columnar import batches
 from resource_api.model.values.errors import reason
-from resource_api.model.values.values import is_unknown
+from resource_api.model.values.values import batches, is_unknown
 from resource_api.transaction.events import end_fields
 from resource_api.transaction.operation_run import NO_RESULT
 from resource_api.transaction.provider_call import CallStopped, ProviderCaller

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.action import CREATING
 from resource_api.model.change import Difference, compared_value, conceal_difference, ensure_of, exists
-from resource_api.model.implied_secrets import mark_secrets
+from resource_api.model.sealed_secrets import mark_secrets
 from resource_api.model.values.reference import with_path
 from resource_api.model.values.text import show_attribute
 from resource_api.model.values.values import UNKNOWN, is_secret, same_value

@@ -11,8 +11,7 @@ from resource_api.model.codec import plain
 from resource_api.model.datatypes.datatype import parse
 from resource_api.model.datatypes.messages import explain
 from resource_api.model.values.errors import ManifestError
-from resource_api.model.values.nested import parse_place, place_text, with_present
-from resource_api.model.values.values import UNKNOWN, Sensitive
+from resource_api.model.values.values import UNKNOWN, Sensitive, parse_place, place_text, with_present
 from resource_api.state.store import MemoryStore, StackName
 from tests.lifecycle.world import planned
 from tests.registries import registry_of

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from resource_api import Attribute, ManifestError, Planned, Runtime, SimpleProvider, TypeDefinition
-from resource_api.model.values.nested import declared_part, parse_place, with_present
-from resource_api.model.values.values import Sensitive
+from resource_api.model.values.values import Sensitive, declared_part, parse_place, with_present
 from tests.lifecycle.world import planned
 from tests.registries import registry_of
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values._lazy_regex import regex
+from resource_api.model.values.values import place_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +57,6 @@ def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
     if value is _NOTHING or datatype.sensitive:
         return ""
     from resource_api.model.datatypes.messages import explain
-    from resource_api.model.values.nested import place_text
 
     problems = explain(datatype, value, words)
     texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in problems)

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resource_api import http
-from resource_api.model.values.nested import declared_part
-from resource_api.model.values.values import same_value
+from resource_api.model.values.values import declared_part, same_value
 
 KEYS = st.sampled_from(["a", "b", "c/d", "e~f", "0"])
 LEAVES = st.none() | st.booleans() | st.integers(-2, 2) | st.sampled_from(["", "x"])

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from resource_api import Attribute, BaseProvider, DefinitionError, Registry, Runtime, TypeDefinition
-from resource_api.model.implied_secrets import mark_secrets
-from resource_api.model.sealed_secrets import Sealed, digest_secret
+from resource_api.model.sealed_secrets import Sealed, digest_secret, mark_secrets
 from resource_api.model.values.values import Sensitive
 from resource_api.render import json as documents
 from resource_api.render import plan as plan_text

@@ -14,8 +14,7 @@ from resource_api.catalog import canonicalize
 from resource_api.model.declaration import Declaration
 from resource_api.model.entry import Entry
 from resource_api.model.provider_functions import ProviderFunctions
-from resource_api.model.values.columnar import are_flat, column_groups
-from resource_api.model.values.values import UNKNOWN, is_flat
+from resource_api.model.values.values import UNKNOWN, are_flat, column_groups, is_flat
 from resource_api.plan.decide import BulkDecisions
 from resource_api.plan.diff import ComparisonError, DecisionInputs, compare, equal_indexes
 from resource_api.state.store import MemoryStore
