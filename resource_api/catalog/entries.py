@@ -26,7 +26,7 @@ from resource_api.model.values.reference import (
     parse,
     title_problem,
 )
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, parse_place, reveal
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_unknown, leaves, parse_place, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -403,13 +403,9 @@ class Expander:
 
 def _is_pending(value: Any) -> bool:
     """Whether a value is not completely known."""
-    if type(value) in SCALAR_TYPES:
-        return False
-    if isinstance(value, (dict, list)):
-        return any(map(_is_pending, value.values() if isinstance(value, dict) else value))
-    if isinstance(value, Sensitive):
-        return _is_pending(value.reveal())
-    return isinstance(value, Expression) or value is UNKNOWN
+    return type(value) not in SCALAR_TYPES and any(
+        isinstance(leaf, Expression) or leaf is UNKNOWN for _, leaf in leaves(value)
+    )
 
 
 def _listed(value: Any) -> list[Any]:

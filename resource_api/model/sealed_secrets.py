@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
 from resource_api.model.values.masking import Mask
-from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, reveal
+from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, leaves, reveal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,18 +139,12 @@ def open_sealed(value: Any) -> Any:
 
 def has_sealed(value: Any) -> bool:
     """Return whether ``value`` is a sealed secret or contains one."""
-    return bool(_all(value))
+    return any(isinstance(leaf, Sealed) for _, leaf in leaves(value))
 
 
 def count_digests(value: Any) -> int:
-    """Return how many sealed secrets in ``value`` have no source."""
-    return sum(each.secret is None for each in _all(value))
-
-
-def _all(value: Any) -> list[Sealed]:
-    found: list[Sealed] = []
-    map_sealed(value, lambda each, _path: found.append(each))
-    return found
+    """Return the number of sealed secrets in ``value`` that have no source."""
+    return sum(isinstance(leaf, Sealed) and leaf.secret is None for _, leaf in leaves(value))
 
 
 def holds_secret(value: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from resource_api.model.event import LogEvent
 from resource_api.model.values.masking import Mask
+from resource_api.model.values.values import map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -193,15 +194,13 @@ def _masked(event: LogEvent, mask: Mask) -> LogEvent:
 
 def _masked_data(value: Any, mask: Mask) -> Any:
     """Return JSON data with every text, number and key masked."""
-    if isinstance(value, str):
-        return mask(value)
-    if isinstance(value, dict):
-        return {mask(key): _masked_data(item, mask) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_masked_data(item, mask) for item in value]
-    if value is None or isinstance(value, bool) or mask(text := str(value)) is text:
-        return value
-    return mask(text)
+
+    def masked(leaf: Any) -> Any:
+        if isinstance(leaf, str):
+            return mask(leaf)
+        return leaf if leaf is None or isinstance(leaf, bool) or mask(text := str(leaf)) is text else mask(text)
+
+    return map_leaves(value, masked, mask)
 
 
 def console(

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.values.assets import Content
-from resource_api.model.values.values import Sensitive, map_leaves
+from resource_api.model.values.values import Sensitive, leaves, map_leaves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -266,26 +266,17 @@ class Mask:
 
 def _secret_texts(value: Any) -> Iterator[str]:
     """Yield the text of every secret in ``value``, at any depth; a Boolean has none."""
-    if isinstance(value, Sensitive):
-        yield from _texts(value.reveal())
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _secret_texts(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _secret_texts(item)
+    for _, leaf in leaves(value):
+        if isinstance(leaf, Sensitive):
+            yield from _texts(leaf.reveal())
 
 
 def _texts(secret: Any) -> Iterator[str]:
-    if isinstance(secret, Content):
-        secret = [secret.sha256, *(secret.given if secret.origin == "files" else [secret.given])]
-    if isinstance(secret, dict):
-        secret = list(secret.values())
-    if isinstance(secret, (list, tuple)):
-        for item in secret:
-            yield from _texts(item)
-    elif isinstance(secret, (str, bytes, int, float)) and not isinstance(secret, bool):
-        yield secret.decode("utf-8", "surrogateescape") if isinstance(secret, bytes) else str(secret)
+    for _, leaf in leaves(secret):
+        if isinstance(leaf, Content):
+            yield from _texts([leaf.sha256, *(leaf.given if leaf.origin == "files" else [leaf.given])])
+        elif isinstance(leaf, (str, bytes, int, float)) and not isinstance(leaf, bool):
+            yield leaf.decode("utf-8", "surrogateescape") if isinstance(leaf, bytes) else str(leaf)
 
 
 def _windows(data: bytes, start: int) -> tuple[bytes, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
 from resource_api.model.values._lazy_regex import regex
@@ -102,12 +103,12 @@ SCALAR_TYPES: Final = frozenset({str, int, bool, float, type(None)})
 
 def is_secret(value: object) -> bool:
     """Return whether ``value`` is sensitive or contains a sensitive value at any depth."""
-    return type(value) not in SCALAR_TYPES and _any(value, lambda v: isinstance(v, Sensitive))
+    return type(value) not in SCALAR_TYPES and any(isinstance(leaf, Sensitive) for _, leaf in leaves(value))
 
 
 def is_unknown(value: object) -> bool:
     """Return whether ``value`` is unknown or contains an unknown value at any depth."""
-    return type(value) not in SCALAR_TYPES and _any(value, lambda v: v is UNKNOWN)
+    return type(value) not in SCALAR_TYPES and any(leaf is UNKNOWN for _, leaf in leaves(value))
 
 
 def may_be(is_: Any, should: Any) -> bool:
@@ -139,16 +140,21 @@ def copy_resource(resource: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value if type(value) in SCALAR_TYPES else deepcopy(value) for name, value in resource.items()}
 
 
-def _any(value: object, test: Callable[[object], bool]) -> bool:
-    if test(value):
-        return True
-    if isinstance(value, Sensitive):
-        return _any(value.reveal(), test)
-    if isinstance(value, dict):
-        return any(_any(v, test) for v in value.values())
-    if isinstance(value, (list, tuple)):
-        return any(_any(v, test) for v in value)
-    return False
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield (key path, part) for each part of ``value`` that is no mapping, list or tuple.
+
+    A sensitive wrapper is a leaf, followed by the leaves of its content at the same path.
+    """
+    if isinstance(value, (dict, MappingProxyType)):
+        for key, item in value.items():
+            yield from leaves(item, (*path, key))
+    elif type(value) in {list, tuple}:
+        for index, item in enumerate(value):
+            yield from leaves(item, (*path, index))
+    else:
+        yield path, value
+        if isinstance(value, Sensitive):
+            yield from leaves(value.reveal(), path)
 
 
 def reveal(value: Any) -> Any:
