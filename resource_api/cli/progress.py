@@ -20,7 +20,7 @@ from resource_api.model.values.text import escape
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from resource_api.provider.progress import Activity
+    from resource_api.provider.context import Activity
 
 
 #: Seconds that output waits for the lines: a signal handler may write in the middle of their change.

@@ -12,11 +12,16 @@ This module only re-exports names of its package; nothing must be defined here.
 
 from __future__ import annotations
 
-from resource_api.http.client import Client, RequestError, basic_authorization, expand
-from resource_api.http.fields import field_at, with_field, without_field
-from resource_api.http.jobs import Job
-from resource_api.http.pages import Paging
-from resource_api.http.patches import changed_fields, json_patch, merge_patch, merged
+from resource_api.http.client import Client, Job, Paging, RequestError, basic_authorization, expand
+from resource_api.http.fields import (
+    changed_fields,
+    field_at,
+    json_patch,
+    merge_patch,
+    merged,
+    with_field,
+    without_field,
+)
 from resource_api.http.response import Response
 
 __all__ = [

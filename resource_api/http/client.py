@@ -1,20 +1,22 @@
-"""Requests to one service: which are repeated, how long is waited, and which addresses are refused.
+"""Requests to one service: repetition, pauses, refused addresses; lists of several pages, and jobs of the service.
 
-A connection is not made here, and how pages, jobs and answers look is in modules of their own.
+Lists are paged by the header ``Link``, by a URL or a cursor in the answer, by the number of the page, or by the number
+of objects. Connections are in ``connections``.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import time
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urljoin, urlsplit
 
-from resource_api.http import pages
-from resource_api.http.jobs import Job
-from resource_api.http.pages import Paging
+from resource_api.http.fields import field_at
 from resource_api.http.response import Response
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.model.values.errors import ResourceError
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import Sensitive, reveal
@@ -22,9 +24,10 @@ from resource_api.model.values.version import __version__
 from resource_api.provider.context import current
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from resource_api.http.connections import ConnectionPool
+
 
 #: Methods that may be repeated, whatever became of the first request (RFC 9110, 9.2.2).
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
@@ -70,10 +73,133 @@ def expand(template: str, /, **values: object) -> str:
 
 def basic_authorization(user: str, password: str | Sensitive[str]) -> Sensitive[str]:
     """Return the header ``Authorization`` of a user with a password (RFC 7617)."""
-    import base64
-
     secret = password.reveal() if isinstance(password, Sensitive) else password
     return Sensitive(f"Basic {base64.b64encode(f'{user}:{secret}'.encode()).decode()}")
+
+
+_ACCEPTED: Final = 202
+_DONE: Final = ("succeeded", "success", "successful", "completed", "complete", "done", "finished", "ok", "ready")
+_FAILED: Final = ("failed", "failure", "error", "errored", "canceled", "cancelled", "aborted", "rejected", "timedout")
+
+
+class Job(NamedTuple):
+    """How a service reports on a job; words are compared without regard to case.
+
+    ``url`` is the field of the answer that names the job's URL; empty: it is in a header, ``Location`` or Azure's.
+    ``status`` is the field of the job that has one of the words, or a Boolean: whether it is over.
+    """
+
+    url: str = ""
+    status: str = "status"
+    done: Collection[str] = _DONE
+    failed: Collection[str] = _FAILED
+    #: Seconds that it may take; the time limit of the provider's call ends it too.
+    timeout: float = 600.0
+
+    def place(self, response: Response) -> str:
+        """Return the URL of the job that an answer has started; empty where it has started none."""
+        if self.url:
+            url = field_at(response.body, self.url)
+            return url if isinstance(url, str) else ""
+        return response.job
+
+    def outcome(self, response: Response) -> bool | None:
+        """Return whether a job has succeeded, from the answer about it; None: it is not over."""
+        if response.status == _ACCEPTED:
+            return None
+        body = response.body
+        word = field_at(body, self.status)
+        if isinstance(word, bool):
+            return None if not word else not (isinstance(body, dict) and body.get("error"))
+        if not isinstance(word, str):
+            return True
+        lower = word.lower()
+        return True if lower in _lower(self.done) else False if lower in _lower(self.failed) else None
+
+
+def _lower(words: Collection[str]) -> set[str]:
+    return {word.lower() for word in words}
+
+
+#: Most pages of a list.
+_MOST: Final = 10_000
+_NOT_FOUND: Final = 404
+
+
+class Paging(NamedTuple):
+    """The form of a list; fields are paths such as ``result.items``.
+
+    Without ``next``, ``cursor``, ``page`` and ``offset`` the header ``Link`` (RFC 8288) leads to the next page.
+    """
+
+    #: The field with the list; empty: the answer is the list.
+    items: str = ""
+    #: The field with the path or URL of the next page, or with the value of ``cursor``.
+    next: str = ""
+    #: The parameter of the query for a cursor: the value of ``next``, or else the ``key`` of the last object.
+    cursor: str = ""
+    #: The parameter of the query for the number of the page, of which the first is ``first``.
+    page: str = ""
+    #: The parameter of the query for the number of objects before the page.
+    offset: str = ""
+    first: int = 1
+    key: str = "id"
+
+
+def _paged_items(ask: Callable[[str], Response], path: str, paging: Paging) -> Iterator[dict[str, Any]]:
+    """Yield the objects of all pages; ``ask`` returns the answer for the path or URL of a page, also a 404.
+
+    Raise ``ResourceError`` for an answer that is no list of objects, and for pages that never end.
+    """
+    count, before, urls = 0, None, set[str]()
+    url = _with_parameter(path, paging.page, paging.first) if paging.page else path
+    for number in range(1, _MOST + 1):
+        response = ask(url)
+        if number > 1 and response.status == _NOT_FOUND and paging.page:
+            return  # there are services that answer so behind the last page
+        entries = _entries(response, paging)
+        if entries and entries == before:
+            return  # the service does not know the parameter, and sends the first page again
+        yield from entries
+        urls.add(url)
+        count, before = count + len(entries), entries
+        url = _following(response, entries, paging, path, paging.first + number if paging.page else count)
+        if not url:
+            return
+        if url in urls:
+            msg = f"{response.request}: the page after it is one that was read before"
+            raise ResourceError(msg)
+    msg = f"the list at {path} has more than {_MOST} pages"
+    raise ResourceError(msg)
+
+
+def _entries(response: Response, paging: Paging) -> list[dict[str, Any]]:
+    entries = field_at(response.body, paging.items)
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        subject = f"the field {paging.items!r}" if paging.items else "the answer"
+        msg = f"{response.request}: {subject} is not a list of objects"
+        raise ResourceError(msg)
+    return entries
+
+
+def _following(response: Response, entries: list[dict[str, Any]], paging: Paging, path: str, position: int) -> str:
+    """Return the path or URL of the page after an answer, which is at ``position``; empty: there is none."""
+    value = field_at(response.body, paging.next) if paging.next else None
+    if paging.cursor:
+        if not paging.next and entries:
+            value = field_at(entries[-1], paging.key)
+        return "" if value in (None, "", False) else _with_parameter(path, paging.cursor, value)
+    if counted := paging.page or paging.offset:
+        return _with_parameter(path, counted, position) if entries else ""
+    url = value if paging.next else response.next_page
+    return urljoin(response.url, str(url)) if url else ""
+
+
+def _with_parameter(path: str, name: str, value: Any) -> str:
+    """Return a path whose query has one parameter more, or another value of it."""
+    parts = urlsplit(path)
+    pairs = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] != name]
+    return parts._replace(query=urlencode([*pairs, (name, value)])).geturl()
 
 
 class Client:
@@ -192,7 +318,7 @@ class Client:
         def ask(page: str) -> Response:
             return self.request("GET", page, allow=() if page == path else (404,))
 
-        yield from pages.items(ask, path, paging or Paging())
+        yield from _paged_items(ask, path, paging or Paging())
 
     def finish(self, response: Response, job: Job | None = None) -> Response:
         """Wait for the job that an answer has started, if it has, and return the last answer about it.
@@ -284,8 +410,6 @@ def _pause(response: Response, otherwise: float) -> float:
     retry_after = response.header("Retry-After")
     if re.fullmatch(r"\d{1,9}(\.\d+)?", retry_after):
         return float(retry_after)
-    from email.utils import parsedate_to_datetime
-
     try:
         return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
     except ValueError:

@@ -6,6 +6,7 @@ One exchange is one request and its whole answer, within a time limit and a size
 
 from __future__ import annotations
 
+import base64
 import select
 import ssl
 import time
@@ -123,8 +124,6 @@ class ConnectionPool:
     def _proxy_headers(self) -> dict[str, str]:
         if self._proxy is None or self._proxy.username is None:
             return {}
-        import base64
-
         words = f"{unquote(self._proxy.username)}:{unquote(self._proxy.password or '')}"
         return {"Proxy-Authorization": f"Basic {base64.b64encode(words.encode()).decode()}"}
 

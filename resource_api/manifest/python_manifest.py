@@ -14,7 +14,7 @@ from resource_api.manifest.python_api import ComponentApi, DeclaredResource, Man
 from resource_api.manifest.python_positions import CONSTANTS, constant_position, positions, raised_at, source
 from resource_api.manifest.read import read_mapping
 from resource_api.manifest.sections import assemble
-from resource_api.model.component import LoadedComponent
+from resource_api.model.type_definition import LoadedComponent
 from resource_api.model.values import document
 from resource_api.model.values.document import Document
 from resource_api.model.values.errors import ManifestError, Problem, reason
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from resource_api.manifest.python_positions import CallSite
-    from resource_api.model.component import ComponentDefinition
+    from resource_api.model.type_definition import ComponentDefinition
 
 _OTHER_NAME: Final = "give it another name"
 #: Constants that are called like a section, and are not one → the remedy.

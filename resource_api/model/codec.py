@@ -7,8 +7,10 @@ user's key of that form is escaped by one more ``$``.
 
 from __future__ import annotations
 
+import json
 import math
 from functools import cache
+from json import JSONEncoder
 from typing import TYPE_CHECKING, Any, Final
 
 from resource_api.model.sealed_secrets import TAG, EncryptedSecret, Sealed, json_object
@@ -18,7 +20,6 @@ from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from json import JSONEncoder
 
     from resource_api.model.sealed_secrets import SecretPlace
 
@@ -79,10 +80,8 @@ _SPELLED_BETWEEN: Final = ',"\\u0000",'
 
 
 @cache
-def _encoder() -> JSONEncoder:
+def _encoder() -> json.JSONEncoder:
     """Return the encoder, made once: for 10,000 records, making it anew takes as long as the encoding."""
-    from json import JSONEncoder
-
     return JSONEncoder(default=_tagged, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
@@ -126,8 +125,6 @@ def content_document(content: Content) -> dict[str, Any]:
 
 def decode(text: str) -> Any:
     """Return the value that ``encode`` took."""
-    import json
-
     return json.loads(text, object_hook=_untagged)
 
 

@@ -8,8 +8,10 @@ The digest is enough to detect a change: a ``write_only`` attribute is compared 
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final
 
+from resource_api.model.values._blake2 import blake2b
 from resource_api.model.values.assets import Content
 from resource_api.model.values.masking import Mask
 from resource_api.model.values.values import SCALAR_TYPES, UNKNOWN, Sensitive, is_flat, is_secret, leaves, reveal
@@ -80,10 +82,6 @@ class Sealed:
 
 def digest_secret(value: Any, salt: bytes) -> Sealed:
     """Return the digest of a secret, wrapped or plain, without a source: for secrets that must not be stored."""
-    import json
-
-    from resource_api.model.values._blake2 import blake2b
-
     text = json.dumps(reveal(value), default=_compared, sort_keys=True, ensure_ascii=False)
     return Sealed(blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=20).hexdigest())
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from resource_api.model.change import Difference, change_status, describe_difference, state_differences
 from resource_api.model.values.errors import (
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from resource_api.model.type_definition import Name, TypeDefinition
     from resource_api.model.values.masking import Mask
     from resource_api.provider.derived import DerivedValues
-    from resource_api.provider.progress import Activity, ActivityDisplay
     from resource_api.system.log import Log
     from resource_api.system.thread_pool import ThreadPool
+
 
 __all__ = ["Context", "Outcome", "RunContext", "Subject", "calling_context", "current"]
 
@@ -58,6 +58,51 @@ def calling_context(provider: object) -> Context | None:
 def _stack(provider: object) -> list[Context]:
     contexts: list[Context] = provider.__dict__.setdefault(_ATTRIBUTE, []) if hasattr(provider, "__dict__") else []
     return contexts
+
+
+class Activity(Protocol):
+    """An activity that takes time. Its methods are called in another thread."""
+
+    @property
+    def started(self) -> float:
+        """When it began, in seconds of ``time.monotonic``."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Its number among all steps of the run, ``3/14``, or ""."""
+        ...
+
+    @property
+    def subject(self) -> str:
+        """Its subject: ``Package[nginx]``."""
+        ...
+
+    @property
+    def verb(self) -> str:
+        """Its participle: ``installing``."""
+        ...
+
+    @property
+    def detail(self) -> str:
+        """Its current detail as a text for users; empty if unknown."""
+        ...
+
+    def log(self, seconds: int) -> None:
+        """Log a notice that it still goes on after ``seconds``."""
+        ...
+
+
+class ActivityDisplay(Protocol):
+    """Displays the activities of a run."""
+
+    def running(self, activity: Activity) -> AbstractContextManager[None]:
+        """Return a context around an activity that may take long."""
+        ...
+
+    def waiting(self, activity: Activity) -> AbstractContextManager[Callable[[], None]]:
+        """Return a context around a wait; the function that it yields is to be called several times a second."""
+        ...
 
 
 class RunContext:

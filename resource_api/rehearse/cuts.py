@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from resource_api.model.report import Report
-    from resource_api.provider.progress import Activity
+    from resource_api.provider.context import Activity
     from resource_api.runtime.runtime import Runtime
 
 #: The same cuts in every rehearsal.

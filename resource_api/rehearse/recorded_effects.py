@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from resource_api.provider.progress import Activity, ActivityDisplay
+    from resource_api.provider.context import Activity, ActivityDisplay
     from resource_api.system.overlay.written_files import Written
 
 #: The lists of the files of packages, deb(5).

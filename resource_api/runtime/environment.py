@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from resource_api.model.event import Event
     from resource_api.model.values.document import Document
     from resource_api.plugins.registry import Registry
-    from resource_api.provider.progress import ActivityDisplay
+    from resource_api.provider.context import ActivityDisplay
     from resource_api.runtime.manifest_compiler import ReadContent, Source
     from resource_api.state.encryption.keys import Key
     from resource_api.state.store import StateStore, Store

@@ -8,6 +8,7 @@ text too, only a number that is written as it is printed is one: ``9`` is, ``064
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from resource_api.model.values._lazy_regex import regex
@@ -40,27 +41,22 @@ def coerce(datatype: DataType, text: str, words: str = "") -> Any:
                 return value
     if is_text:
         return text
+    raise ValueError(_refusal(datatype, text, words))
+
+
+def _refusal(datatype: DataType, text: str, words: str) -> str:
+    """Return the reason why a text is refused; for a list or mapping written as JSON, that of its first wrong part."""
     from resource_api.model.datatypes import messages
 
-    if reason := _refusal_of_json(datatype, text, words):
-        raise ValueError(reason)
-    spelling = "the text" if datatype.sensitive else messages.quote_value(text)
-    hint, advice = "" if datatype.sensitive else messages.nearest_word(datatype, text), _advice(datatype.leaves, text)
-    requirement = messages.requirement(datatype, words)
-    msg = f"{requirement}; {hint}" if hint else f"{requirement}, not {spelling}{advice and '; '}{advice}"
-    raise ValueError(msg)
-
-
-def _refusal_of_json(datatype: DataType, text: str, words: str) -> str:
-    """Return the reason why a list or mapping written as JSON is refused; "" for other texts, and for a secret."""
+    advice, requirement = _advice(datatype.leaves, text), messages.requirement(datatype, words)
+    if datatype.sensitive:
+        return f"{requirement}, not the text{advice and '; '}{advice}"
     value = _json(text) if any(_json in _READERS.get(leaf.kind, ()) for leaf in datatype.leaves) else _NOTHING
-    if value is _NOTHING or datatype.sensitive:
-        return ""
-    from resource_api.model.datatypes.messages import explain
-
-    problems = explain(datatype, value, words)
-    texts = (f"is wrong at {place_text(path)}: it {message}" if path else message for path, message in problems)
-    return next(texts, "")
+    for path, message in () if value is _NOTHING else messages.explain(datatype, value, words):
+        return f"is wrong at {place_text(path)}: it {message}" if path else message
+    if hint := messages.nearest_word(datatype, text):
+        return f"{requirement}; {hint}"
+    return f"{requirement}, not {messages.quote_value(text)}{advice and '; '}{advice}"
 
 
 def _is_other_spelling(value: Any, text: str) -> bool:
@@ -90,8 +86,6 @@ def _boolean(text: str) -> Any:
 
 def _json(text: str) -> Any:
     """Return an array or a hash; ``_NOTHING`` for a duplicate key or invalid JSON."""
-    import json
-
     if not text.lstrip().startswith(("[", "{")):
         return _NOTHING
     try:

@@ -74,6 +74,8 @@ class Mask:
         self._short: set[str] = set()
         self._words: set[str] = set()
         self._pattern: tuple[int, re.Pattern[str] | None] = (0, None)
+        #: The kinds of escapes to undo, once there is a secret.
+        self._escapes: Sequence[Escape] = ()
         #: Is called with each new secret, and whether it was declared as an input.
         self.on_secret: Callable[[str, bool], object] | None = None
         #: The length in bytes of the longest form.
@@ -152,9 +154,7 @@ class Mask:
         if (pattern := self._pattern[1]) is not None:
             spans += [match.span() for match in pattern.finditer(text)]
         if nested and _may_have_escapes(text):
-            from resource_api.model.values.spellings import ESCAPES
-
-            for escape in ESCAPES:
+            for escape in self._escapes:
                 spans += self._spans_under(escape, text, nested - 1)
         return spans
 
@@ -231,8 +231,10 @@ class Mask:
     def _index(self, text: str, *, declared: bool) -> None:
         if declared and len(text) < _SHORTEST:
             self._words.add(text)
-        from resource_api.model.values.spellings import LONG, encoded, written
+        # Few runs have a secret, so that few import the module.
+        from resource_api.model.values.spellings import ESCAPES, LONG, encoded, written
 
+        self._escapes = ESCAPES
         encodings, runs = encoded(text), set[str]()
         if self._with_runs and len(text) >= _SHORTEST_WITH_RUNS:
             lines = {line.strip() for line in (text, *(text.splitlines() if declared else ()))}

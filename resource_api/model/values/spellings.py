@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64encode
+from html import escape, unescape
 from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, quote_plus
 
 from resource_api.model.values._lazy_regex import regex
 
@@ -33,9 +36,6 @@ def written(text: str) -> set[str]:
 
 
 def _escaped_forms(text: str) -> set[str]:
-    from html import escape
-    from urllib.parse import quote, quote_plus
-
     data = text.encode("utf-8", "surrogateescape")
     quoted = {quote(data, safe=safe) for safe in ("/", "", "!'()*", ";,/?:@&=+$!'()*#")}
     quoted |= {quote_plus(data), quote_plus(data, safe="/")}
@@ -66,8 +66,6 @@ def encoded(text: str) -> set[str]:
 
 def _base64(data: bytes, before: int) -> set[str]:
     """Return the base64 characters that depend on ``data`` only, at offset ``before`` modulo 3; at 0 also the last."""
-    from base64 import b64encode
-
     whole = b64encode(b"\0" * before + data).decode().rstrip("=")
     return {whole[(8 * before + 5) // 6 : 8 * (before + len(data)) // 6], *([] if before else [whole])}
 
@@ -131,8 +129,6 @@ def _bytes(data: bytes) -> str:
 
 
 def _entity(entity: str) -> str:
-    from html import unescape
-
     return unescape(entity)
 
 
