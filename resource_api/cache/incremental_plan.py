@@ -73,7 +73,12 @@ def save(request: CacheRequest, plan: Plan, providers: ProviderPool, store: Stat
         keys = [prior.records[index].key for index in sorted(prior.records)]
         keys += [record.key for record in prior.instances.recorded.values()]
         rest = _rest_of_files(plan, conclusion, providers.run.log.mask)
-        content = [fingerprints, conclusion.to_json(), derived.used if derived else {}, rest]
+        content = {
+            "fingerprints": fingerprints,
+            "conclusion": conclusion.to_json(),
+            "derived": derived.used if derived else {},
+            "rest": rest,
+        }
         store.save_conclusion(request.label, name, content, keys)
 
 
@@ -93,15 +98,17 @@ def plan(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, pl
 
 
 def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapshot, planner: Planner) -> Plan:
-    providers, files = snapshot.providers, cached.content[3]
-    fingerprints, conclusion = Fingerprints(*cached.content[0]), Conclusion.from_json(cached.content[1])
+    """Return the plan of the resources that a cached conclusion leaves. Raises any error if it cannot be used."""
+    providers, content = snapshot.providers, cached.content
+    fingerprints, conclusion = Fingerprints(*content["fingerprints"]), Conclusion.from_json(content["conclusion"])
     _require(fingerprints.are_valid(providers.registry))
     if (derived := providers.run.derived) is not None:
-        derived.continue_from(cached.content[2], [path for path, *_ in fingerprints.code])
+        derived.continue_from(content["derived"], [path for path, *_ in fingerprints.code])
     compile_rest = partial(_compile_rest, request, fingerprints, conclusion, planner)
     # The rest is compiled before anything is read, as in a whole run: then its secrets are masked, and a provider that
     # looks up declared resources has done so before it reads.
-    catalog = compile_rest(conclusion.rest(), documents=None if files is None else saved_documents(files))
+    documents = None if content["rest"] is None else saved_documents(content["rest"])
+    catalog = compile_rest(conclusion.rest(), documents=documents)
     affected = conclusion.affected(_read(catalog, conclusion, snapshot))
     # By now all providers are loaded, with their imports.
     _require(fingerprints.cover_loaded_code() and fingerprints.are_chosen(providers.chosen()))
@@ -113,11 +120,11 @@ def _plan_rest(request: CacheRequest, cached: CachedConclusion, snapshot: Snapsh
         raise _WholePlanNeededError
     plan = planner.plan(catalog, _without_left_out(state, catalog))
     _require(_is_usable(plan, conclusion, rest, affected))
-    _require(bool(affected) or not _would_record(plan, providers.several))
+    _require(affected or not _would_record(plan, providers.several))
     return plan._replace(cached_unchanged=len(conclusion.keys) - len(rest))
 
 
-def _require(condition: bool) -> None:  # noqa: FBT001 - the only parameter
+def _require(condition: object) -> None:
     if not condition:
         raise _WholePlanNeededError
 

@@ -41,7 +41,7 @@ def site(tmp_path: Path) -> CachedSite:
 def _kept(site: CachedSite) -> Any:
     """Return what is kept of the manifest."""
     (entry,) = (path for path in site.cache_directory.iterdir() if path.name != "left")
-    return json.loads(entry.read_bytes().partition(b"\n")[2])[3][3]
+    return json.loads(entry.read_bytes().partition(b"\n")[2])[3]["rest"]
 
 
 def test_what_is_planned_in_every_run_is_kept_with_what_it_names(site: CachedSite) -> None:

@@ -145,7 +145,7 @@ def test_a_value_keeps_neither_content_nor_path(site: Seals) -> None:
     """The entry holds digests of arguments, and results."""
     (entry,) = (path for path in site.cache_directory.iterdir() if path.name != "left")
     content = json.loads(entry.read_bytes().partition(b"\n")[2])[3]
-    assert list(content[2].values()) == ['"wax"']
+    assert list(content["derived"].values()) == ['"wax"']
 
 
 @pytest.mark.parametrize(
