@@ -58,7 +58,7 @@ class Fingerprints(NamedTuple):
 
     def cover_loaded_code(self) -> bool:
         """Return whether this process has loaded no other file: a new one may come first on a search path."""
-        covered = {"", *(stamp[0] for stamp in self.code)}
+        covered = {"", *(path for path, *_ in self.code)}
         return all(path in covered or _file_of(path) in covered for path in _module_paths())
 
     def are_chosen(self, chosen: Mapping[str, str]) -> bool:
@@ -108,7 +108,7 @@ def _code(began: int, more: Iterable[str]) -> list[list[Any]] | None:
 
 def _directories(began: int, code: Iterable[Sequence[Any]]) -> list[list[Any]] | None:
     """Return a stamp of every directory with ``code`` or on the search path, or None if one changed during the run."""
-    names = {os.path.dirname(stamp[0]) for stamp in code} | {os.path.abspath(path) for path in sys.path}
+    names = {os.path.dirname(path) for path, *_ in code} | {os.path.abspath(path) for path in sys.path}
     return _stamps(filter(os.path.isdir, names), began)
 
 

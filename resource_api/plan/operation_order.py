@@ -13,6 +13,7 @@ from resource_api.catalog import graph
 from resource_api.catalog.graph import Edge, reverse
 from resource_api.model.action import Action
 from resource_api.model.step import Operation
+from resource_api.model.values._namedtuple import NamedTuple
 from resource_api.plan.replacement import conditional_groups, conditional_requirements
 
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
     from resource_api.model.step import Step
 
-    #: A step, and whether it is the removal of its resource.
-    _Node = tuple[Step, bool]
+
+class _Node(NamedTuple):
+    """A step, and whether it is the removal of its resource."""
+
+    step: Step
+    removal: bool
 
 
 def order_operations(
@@ -64,7 +69,7 @@ def _order_with_removals(
 
 
 def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
-    """Yield (step, whether it is a removal) in the order to keep where no edge decides."""
+    """Yield the nodes in the order to keep where no edge decides."""
     last = []
     for step in steps:
         if step.entry.index in orphans:
@@ -72,10 +77,10 @@ def _nodes(steps: Sequence[Step], orphans: Collection[int]) -> Iterator[_Node]:
         if step.action is Action.REPLACE and _removed_last(step):
             last.append(step)
         elif step.action is Action.REPLACE:
-            yield step, True
-        yield step, False
-    yield from ((step, True) for step in reversed(last))
-    yield from ((step, True) for step in steps if step.entry.index in orphans)
+            yield _Node(step, removal=True)
+        yield _Node(step, removal=False)
+    yield from (_Node(step, removal=True) for step in reversed(last))
+    yield from (_Node(step, removal=True) for step in steps if step.entry.index in orphans)
 
 
 def _removed_last(step: Step) -> bool:
@@ -96,7 +101,7 @@ def _after_hosts(nodes: Sequence[_Node], edges: list[Edge]) -> list[Edge]:
             hosts[number] = removers
     for number in hosts:
         earlier = [edge.first for edge in edges if edge.then == number]
-        later = [edge.then for edge in edges if edge.first == number and nodes[edge.then][1]]
+        later = [edge.then for edge in edges if edge.first == number and nodes[edge.then].removal]
         edges = [edge for edge in edges if edge.first != number or edge.then not in later]
         edges += [Edge(first, then, automatic=True) for first in earlier for then in later]
     return edges + [Edge(host, number) for number, removers in hosts.items() for host in removers]
@@ -154,7 +159,7 @@ class _Edges:
             yield from (Edge(puts[before], number) for before in self._required(index) if before in puts)
         for index, number in removals.items():
             if index in puts:
-                last = _removed_last(self._nodes[number][0])
+                last = _removed_last(self._nodes[number].step)
                 yield Edge(puts[index], number) if last else Edge(number, puts[index])
         yield from self._before_removals()
         yield from self._by_dependents()
@@ -165,11 +170,11 @@ class _Edges:
     def _before_removals(self) -> Iterator[Edge]:
         """Remove an old resource only after the requirements of its new one, except for those that need the removal."""
         puts, removals = self._puts, self._removals
-        replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number][0].create_first}
+        replaced = {i for i, number in removals.items() if i in puts and not self._nodes[number].step.create_first}
         after_removal = graph.descendants(replaced, self._after)
         conditional = conditional_requirements(self._groups, self._after)
         for index in replaced:
-            if self._nodes[removals[index]][0].decision.conditional:
+            if self._nodes[removals[index]].step.decision.conditional:
                 yield from self._before_decision(index, index)
                 for source in self._groups[index][index]:
                     yield Edge(removals[index], removals[source], automatic=True)
@@ -196,7 +201,7 @@ class _Edges:
         puts, removals = self._puts, self._removals
         by_reference: dict[str, int] = {}
         for index, number in removals.items():
-            step = self._nodes[number][0]
+            step = self._nodes[number].step
             if step.record is None or not step.record.is_replaced:
                 by_reference[str((step.record or step).reference)] = index
         for step, removal in self._nodes:
@@ -210,7 +215,7 @@ class _Edges:
             for source in needed - {index}:
                 if not stays:
                     yield Edge(removals[index], removals[source], automatic=True)
-                elif source not in puts or self._nodes[removals[source]][0].create_first:
+                elif source not in puts or self._nodes[removals[source]].step.create_first:
                     yield Edge(puts[index], removals[source], automatic=True)
         yield from self._before_replaced()
 
@@ -221,13 +226,13 @@ class _Edges:
         """
         replaced: dict[str, list[int]] = {}
         for number in self._removals.values():
-            record = self._nodes[number][0].record
+            record = self._nodes[number].step.record
             if record is not None and record.is_replaced:
                 replaced.setdefault(record.instance, []).append(number)
         for index, user in self._puts.items() if replaced else ():
-            required = (self._nodes[self._puts[i]][0] for i in self._required(index) if i in self._puts)
+            required = (self._nodes[self._puts[i]].step for i in self._required(index) if i in self._puts)
             successors = {step.definition.instance for step in required if step.create_first}
-            for instance in successors & replaced.keys() if self._nodes[user][0].acts else ():
+            for instance in successors & replaced.keys() if self._nodes[user].step.acts else ():
                 yield from (Edge(user, number, automatic=True) for number in replaced[instance])
 
 

@@ -6,6 +6,7 @@ the plan of the empty manifest, and ``--noop`` a plan that is not applied.
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -453,7 +454,7 @@ def summarize(steps: Sequence[Step], blocked: Collection[int], *, noop: bool) ->
 
     Noop steps count as unchanged; in a run that is ``noop`` as a whole they count as in a run without noop.
     """
-    totals = dict.fromkeys(Summary._fields[:-1], 0)
+    totals: Counter[str] = Counter()
     for step in steps:
         kind = "unchanged" if step.is_noop(noop_run=noop) else SUMMARY_FIELDS.get(step.action, "unchanged")
         totals["failed" if step.decision.error else "skipped" if step.entry.index in blocked else kind] += 1

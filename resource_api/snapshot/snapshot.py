@@ -169,7 +169,8 @@ class Snapshot:
             self._reject(definition, rows, request, error)
             raise ReadError from error
         if definition.ensurable and definition.accepts["ensure"]("present"):
-            for row in got[0]:
+            rows_returned, _ = got
+            for row in rows_returned:
                 row.setdefault("ensure", "present")
         self._accept(definition, rows, request, got, check=False)
         return rows.unchecked

@@ -70,7 +70,8 @@ def load(opened: OpenState, label: str) -> SavedConclusion | None:
     if not isinstance(values, list) or len(values) != len(SavedConclusion._fields):
         return None
     try:
-        entry = SavedConclusion(StackName(*values[0]), *values[1:])
+        name, *columns = values
+        entry = SavedConclusion(StackName(*name), *columns)
         header = opened.headers.get(entry.name)
     except TypeError:
         return None

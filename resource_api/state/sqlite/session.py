@@ -151,7 +151,8 @@ class WriteSession:
 
     def allow_lineage(self, name: StackName, lineage: str) -> None:
         """Remove a stack of another lineage from the marker, because it will be overwritten."""
-        if name in self._versions and self._versions[name][0] != lineage:
+        former, _ = self._versions.get(name, (lineage, 0))
+        if former != lineage:
             del self._versions[name]
             self.write_marker()
 
